@@ -5,17 +5,25 @@ plain Linux processes, or simulated ones. On kill -9 it may lose open calls and 
 container has a shim that goes on without it, and the next runtime takes over from the state directory.
 """
 
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from actors.runtime.metrics import RuntimeCollector
-from actors.runtime.model.types import RuntimeOptions
-from actors.runtime.plane_ports import plane_ports
-from actors.runtime.rpc.desk import ImageDesk
-from actors.runtime.server import RuntimeServer
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from actors.runtime.model.containers import State
+from actors.runtime.rpc.image_service import ImageDesk
+from actors.runtime.server import RuntimeOptions, RuntimeServer
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
-from protocols.layout import SYSTEM_CDI
+from protocols.layout import SYSTEM_CDI, Layout
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
+from protocols.settings import Settings
 
 
 class Runtime:
@@ -46,6 +54,64 @@ class Runtime:
     async def _stop_containers(self, request: StopContainers, call: Call) -> Empty:
         await self._server.sandboxes.stop_all(request.grace_s)
         return Empty()
+
+
+def plane_ports(settings: Settings, layout: Layout) -> frozenset[int]:
+    """Return the ports of store, API and node endpoint, as far as they are known now.
+
+    Blocks for the read of three small files. The metrics port is left out: it is open to every process by design.
+    """
+    files = (layout.run / "node-endpoint.port", *(root / "run" / "store.addr" for root in (layout.root, layout.plane)))
+    ports = {_port(path) for path in files}
+    if _is_here(settings.api_url):
+        ports.add(settings.port)
+    return frozenset(ports - {0})
+
+
+def _port(path: Path) -> int:
+    """The port at the end of a file's text, 0 when there is none."""
+    with suppress(OSError, ValueError):
+        return int(path.read_text().rpartition(":")[2])
+    return 0
+
+
+def _is_here(url: str) -> bool:
+    """True for an API on this machine's loopback; another machine's port is free for pods here."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(urlsplit(url).hostname or "").is_loopback
+    return True
+
+
+class RuntimeCollector(Collector):
+    def __init__(self, server: RuntimeServer) -> None:
+        self._server = server
+
+    def collect(self) -> Iterable[Metric]:
+        containers = GaugeMetricFamily(
+            "nodeplane_runtime_containers", "Containers of the embedded runtime.", labels=["state", "kind"]
+        )
+        entries = self._server.pods.containers.values()
+        counts = Counter((entry.life.state, entry.hollow is not None) for entry in entries)
+        for state in State:
+            for hollow in (False, True):
+                containers.add_metric([state.name.lower(), "hollow" if hollow else "process"], counts[state, hollow])
+        yield containers
+        yield GaugeMetricFamily(
+            "nodeplane_runtime_sandboxes", "Sandboxes of the embedded runtime.", len(self._server.pods.sandboxes)
+        )
+        yield CounterMetricFamily(
+            "nodeplane_runtime_container_events",
+            "Container events emitted, with or without a subscriber.",
+            self._server.events.emitted,
+        )
+        yield CounterMetricFamily(
+            "nodeplane_runtime_slow_subscribers",
+            "Event streams ended because their client read too slowly.",
+            self._server.events.overflows,
+        )
+
+    def describe(self) -> Iterable[Metric]:
+        return []
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -4,38 +4,49 @@ import asyncio
 import os
 import resource
 import stat
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import grpc
+import msgspec
 
 from actors.runtime.backends.hollow import HollowDriver
-from actors.runtime.backends.launching import LauncherHandle
-from actors.runtime.backends.processes import ProcessDriver
+from actors.runtime.backends.process_backend import LauncherHandle, ProcessDriver
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.images.store import ImageStore
-from actors.runtime.model.clock import Clock
 from actors.runtime.model.errors import SocketTaken
-from actors.runtime.model.pods import Pods
-from actors.runtime.model.types import RuntimeOptions
+from actors.runtime.model.pods import Clock, Pods
 from actors.runtime.operations.adoption import Adoption
-from actors.runtime.operations.cdi.files import CdiFiles
+from actors.runtime.operations.cdi_devices import CdiFiles
 from actors.runtime.operations.containers import Containers
 from actors.runtime.operations.sandboxes import Sandboxes
-from actors.runtime.rpc.containers import ContainerMethods
-from actors.runtime.rpc.events import EventMethods
-from actors.runtime.rpc.images import ImageMethods
-from actors.runtime.rpc.info import Info
-from actors.runtime.rpc.sandboxes import SandboxMethods
-from actors.runtime.rpc.stats import StatsMethods
-from actors.runtime.rpc.streaming import StreamMethods
-from actors.runtime.rpc.table import Table
+from actors.runtime.rpc.dispatch import Table
+from actors.runtime.rpc.image_service import ImageMethods
+from actors.runtime.rpc.runtime_service import ContainerMethods, EventMethods, Info, SandboxMethods
+from actors.runtime.rpc.stats_service import StatsMethods
+from actors.runtime.rpc.streaming_service import StreamMethods
 from actors.runtime.state.container_events import Events
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
+from protocols.layout import SYSTEM_CDI
 from protocols.wire import cri_pb2 as pb
 
 MESSAGE_LIMIT = 16 * 1024 * 1024
 CLOSE_GRACE_S = 0.2
+
+
+class RuntimeOptions(msgspec.Struct, frozen=True):
+    directory: Path
+    """State directory, ROOT/runtime. Mode 0700."""
+    socket: Path
+    imported_only: bool = False
+    """Images that were not imported do not exist; otherwise such names stand for the host's own files."""
+    cdi: tuple[Path, ...] = SYSTEM_CDI
+    """Directories of CDI files; later ones go before earlier ones."""
+    events_ring: int = 4096
+    """Events one subscriber may be behind before its stream ends."""
+    private_ports: Callable[[], Collection[int]] = frozenset
+    """Ports that port-forward refuses."""
 
 
 class RuntimeServer:

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from actors.runtime.cgroups.finding import find
+from actors.runtime.cgroups.hierarchy import find
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from actors.runtime.cgroups import finding, limits
+from actors.runtime.cgroups import hierarchy, limits
 from actors.runtime.cgroups.hierarchy import Cgroups
 from protocols.wire import cri_pb2 as pb
 
 UNABLE = 77
 HUGE = "hugetlb"
 HERE = "import os, sys; sys.path.append(sys.argv[1]);"
-JOIN = "from actors.runtime.shim.cgroups import join; join((sys.argv[2],));"
+JOIN = "from actors.runtime.shim.system import join_cgroups; join_cgroups((sys.argv[2],));"
 SLEEP = "os.execvp('sleep', ['sleep', '60'])"
 FIRST = pb.LinuxContainerResources(
     cpu_period=100_000,
@@ -66,11 +66,11 @@ def left_as_it_was(top: Path) -> Iterator[None]:
                 control.write_text(f"-{name}")
 
 
-def found_in(directory: Path) -> finding.Found:
+def found_in(directory: Path) -> hierarchy.Found:
     """Where version 1 has all controllers we know, one of the others does."""
     mounts = directory.with_suffix(".mounts")
     mounts.write_text(f"none {directory} cgroup2 rw 0 0\n")
-    found = finding.find(directory, finding.Places(mounts))
+    found = hierarchy.find(directory, hierarchy.Places(mounts))
     if found is None:
         unable("the cgroup v2 hierarchy here has no controller that may be used, or no group may be made in it")
     assert found is not None
@@ -100,7 +100,7 @@ def joined(group: Path) -> "subprocess.Popen[bytes]":
     return process
 
 
-def life(directory: Path, found: finding.Found) -> None:
+def life(directory: Path, found: hierarchy.Found) -> None:
     cgroups, base = Cgroups(directory, found), next(iter(found.bases.values()))
     assert cgroups.describe().startswith("limits by cgroup v2: ")
     member = cgroups.make("c1", FIRST)
@@ -115,7 +115,7 @@ def life(directory: Path, found: finding.Found) -> None:
     assert not base.exists()
 
 
-def changed(cgroups: Cgroups, found: finding.Found, pid: int) -> None:
+def changed(cgroups: Cgroups, found: hierarchy.Found, pid: int) -> None:
     base = next(iter(found.bases.values()))
     shown(base / "c1", found.bases, 0)
     assert group_of(pid) == "c1"
@@ -136,7 +136,7 @@ def main(directory: Path) -> None:
     known = (*limits.CONTROLLERS, HUGE)
     with (
         patch.object(limits, "CONTROLLERS", known),
-        patch.object(finding, "CONTROLLERS", known),
+        patch.object(hierarchy, "CONTROLLERS", known),
         left_as_it_was(directory),
     ):
         life(directory, found_in(directory))

@@ -19,9 +19,8 @@ from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
 from actors.podworker.clients.api import ApiPods
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.model.types import read_pod
+from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
 from actors.runtime.model.cri_messages import container_item, container_status
-from actors.runtime.model.states import Life
-from actors.runtime.model.types import Container, ContainerRecord, Sandbox, SandboxRecord
 from protocols.http2 import frames as h2
 from protocols.http2.calls import Calls
 from protocols.http2.frames import PREFACE, Splitter, pack

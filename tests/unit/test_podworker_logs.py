@@ -12,7 +12,7 @@ from actors.podworker.logs.reader import End, LogFile
 from actors.podworker.logs.rotation import SELDOM, LogRotator, RotationOptions, RotationSchedule
 from actors.podworker.pods.volumes.paths import pod_directory, removable
 from actors.runtime.backends.hollow import write_log
-from actors.runtime.shim import logs as shim_logs
+from actors.runtime.shim import streams as shim_logs
 from protocols.bus import Unavailable
 from tests.support.podworker_fakes import FakeRuntime
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.model.errors import CdiUnusable
-from actors.runtime.operations.cdi.apply import applied
-from actors.runtime.operations.cdi.files import CdiFiles
+from actors.runtime.operations.cdi_devices import CdiFiles, applied
 from actors.runtime.spec.isolation import _devices
 from protocols.wire import cri_pb2 as pb
 

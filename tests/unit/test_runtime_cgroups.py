@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.cgroups.finding import Found, Places, find
-from actors.runtime.cgroups.hierarchy import NONE, Cgroups
+from actors.runtime.cgroups.hierarchy import NONE, Cgroups, Found, Places, find
 from actors.runtime.cgroups.limits import settings, weight
 from protocols.wire import cri_pb2 as pb
 

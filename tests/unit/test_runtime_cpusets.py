@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.cgroups import cpusets
-from actors.runtime.cgroups.finding import Found
-from actors.runtime.cgroups.hierarchy import Cgroups
+from actors.runtime.cgroups.hierarchy import Cgroups, Found
 from actors.runtime.cgroups.limits import CPUSET, placement
 from protocols.wire import cri_pb2 as pb
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.images.bounds import Allowance, Bounds
+from actors.runtime.images.bounded_tar import Allowance, BoundedFile, Bounds, TarReader
 from actors.runtime.images.layers import Unpacked
-from actors.runtime.images.names import full_name, short_name
-from actors.runtime.images.reading import BoundedFile, TarReader
-from actors.runtime.images.store import ImageStore
+from actors.runtime.images.store import ImageStore, full_name, short_name
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
 from tests.support import images
 

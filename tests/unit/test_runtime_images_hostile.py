@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.runtime.images.bounds import Allowance, Bounds
+from actors.runtime.images.bounded_tar import UNREADABLE, Allowance, BoundedFile, Bounds, TarReader
 from actors.runtime.images.layers import Unpacked
-from actors.runtime.images.reading import UNREADABLE, BoundedFile, TarReader
 from actors.runtime.images.store import ImageStore
+from actors.runtime.model.containers import Image, ImageConfig
 from actors.runtime.model.errors import ImageTooLarge, ImageUnusable, InvalidRequest
-from actors.runtime.model.images import Image, ImageConfig
 from actors.runtime.spec.users import user_of
 from protocols.wire import cri_pb2 as pb
 from tests.support.images import _written, entry, layer

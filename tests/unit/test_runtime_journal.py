@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
 from actors.runtime.model.cri_messages import container_statuses, sandbox_status
-from actors.runtime.model.states import Life
-from actors.runtime.model.types import Container, ContainerRecord, Sandbox, SandboxRecord
 from actors.runtime.state import journal
+from actors.runtime.state.container_events import event
 from actors.runtime.state.journal import Journal
-from actors.runtime.state.payload import event
 from protocols.wire import cri_pb2 as pb
 
 CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["create", "move", "remove"])), max_size=30)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.runtime.shim.logs import LogSplitter, stamp
+from actors.runtime.shim.streams import LogSplitter, stamp
 
 NOW = b"2026-01-02T03:04:05.123456789Z"
 

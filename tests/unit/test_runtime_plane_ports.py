@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.runtime.plane_ports import plane_ports
+from actors.runtime.actor import plane_ports
 from protocols.layout import layout
 from protocols.settings import Settings
 from supervisor.options.plane import PlaneOptions, settings_of

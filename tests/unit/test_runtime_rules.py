@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.runtime.model.clock import Clock
+from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
 from actors.runtime.model.cri_messages import image_id, image_ref, sandbox_status
 from actors.runtime.model.errors import AmbiguousId, InvalidRequest, NameReserved, NotFound, SubscriberTooSlow
-from actors.runtime.model.names import Reservations, resolve
-from actors.runtime.model.pods import Pods
-from actors.runtime.model.states import Life
-from actors.runtime.model.types import Container, ContainerRecord, Sandbox, SandboxRecord
-from actors.runtime.operations.signals import stop_signal
+from actors.runtime.model.pods import Clock, Pods, Reservations, resolve
+from actors.runtime.operations.containers import stop_signal
 from actors.runtime.spec import command
-from actors.runtime.spec.durations import parse_duration
+from actors.runtime.spec.command import parse_duration
 from actors.runtime.state.container_events import Events
 from protocols.wire import cri_pb2 as pb
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.runtime.model import states
-from actors.runtime.model.clock import Clock
+from actors.runtime.model.containers import Life, State
 from actors.runtime.model.errors import WrongState
-from actors.runtime.model.states import Life, State
+from actors.runtime.model.pods import Clock
+from actors.runtime.state import lifecycle
 
 OPS = st.lists(
     st.tuples(st.sampled_from(["start", "exit", "fail", "lose"]), st.integers(1, 10**6), st.integers(0, 255)),
@@ -18,13 +18,13 @@ OPS = st.lists(
 def apply(life: Life, op: str, at: int, code: int) -> Life:
     match op:
         case "start":
-            return states.started(life, at)
+            return lifecycle.started(life, at)
         case "exit":
-            return states.exited(life, at, code)
+            return lifecycle.exited(life, at, code)
         case "fail":
-            return states.start_failed(life, at, "no such file")
+            return lifecycle.start_failed(life, at, "no such file")
         case _:
-            return states.lost(life, at)
+            return lifecycle.lost(life, at)
 
 
 @given(OPS)
@@ -46,17 +46,17 @@ def test_states_only_move_forward_and_an_end_is_final(ops: list[tuple[str, int, 
 
 
 def test_exit_codes_and_reasons() -> None:
-    running = states.started(Life(created_at=1), 2)
-    assert (states.exited(running, 3, 0).reason, states.exited(running, 3, 7).reason) == ("Completed", "Error")
-    failed = states.start_failed(Life(created_at=1), 2, "why")
+    running = lifecycle.started(Life(created_at=1), 2)
+    assert (lifecycle.exited(running, 3, 0).reason, lifecycle.exited(running, 3, 7).reason) == ("Completed", "Error")
+    failed = lifecycle.start_failed(Life(created_at=1), 2, "why")
     assert (failed.exit_code, failed.reason, failed.message, failed.started_at) == (128, "StartError", "why", 0)
-    assert (states.lost(running, 3).exit_code, states.lost(running, 3).reason) == (137, "ContainerStatusUnknown")
+    assert (lifecycle.lost(running, 3).exit_code, lifecycle.lost(running, 3).reason) == (137, "ContainerStatusUnknown")
 
 
 def test_only_a_created_container_starts() -> None:
-    running = states.started(Life(created_at=1), 2)
+    running = lifecycle.started(Life(created_at=1), 2)
     with pytest.raises(WrongState, match="running"):
-        states.started(running, 3)
+        lifecycle.started(running, 3)
 
 
 @given(st.lists(st.one_of(st.integers(0, 100), st.tuples(st.integers(0, 200))), min_size=1, max_size=50))

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.runtime.model.errors import TooManyTickets
-from actors.runtime.streaming.tickets import MOST, VALID_S, Tickets
+from actors.runtime.streaming.server import MOST, VALID_S, Tickets
 from protocols.streams.channels import Size, exit_status, read_size
 
 

@@ -11,10 +11,9 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 
+from actors.runtime.model.containers import Container, ExecResult, State
 from actors.runtime.model.errors import StateNotWritten
-from actors.runtime.model.states import State
-from actors.runtime.model.types import Container, ExecResult
-from actors.runtime.shim.logs import stamp
+from actors.runtime.shim.streams import stamp
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.runtime.model.errors import InvalidRequest
-from actors.runtime.shim import record
+from actors.runtime.shim import channel
 
 PACKET = 256 * 1024
 
@@ -133,7 +133,7 @@ def connect(directory: Path) -> socket.socket | None:
     try:
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            connection.connect(f"/proc/self/fd/{descriptor}/{record.SOCKET}")
+            connection.connect(f"/proc/self/fd/{descriptor}/{channel.SOCKET_FILE}")
             connection.send(msgspec.json.encode({"op": "adopt"}))
         finally:
             os.close(descriptor)
@@ -144,11 +144,11 @@ def connect(directory: Path) -> socket.socket | None:
 
 
 def read_started(directory: Path) -> Started | None:
-    return _read(directory / record.STARTED, Started)
+    return _read(directory / channel.STARTED_FILE, Started)
 
 
 def read_exit(directory: Path) -> Exit | None:
-    return _read(directory / record.EXIT, Exit)
+    return _read(directory / channel.EXIT_FILE, Exit)
 
 
 def _read(path: Path, kind: type[_File]) -> _File | None:

@@ -1,15 +1,15 @@
-"""One container's processes, seen through the connection to its shim, and what is awaited over it."""
+"""Processes of one container, reached through its shim."""
 
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from actors.runtime.backends.exec_run import Capture
 from actors.runtime.backends.shim_link import (
     ExecExit,
     Exit,
@@ -22,11 +22,67 @@ from actors.runtime.backends.shim_link import (
     read_exit,
     read_started,
 )
+from actors.runtime.model.containers import Container, ExecResult, State
 from actors.runtime.model.errors import ExecFailed, ExecTimedOut, LauncherGone
-from actors.runtime.model.states import State
-from actors.runtime.model.types import Container, ExecResult
-from actors.runtime.shim import record
+from actors.runtime.shim import channel
 from actors.runtime.state.lifecycle import Lifecycle
+
+OUTPUT_CAP = 16 * 1024 * 1024 - 64 * 1024
+"""Bytes kept of both streams together, so that the reply fits into one gRPC message; the rest is read and dropped."""
+
+_CHUNK = 64 * 1024
+
+
+class Capture:
+    """Two pipes. `ends` (an empty stdin, then the write ends) go to the command; read() and close() are ours."""
+
+    def __init__(self, cap: int = OUTPUT_CAP) -> None:
+        self._left = cap
+        self._outputs: dict[int, bytearray] = {}
+        self._loop = asyncio.get_running_loop()
+        self._closed = self._given = False
+        ends = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
+        self.ends = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), ends[0][1], ends[1][1])
+        self._read_ends = (ends[0][0], ends[1][0])
+        for descriptor in self._read_ends:
+            os.set_blocking(descriptor, False)
+            self._outputs[descriptor] = bytearray()
+            self._loop.add_reader(descriptor, self._read, descriptor)
+
+    def handed_over(self) -> None:
+        """The ends are the command's now."""
+        if not self._given:
+            self._given = True
+            for descriptor in self.ends:
+                os.close(descriptor)
+
+    def take(self) -> tuple[bytes, bytes]:
+        """All output there is now: the command has ended, and whoever still holds its pipes is not waited for."""
+        for descriptor in self._read_ends:
+            while self._read(descriptor):
+                pass
+        return bytes(self._outputs[self._read_ends[0]]), bytes(self._outputs[self._read_ends[1]])
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.handed_over()
+            for descriptor in self._read_ends:
+                self._loop.remove_reader(descriptor)
+                os.close(descriptor)
+
+    def _read(self, descriptor: int) -> bool:
+        """One chunk; False when there is nothing now or nothing more."""
+        data = b""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(descriptor, _CHUNK)
+            if not data:
+                self._loop.remove_reader(descriptor)
+        kept = data[: self._left]
+        self._left -= len(kept)
+        self._outputs[descriptor] += kept
+        return bool(data)
+
 
 REPLY_DEADLINE_S = 10.0
 _ENDING = "the container is ending"
@@ -173,7 +229,7 @@ class Process:
 def trace(directory: Path) -> str:
     """The last line of a failed shim's traceback, if it left one."""
     try:
-        return ": " + (directory / record.TRACE).read_text().splitlines()[-1]
+        return ": " + (directory / channel.TRACE_FILE).read_text().splitlines()[-1]
     except (OSError, IndexError):
         return ""
 

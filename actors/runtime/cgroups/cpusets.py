@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from actors.runtime.cgroups.control import write_control
-from actors.runtime.cgroups.limits import CPUSET, Setting
+from actors.runtime.cgroups.limits import CPUSET, Setting, write_control
 from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
 from protocols.wire import cri_pb2 as pb

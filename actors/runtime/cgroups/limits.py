@@ -1,8 +1,20 @@
-"""From CRI's resources to what is written into which file of a cgroup. Pure."""
+"""From CRI resources to the values of cgroup control files. Pure, except for `write_control`."""
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 from protocols.wire import cri_pb2 as pb
+
+
+def write_control(path: Path, value: str) -> None:
+    """Never creates: a file the kernel has not made is an error. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
+
 
 CPU, MEMORY, PIDS, CPUSET = "cpu", "memory", "pids", "cpuset"
 CONTROLLERS = (CPU, MEMORY, PIDS, CPUSET)

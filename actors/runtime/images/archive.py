@@ -13,10 +13,9 @@ from typing import IO, Any
 
 import msgspec
 
-from actors.runtime.images.bounds import Allowance
-from actors.runtime.images.reading import UNREADABLE, BoundedFile, TarReader
+from actors.runtime.images.bounded_tar import UNREADABLE, Allowance, BoundedFile, TarReader
+from actors.runtime.model.containers import ImageConfig
 from actors.runtime.model.errors import ImageTooLarge, ImageUnusable
-from actors.runtime.model.images import ImageConfig
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _REFERENCE = "org.opencontainers.image.ref.name"

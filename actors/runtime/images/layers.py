@@ -19,8 +19,7 @@ import tarfile
 from pathlib import Path
 
 from actors.runtime.images.archive import Archive
-from actors.runtime.images.bounds import Allowance
-from actors.runtime.images.reading import TarReader
+from actors.runtime.images.bounded_tar import Allowance, TarReader
 from actors.runtime.model.errors import ImageUnusable
 from protocols.beneath import Walk, open_beneath, parent_beneath, proc_path
 

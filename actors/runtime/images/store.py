@@ -1,12 +1,13 @@
-"""The imported images: one directory each, read at start. The runtime is their only writer.
+"""Imported images: one directory each, read at start. The runtime is their only writer.
 
-An import that is cut off leaves a directory without image.json, which the next start removes.
+An interrupted import leaves a directory without image.json, which the next start removes.
 """
 
 import contextlib
 import hashlib
 import logging
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -14,14 +15,41 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actors.runtime.images.names import full_name
+from actors.runtime.model.containers import Image, ImageConfig
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
-from actors.runtime.model.images import Image, ImageConfig
 from protocols.files import write_atomic
 from protocols.wire import cri_pb2 as pb
 
+HUB, LIBRARY, LATEST = "docker.io", "library", "latest"
+_NAME = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
+_HOST = re.compile(r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]{1,5})?")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def full_name(text: str) -> str:
+    """`busybox` is docker.io/library/busybox:latest; a digest behind the name is left out. Raises InvalidRequest."""
+    name, _, tag = _split(text.partition("@")[0])
+    host, _, rest = name.partition("/")
+    if not rest or not ("." in host or ":" in host or host == "localhost"):
+        host, rest = HUB, name if "/" in name else f"{LIBRARY}/{name}"
+    if not _HOST.fullmatch(host) or not _NAME.fullmatch(rest) or not _TAG.fullmatch(tag):
+        raise InvalidRequest(f'"{text}" is no image name; write it like busybox, team/app:v1 or localhost/app')
+    return f"{host}/{rest}:{tag}"
+
+
+def short_name(name: str) -> str:
+    """As a person writes it."""
+    return name.removeprefix(f"{HUB}/{LIBRARY}/").removeprefix(f"{HUB}/")
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    head, slash, last = text.rpartition("/")
+    name, colon, tag = last.partition(":")
+    return head + slash + name, colon, tag or LATEST
+
+
 if TYPE_CHECKING:
-    from actors.runtime.images.bounds import Bounds
+    from actors.runtime.images.bounded_tar import Bounds
 
 HOLLOW_PREFIX = "hollow/"
 PAUSE = ("pause", "pause-amd64", "pause-arm64")
@@ -116,7 +144,7 @@ class ImageStore:
 
     def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
         from actors.runtime.images.archive import Archive, read_config  # loads tar and gzip: most runtimes never do
-        from actors.runtime.images.bounds import Allowance, Bounds  # as above
+        from actors.runtime.images.bounded_tar import Allowance, Bounds  # as above
         from actors.runtime.images.layers import unpack  # as above
 
         fresh = self._directory / f".new-{secrets.token_hex(8)}"

@@ -2,9 +2,8 @@
 
 import hashlib
 
+from actors.runtime.model.containers import Container, Sandbox, State
 from actors.runtime.model.pods import sandbox_state
-from actors.runtime.model.states import State
-from actors.runtime.model.types import Container, Sandbox
 from protocols.wire import cri_pb2 as pb
 
 POD_IP = "127.0.0.1"

@@ -7,16 +7,13 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from actors.runtime.backends.hollow import HollowDriver
-from actors.runtime.backends.orphans import boot_id, kill_process, kill_session
-from actors.runtime.backends.processes import ProcessDriver
+from actors.runtime.backends.process_backend import ProcessDriver
+from actors.runtime.backends.procfs import boot_id, kill_process, kill_session
 from actors.runtime.backends.shim_link import connect, read_exit, read_started
 from actors.runtime.images.store import ImageStore
-from actors.runtime.model.clock import Clock
+from actors.runtime.model.containers import Container, ContainerRecord, Sandbox, SandboxRecord, State
 from actors.runtime.model.errors import InvalidRequest, NameReserved
-from actors.runtime.model.names import Reservations, container_key, sandbox_key
-from actors.runtime.model.pods import Pods
-from actors.runtime.model.states import State
-from actors.runtime.model.types import Container, ContainerRecord, Sandbox, SandboxRecord
+from actors.runtime.model.pods import Clock, Pods, Reservations, container_key, sandbox_key
 from actors.runtime.spec import command
 from actors.runtime.state.directory import StateDirectory
 from protocols.wire import cri_pb2 as pb

@@ -1,28 +1,45 @@
-"""Operations on containers: the rules of CRI, above whichever driver runs them."""
+"""Operations on containers: the rules of CRI, whichever backend runs them."""
 
 import asyncio
+import signal
 
 import msgspec
 
 from actors.runtime.backends.hollow import HollowDriver
-from actors.runtime.backends.orphans import boot_id
-from actors.runtime.backends.processes import ProcessDriver
+from actors.runtime.backends.process_backend import ProcessDriver
+from actors.runtime.backends.procfs import boot_id
 from actors.runtime.images.store import ImageStore
-from actors.runtime.model.clock import Clock
+from actors.runtime.model.containers import Container, ContainerRecord, Driver, ExecResult, Image, Life, Sandbox, State
 from actors.runtime.model.errors import GoingDown, InvalidRequest, NotFound, StartFailed, StopTimedOut, WrongState
-from actors.runtime.model.images import Image
-from actors.runtime.model.names import container_key, new_id
-from actors.runtime.model.pods import Pods, running
-from actors.runtime.model.states import Life, State
-from actors.runtime.model.types import Container, ContainerRecord, Driver, ExecResult, Sandbox
-from actors.runtime.operations.cdi.apply import applied
-from actors.runtime.operations.cdi.files import CdiFiles
-from actors.runtime.operations.signals import stop_signal
+from actors.runtime.model.pods import Clock, Pods, container_key, new_id, running
+from actors.runtime.operations.cdi_devices import CdiFiles, applied
 from actors.runtime.spec import command
 from actors.runtime.state.container_events import Events
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import wait_ended
 from protocols.wire import cri_pb2 as pb
+
+_NAMES = {number: name.removeprefix("SIGNAL_") for name, number in pb.Signal.items()}
+
+
+def stop_signal(wanted: int, of_image: str = "") -> int:
+    """The kernel's number; the image's own when none is configured; SIGTERM when that says nothing known either."""
+    if wanted == pb.SIGNAL_RUNTIME_DEFAULT and of_image:
+        return _named(of_image)
+    if pb.SIGNAL_SIGRTMIN <= wanted <= pb.SIGNAL_SIGRTMAX:
+        return min(int(signal.SIGRTMIN) + wanted - pb.SIGNAL_SIGRTMIN, int(signal.SIGRTMAX))
+    return int(getattr(signal, _NAMES.get(wanted, ""), signal.SIGTERM))
+
+
+def _named(text: str) -> int:
+    """`SIGQUIT`, `quit`, `3`, `SIGRTMIN+3`: as images write it."""
+    name, _, offset = text.strip().upper().partition("+")
+    if name.isdecimal():
+        number = int(name)
+    else:
+        number = int(getattr(signal, "SIG" + name.removeprefix("SIG"), 0)) + int(offset if offset.isdecimal() else 0)
+    return number if 0 < number <= int(signal.SIGRTMAX) else int(signal.SIGTERM)
+
 
 KILL_DEADLINE_S = 15.0
 """How long a container may take to end after SIGKILL, before its shim is killed as well."""

@@ -4,12 +4,10 @@ import asyncio
 
 import msgspec
 
-from actors.runtime.backends.orphans import boot_id
-from actors.runtime.model.clock import Clock
+from actors.runtime.backends.procfs import boot_id
+from actors.runtime.model.containers import Sandbox, SandboxRecord
 from actors.runtime.model.errors import GoingDown, InvalidRequest, NotFound
-from actors.runtime.model.names import new_id, sandbox_key
-from actors.runtime.model.pods import Pods
-from actors.runtime.model.types import Sandbox, SandboxRecord
+from actors.runtime.model.pods import Clock, Pods, new_id, sandbox_key
 from actors.runtime.operations.containers import Containers
 from actors.runtime.state.container_events import Events
 from actors.runtime.state.directory import StateDirectory

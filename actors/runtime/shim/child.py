@@ -10,7 +10,7 @@ import signal
 import termios
 from typing import Any, NamedTuple, NoReturn
 
-from actors.runtime.shim import cgroups, isolation, system
+from actors.runtime.shim import isolation, system
 from actors.runtime.shim.isolation import NOTHING, Isolation
 
 START_ERROR = 128
@@ -122,12 +122,12 @@ def _orphaned(report: int) -> bool:
 
 
 def _limit(spec: Spec, beside: int) -> None:
-    cgroups.join(spec.cgroups)
+    system.join_cgroups(spec.cgroups)
     if spec.cpus:
         with contextlib.suppress(OSError):  # a CPU that went offline is no reason not to start
             os.sched_setaffinity(0, os.sched_getaffinity(beside) if beside else spec.cpus)
     if spec.oom_score:
-        cgroups.adjust_oom_score(spec.oom_score)
+        system.adjust_oom_score(spec.oom_score)
 
 
 def _enter(spec: Spec) -> None:

@@ -1,15 +1,164 @@
-"""What a container has of its own: mounts, the root of an image, a host name, process numbers. All of it ends with it.
+"""Namespaces of one container: its mounts, the root of its image, its host name, its PID namespace.
 
-Made by the container's first process for itself; commands beside it enter. Process numbers are the shim's to part with,
-before it forks: `apart` there, and every later child of the shim is in that namespace.
+The container's first process makes them for itself, they end with it, and commands beside it join them. The PID
+namespace is different: the shim unshares it before it forks, and every later child of the shim is in it.
+
+Mounts appear inside the container only; what is mounted on the host later is seen inside too. A missing mount point is
+created, empty: in the image's root for the container alone, else on the host.
 """
 
 import os
+import stat
 from typing import Any, NamedTuple
 
-from actors.runtime.shim import mounts, root, system
-from actors.runtime.shim.mounts import Mount
-from actors.runtime.shim.root import Root
+from actors.runtime.shim import system
+from protocols.beneath import Walk, open_beneath, proc_path
+
+_RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
+_KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
+"""Flags of the source's file system that a remount must repeat."""
+
+
+class Mount(NamedTuple):
+    source: str
+    target: str
+    readonly: bool
+
+
+def new_mount_namespace(hostname: bool = False) -> None:
+    """Raises RuntimeError."""
+    checked("a mount namespace of its own", lambda: system.new_namespaces(hostname))
+    checked("mounts of its own", lambda: system.mount("", "/", _REC | _SLAVE))
+
+
+def join_namespaces(pid: int, hostname: bool = False) -> None:
+    """Enter the namespaces of a running container. Raises RuntimeError."""
+    try:
+        kinds = ["uts", "mnt"] if hostname else ["mnt"]  # after mnt the host's /proc is out of sight
+        descriptors = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+        for descriptor in descriptors:
+            system.enter_namespace(descriptor)
+    except OSError as error:
+        raise RuntimeError(f"the container's namespaces: {os.strerror(error.errno or 0).lower()}") from None
+
+
+def bind(mount: Mount, top: str = "") -> None:
+    """Below `top`, the root to be. Raises RuntimeError that names the mount which cannot be made."""
+    try:
+        if top:
+            _bind_below(top, mount)
+            return
+        _make_target(mount.source, mount.target)
+        system.mount(mount.source, mount.target, _BIND | _REC)
+        if mount.readonly:
+            _seal(mount.target)
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise RuntimeError(f'mount "{mount.target}": host path "{mount.source}": {why}') from None
+
+
+def seal_root() -> None:
+    """Mounts below it keep their own rights."""
+    _seal("/")
+
+
+def make_directory(top: str, path: str) -> None:
+    """Make a directory at `path` of the root to be. Raises OSError."""
+    os.close(_opened(top, path, Walk(in_root=True, make=0o755)))
+
+
+def mount_proc(top: str) -> None:
+    """At /proc of the root to be, or here. Raises OSError."""
+    place = _opened(top or "/", "/proc", Walk(in_root=True))
+    try:
+        system.mount("proc", proc_path(place), 0, "proc")
+    finally:
+        os.close(place)
+
+
+def _bind_below(top: str, mount: Mount) -> None:
+    """The place may lie in a volume that another container of the pod is changing: it is mounted by its descriptor."""
+    is_file = not stat.S_ISDIR(os.stat(mount.source).st_mode)
+    target = _opened(top, mount.target, Walk(in_root=True, make=0o755, file=is_file))
+    try:
+        system.mount(mount.source, proc_path(target), _BIND | _REC)
+    finally:
+        os.close(target)
+    if mount.readonly:
+        mounted = _opened(top, mount.target, Walk(in_root=True))  # the first descriptor lies below the mount
+        try:
+            _seal(proc_path(mounted))  # no mount, if somebody moved the place: EINVAL, and the container does not start
+        finally:
+            os.close(mounted)
+
+
+def _opened(top: str, path: str, walk: Walk) -> int:
+    """Links in `path` lead to places below `top`, as they will once it is the root."""
+    root = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(root, path, walk)
+    finally:
+        os.close(root)
+
+
+def checked(what: str, call: "system.Call") -> None:
+    try:
+        call()
+    except OSError as error:
+        raise RuntimeError(f"{what}: {os.strerror(error.errno or 0).lower()}") from None
+
+
+def _seal(target: str) -> None:
+    kept = os.statvfs(target).f_flag & _KEPT
+    system.mount("", target, _BIND | _REMOUNT | _RDONLY | kept)
+
+
+def _make_target(source: str, target: str) -> None:
+    if os.path.isdir(source):
+        os.makedirs(target, 0o755, exist_ok=True)
+    elif not os.path.exists(target):
+        os.stat(source)
+        os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+_SHARED = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+_TREES = ("/dev", "/sys")
+
+
+class Root(NamedTuple):
+    image: str
+    """Directory with the image's files; never changed."""
+    own: str
+    """Directory of the container's own: `upper` holds what it changes."""
+
+
+def prepare_root(given: Root) -> str:
+    """Mounted and furnished, but not yet entered: its path. Raises RuntimeError."""
+    top = f"{given.own}/merged"
+    for part in ("upper", "work", "merged"):
+        os.makedirs(f"{given.own}/{part}", 0o755, exist_ok=True)
+    options = f"lowerdir={_quoted(given.image)},upperdir={_quoted(given.own)}/upper,workdir={_quoted(given.own)}/work"
+    checked("the image's root (overlay)", lambda: system.mount("overlay", top, 0, "overlay", options))
+    make_directory(top, "/proc")
+    for tree in _TREES:
+        bind(Mount(tree, tree, readonly=False), top)
+    for file in _SHARED:
+        if os.path.isfile(file):
+            bind(Mount(os.path.realpath(file), file, readonly=False), top)
+    return top
+
+
+def pivot_to(top: str) -> None:
+    """From here on `top` is all there is. Raises RuntimeError."""
+    os.chdir(top)
+    checked("the image's root", system.pivot_root_here)
+    os.chdir("/")
+
+
+def _quoted(path: str) -> str:
+    r"""A comma or colon would end the option: `\,`."""
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
 class Isolation(NamedTuple):
@@ -39,10 +188,10 @@ def parse(record: dict[str, Any] | None) -> Isolation:
     return Isolation(**{**record, "mounts": places, "root": image})
 
 
-def apart(isolation: Isolation) -> None:
+def unshare_pids(isolation: Isolation) -> None:
     """In the shim, before it forks the container's first process. Raises RuntimeError."""
     if isolation.processes:
-        mounts.checked("process numbers of its own", system.new_pid_namespace)
+        checked("process numbers of its own", system.new_pid_namespace)
 
 
 def enter(isolation: Isolation, beside: int, directory: str) -> None:
@@ -53,18 +202,18 @@ def enter(isolation: Isolation, beside: int, directory: str) -> None:
     if not isolation.own:
         return
     if beside:
-        mounts.join(beside, hostname=bool(isolation.hostname))
+        join_namespaces(beside, hostname=bool(isolation.hostname))
         return
-    mounts.enter_own(hostname=bool(isolation.hostname))
-    top = root.prepare(isolation.root) if isolation.root else ""
+    new_mount_namespace(hostname=bool(isolation.hostname))
+    top = prepare_root(isolation.root) if isolation.root else ""
     if isolation.processes or top:
-        mounts.checked("its /proc", lambda: mounts.mount_proc(top))
+        checked("its /proc", lambda: mount_proc(top))
     for mount in sorted(isolation.mounts, key=lambda m: m.target.rstrip("/").count("/")):
-        mounts.bind(mount, top)
+        bind(mount, top)
     if top:
-        mounts.checked("its working directory", lambda: mounts.make_directory(top, directory))
-        root.turn_to(top)
+        checked("its working directory", lambda: make_directory(top, directory))
+        pivot_to(top)
     if isolation.readonly:
-        mounts.checked("a read-only root", mounts.seal_root)
+        checked("a read-only root", seal_root)
     if isolation.hostname:
-        mounts.checked("its host name", lambda: system.set_hostname(os.fsencode(isolation.hostname)))
+        checked("its host name", lambda: system.set_hostname(os.fsencode(isolation.hostname)))

@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from actors.runtime.shim import link, record, system
+from actors.runtime.shim import channel, system
 from actors.runtime.shim.parent import Shim
 
 CONTROL = 3
@@ -44,7 +44,7 @@ class Launcher:
 
     def _on_order(self) -> bool:
         """Start a shim in the directory of the message, on the channel that came along; False at the runtime's end."""
-        message, descriptors = link.receive(self._control)
+        message, descriptors = channel.receive(self._control)
         if message is None:
             return False
         if len(descriptors) == 1:
@@ -66,25 +66,25 @@ class Launcher:
                 system.kill(pid, signal.SIGKILL)
 
 
-def _be_shim(directory: str, channel: int) -> NoReturn:
+def _be_shim(directory: str, connection: int) -> NoReturn:
     code = 1
     try:
         os.chdir(directory)
-        _leave_home(channel)
+        _detach(connection)
         Shim(socket.socket(fileno=CONTROL)).run()
         code = 0
     except BaseException:
-        with open(record.TRACE, "w") as file:
+        with open(channel.TRACE_FILE, "w") as file:
             traceback.print_exc(file=file)
     finally:
         os._exit(code)
 
 
-def _leave_home(channel: int) -> None:
+def _detach(connection: int) -> None:
     """Own session, own descriptors, own signals: nothing ties the shim to launcher, runtime or supervisor."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    os.dup2(channel, CONTROL, inheritable=False)
+    os.dup2(connection, CONTROL, inheritable=False)
     os.closerange(CONTROL + 1, 4096)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

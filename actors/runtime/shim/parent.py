@@ -13,10 +13,9 @@ import socket
 import time
 from collections.abc import Callable
 
-from actors.runtime.shim import cgroups, child, isolation, link, record, system
-from actors.runtime.shim.door import Door
-from actors.runtime.shim.logs import Pump
-from actors.runtime.shim.streams import Streams
+from actors.runtime.shim import channel, child, isolation, system
+from actors.runtime.shim.channel import Door
+from actors.runtime.shim.streams import Pump, Streams
 
 RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; until it succeeds the exit is kept in memory."""
@@ -25,10 +24,10 @@ KILLED = 128 + signal.SIGKILL
 
 
 class Shim:
-    """One container. `channel` is the runtime that ordered the start; a later runtime connects to the socket file."""
+    """One container, ordered by the runtime at the other end of `connection`; later runtimes use the socket file."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel: socket.socket | None = channel
+    def __init__(self, connection: socket.socket) -> None:
+        self._channel: socket.socket | None = connection
         self._door = Door()
         self._wakeup, wake = socket.socketpair()
         self._wakeup.setblocking(False)
@@ -40,28 +39,28 @@ class Shim:
         self._execs: dict[int, int] = {}
         self._pid = 0
         self._status: int | None = None
-        self._started: link.Message = {"kind": "started", "shim": os.getpid(), "pid": 0, "started_at": 0}
-        self._exit: link.Message = {}
+        self._started: channel.Message = {"kind": "started", "shim": os.getpid(), "pid": 0, "started_at": 0}
+        self._exit: channel.Message = {}
         self._finished_at = 0
 
     def run(self) -> None:
         """The whole life. Nothing of the container exists before the runtime says go."""
         self._door.open()
         if not self._permitted():
-            os.unlink(record.SOCKET)
+            os.unlink(channel.SOCKET_FILE)
             return
         if self._start():
             self._serve()
             self._finish()
         self._record_exit()
-        os.unlink(record.SOCKET)
-        link.send(self._channel, self._exit)
+        os.unlink(channel.SOCKET_FILE)
+        channel.send(self._channel, self._exit)
 
     def _permitted(self) -> bool:
         """Wait for go. A runtime that dies before it has said so has started nothing, and its successor may."""
         assert self._channel is not None
-        link.send(self._channel, {"kind": "ready"})
-        message, _ = link.receive(self._channel)
+        channel.send(self._channel, {"kind": "ready"})
+        message, _ = channel.receive(self._channel)
         return message is not None and message.get("op") == "go"
 
     def _start(self) -> bool:
@@ -70,7 +69,7 @@ class Shim:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         try:
             self._note(pid=0, started_at=0, ticks=0, boot=_boot())
-            self._spec = child.parse(record.read(record.SPEC))
+            self._spec = child.parse(channel.read_record(channel.SPEC_FILE))
             pid, error = self._spawn_main()
         except OSError as failure:
             pid, error = 0, f"{failure.filename or 'shim'}: {os.strerror(failure.errno or 0).lower()}"
@@ -83,18 +82,18 @@ class Shim:
         self._pid = pid
         with contextlib.suppress(OSError):  # on a full disk the first note stays, and the open socket says the rest
             self._note(pid=pid, started_at=now, ticks=system.start_ticks(pid))
-        link.send(self._channel, self._started)
+        channel.send(self._channel, self._started)
         return True
 
     def _note(self, **fields: int | str) -> None:
         self._started |= fields
-        record.write(record.STARTED, self._started, durable=False)
+        channel.write_record(channel.STARTED_FILE, self._started, durable=False)
 
     def _spawn_main(self) -> tuple[int, str]:
         spec = self._spec
         streams = self._streams = Streams(spec)
         try:
-            isolation.apart(spec.isolation)
+            isolation.unshare_pids(spec.isolation)
             return child.spawn(spec, spec.argv, child.Stdio(*streams.child, terminal=spec.tty))
         finally:
             streams.handed_over()
@@ -130,7 +129,7 @@ class Shim:
             self._status = status
             self._finished_at = time.time_ns()
         elif (number := self._execs.pop(pid, None)) is not None:
-            link.send(self._channel, {"kind": "exec_exit", "id": number, "code": _code(status)})
+            channel.send(self._channel, {"kind": "exec_exit", "id": number, "code": _code(status)})
 
     def _on_output(self, pump: Pump) -> None:
         if not pump.read():
@@ -145,7 +144,7 @@ class Shim:
             self._drop_channel()
         self._channel = connection
         self._watch_channel()
-        link.send(connection, self._started)
+        channel.send(connection, self._started)
 
     def _watch_channel(self) -> None:
         if self._channel is not None:
@@ -164,7 +163,7 @@ class Shim:
 
     def _on_order(self) -> None:
         assert self._channel is not None
-        message, descriptors = link.receive(self._channel)
+        message, descriptors = channel.receive(self._channel)
         if message is None:
             self._drop_channel()
         else:
@@ -172,14 +171,14 @@ class Shim:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _obey(self, message: link.Message, descriptors: list[int]) -> None:
+    def _obey(self, message: channel.Message, descriptors: list[int]) -> None:
         match message:
             case {"op": "signal", "signal": int(number)}:
                 system.kill(self._pid, number)
             case {"op": "kill"}:
                 system.kill(self._pid, signal.SIGKILL)
             case {"op": "reopen", "id": int(number)}:
-                link.send(self._channel, {"kind": "reply", "id": number, "error": self._reopen()})
+                channel.send(self._channel, {"kind": "reply", "id": number, "error": self._reopen()})
             case {"op": "exec", "id": int(number), "argv": list(argv)} if len(descriptors) == 3:
                 self._exec(number, argv, _stdio(descriptors, message))
             case {"op": "kill_exec", "id": int(number)}:
@@ -204,7 +203,7 @@ class Shim:
         assert self._streams is not None
         self._streams.attach(number, descriptors)
         given = (self._streams.input,) if self._streams.input >= 0 else ()
-        link.send(self._channel, {"kind": "reply", "id": number, "error": ""}, given)
+        channel.send(self._channel, {"kind": "reply", "id": number, "error": ""}, given)
 
     def _exec(self, number: int, argv: list[str], stdio: child.Stdio) -> None:
         try:
@@ -213,7 +212,7 @@ class Shim:
             pid, error = 0, os.strerror(failure.errno or 0).lower()
         if pid:
             self._execs[pid] = number
-        link.send(self._channel, {"kind": "reply", "id": number, "error": error})
+        channel.send(self._channel, {"kind": "reply", "id": number, "error": error})
 
     def _kill_exec(self, number: int) -> None:
         for pid in [pid for pid, wanted in self._execs.items() if wanted == number]:
@@ -226,24 +225,24 @@ class Shim:
         assert self._streams is not None
         self._streams.finish()
         number = os.WTERMSIG(self._status) if os.WIFSIGNALED(self._status) else 0
-        starved = _code(self._status) == KILLED and cgroups.kills(self._spec.oom) > 0
-        cgroups.remove(self._spec.cgroups)
+        starved = _code(self._status) == KILLED and system.oom_kills(self._spec.oom) > 0
+        system.remove_cgroups(self._spec.cgroups)
         self._exit = _exit(_code(self._status), number, self._finished_at) | {"starved": starved}
 
     def _record_exit(self) -> None:
         """On disk before anyone is told. While the disk is full every runtime that connects is told from memory."""
         while True:
             try:
-                return record.write(record.EXIT, self._exit, durable=True)
+                return channel.write_record(channel.EXIT_FILE, self._exit, durable=True)
             except FileNotFoundError:
                 return None  # the container was removed meanwhile: there is nobody left to read it
             except OSError:
-                link.send(self._channel, self._exit)
+                channel.send(self._channel, self._exit)
                 select.select([self._door], [], [], RETRY_RECORD_S)
                 self._on_knock()
 
 
-def _exit(code: int, number: int, finished_at: int) -> link.Message:
+def _exit(code: int, number: int, finished_at: int) -> channel.Message:
     return {"kind": "exit", "code": code, "signal": number, "finished_at": finished_at, "message": ""}
 
 
@@ -251,7 +250,7 @@ def _code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def _stdio(descriptors: list[int], message: link.Message) -> child.Stdio:
+def _stdio(descriptors: list[int], message: channel.Message) -> child.Stdio:
     stdin, stdout, stderr = descriptors
     return child.Stdio(stdin, stdout, stderr, terminal=message.get("terminal") is True)
 

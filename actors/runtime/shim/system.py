@@ -1,4 +1,4 @@
-"""The few Linux calls the standard library does not have, and the process set of a container."""
+"""Linux calls that the standard library lacks, the process set of a container, and its cgroups."""
 
 import contextlib
 import ctypes
@@ -161,3 +161,43 @@ def kill_descendants(seen: Callable[[int, int], None]) -> None:
             kill(pid, signal.SIGKILL)
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
+
+
+def join_cgroups(groups: tuple[str, ...]) -> None:
+    """The calling process. Raises RuntimeError: without its limits a container does not run."""
+    for group in groups:
+        try:
+            _write(f"{group}/cgroup.procs", b"0")
+        except OSError as error:
+            raise RuntimeError(f"cgroup {group}: {os.strerror(error.errno or 0).lower()}") from None
+
+
+def oom_kills(counter: str) -> int:
+    """How many processes the kernel has killed because memory ran out."""
+    try:
+        with open(counter) as file:
+            counts = dict(line.split() for line in file)
+        return int(counts.get("oom_kill", "0"))
+    except (OSError, ValueError):
+        return 0
+
+
+def remove_cgroups(groups: tuple[str, ...]) -> None:
+    """Nobody is left in them."""
+    for group in groups:
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+
+
+def adjust_oom_score(value: int) -> None:
+    """To be killed earlier is allowed to everybody; later only with CAP_SYS_RESOURCE, and is let be otherwise."""
+    with contextlib.suppress(OSError):
+        _write("/proc/self/oom_score_adj", str(value).encode())
+
+
+def _write(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)

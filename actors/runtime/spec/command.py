@@ -1,21 +1,36 @@
-"""From a container's configuration to what its shim runs. Pure but for the user database."""
+"""From a container configuration to the spec of its shim, or to the script of a simulated container."""
 
 import base64
 import os
+import re
 import socket
 from typing import Any
 
 from actors.runtime.cgroups.hierarchy import NONE, Membership
 from actors.runtime.images.store import HOLLOW_PREFIX, bringing_nothing
+from actors.runtime.model.containers import Container, Hollow, Image
 from actors.runtime.model.cri_messages import image_name
 from actors.runtime.model.errors import InvalidRequest
-from actors.runtime.model.images import Image
-from actors.runtime.model.types import Container, Hollow
-from actors.runtime.spec import capabilities
-from actors.runtime.spec import isolation as mounting
-from actors.runtime.spec.durations import parse_duration
+from actors.runtime.spec import isolation
+from actors.runtime.spec import users as capabilities
 from actors.runtime.spec.users import user_of
 from protocols.wire import cri_pb2 as pb
+
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
+LONGEST_NS = 2**63 - 1
+
+
+def parse_duration(text: str) -> int:
+    """Nanoseconds. Raises InvalidRequest for anything that is not a positive duration."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise InvalidRequest(f"{text!r} is not a duration; write it like 1m30s or 250ms")
+    total = round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    if not 0 < total <= LONGEST_NS:
+        raise InvalidRequest(f"duration {text!r} is out of range")
+    return total
+
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -63,7 +78,7 @@ def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | N
     if context.HasField("run_as_group") and not context.HasField("run_as_user") and not context.run_as_username:
         raise InvalidRequest("run_as_group needs run_as_user or run_as_username")
     if script is None:
-        mounting.isolation(config, pod, image, "")
+        isolation.isolation_spec(config, pod, image, "")
         capabilities.dropped(context)
     return script
 
@@ -94,7 +109,7 @@ def spec(
         "gid": gid,
         "groups": groups,
         "no_new_privs": context.no_new_privs,
-        "isolation": mounting.isolation(config, pod, image, directory),
+        "isolation": isolation.isolation_spec(config, pod, image, directory),
         "cgroups": membership.groups,
         "oom": membership.oom,
         "cpus": membership.cpus,
@@ -116,5 +131,5 @@ def _environment(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Im
     for pair in image.config.env if image else ():
         name, _, value = pair.partition("=")
         found[os.fsencode(name)] = os.fsencode(value)
-    found |= mounting.variables(config.mounts)
+    found |= isolation.mount_variables(config.mounts)
     return found | {pair.key.encode(): pair.value for pair in config.envs}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from actors.runtime.model.containers import Image
 from actors.runtime.model.cri_messages import host_network
 from actors.runtime.model.errors import InvalidRequest
-from actors.runtime.model.images import Image
 from protocols.wire import cri_pb2 as pb
 
 VARIABLE = "NODEPLANE_MOUNT_"
@@ -19,19 +19,19 @@ ISOLATION = "nodeplane.dev/isolation"
 PID, UTS = "pid", "uts"
 OWN_ROOT = "root"
 """Directory below a shim's, for what a container changes of its image."""
-RESOLV, RESOLV_PLACE = "resolv.conf", "/etc/resolv.conf"
+RESOLV_FILE, RESOLV_PATH = "resolv.conf", "/etc/resolv.conf"
 """File below a shim's directory, and where the container finds it."""
 _NEEDS = "needs nodeplane to run as root with CAP_SYS_ADMIN"
 _CAP_SYS_ADMIN = 21
 
 
-def variables(mounts: Sequence[pb.Mount]) -> dict[bytes, bytes]:
+def mount_variables(mounts: Sequence[pb.Mount]) -> dict[bytes, bytes]:
     """`NODEPLANE_MOUNT_ETC_CONFIG=<host path>` for a mount at /etc/config: true with and without a namespace."""
     names = ((VARIABLE + re.sub(r"[^A-Za-z0-9]+", "_", m.container_path.strip("/")).upper(), m) for m in _moved(mounts))
     return {os.fsencode(name): os.fsencode(mount.host_path) for name, mount in names}
 
 
-def isolation(
+def isolation_spec(
     config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None, directory: str
 ) -> dict[str, Any] | None:
     """Fields of shim.isolation.Isolation; None where it has nothing of its own. Raises InvalidRequest."""
@@ -45,11 +45,11 @@ def isolation(
     if image and not allowed:
         name = image.names[0] if image.names else image.id
         raise InvalidRequest(f'image "{name}" has a root of its own, which {_NEEDS}')
-    if not allowed or not (mounts or wanted or image or readonly or resolv(pod)):
+    if not allowed or not (mounts or wanted or image or readonly or resolv_conf(pod)):
         return None
     places = [[m.host_path, m.container_path, m.readonly] for m in mounts]
     return {
-        "mounts": [[f"{directory}/{RESOLV}", RESOLV_PLACE, False], *places] if resolv(pod) else places,
+        "mounts": [[f"{directory}/{RESOLV_FILE}", RESOLV_PATH, False], *places] if resolv_conf(pod) else places,
         "hostname": _hostname(pod) if UTS in wanted or (image and not host_network(pod)) else "",
         "processes": PID in wanted and context.namespace_options.pid == pb.CONTAINER,
         "root": {"image": image.root, "own": f"{directory}/{OWN_ROOT}"} if image else None,
@@ -57,7 +57,7 @@ def isolation(
     }
 
 
-def resolv(pod: pb.PodSandboxConfig) -> str:
+def resolv_conf(pod: pb.PodSandboxConfig) -> str:
     """The content of /etc/resolv.conf of a pod that has its own; empty: the host's."""
     dns = pod.dns_config
     lines = [f"nameserver {server}" for server in dns.servers]

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.runtime.model.containers import ContainerRecord, SandboxRecord
 from actors.runtime.model.errors import StateNotWritten
-from actors.runtime.model.types import ContainerRecord, SandboxRecord
 from actors.runtime.state.journal import Journal
 from protocols.files import sweep_once, sync_directory, write_atomic
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.runtime.model.states import Life
-from actors.runtime.model.types import ContainerRecord
+from actors.runtime.model.containers import ContainerRecord, Life
 
 SLACK = 4 << 20
 """Bytes of outdated lines that are kept before the file is written anew."""

@@ -4,11 +4,49 @@ import asyncio
 
 import msgspec
 
-from actors.runtime.model import states
-from actors.runtime.model.states import Life, State
-from actors.runtime.model.types import Container
+from actors.runtime.model.containers import Container, Life, State
+from actors.runtime.model.errors import WrongState
 from actors.runtime.state.container_events import Events
 from protocols.wire import cri_pb2 as pb
+
+START_ERROR = 128
+LOST = 137
+"""Exit code of a container whose end nobody saw: its processes were killed together with their shim."""
+
+
+def started(life: Life, at: int) -> Life:
+    if life.state is not State.CREATED:
+        raise WrongState(f"container is {life.state.name.lower()}, only a created one can be started")
+    return msgspec.structs.replace(life, started_at=max(at, life.created_at))
+
+
+def exited(life: Life, at: int, code: int, starved: bool = False) -> Life:
+    """The end of a running container; a second end changes nothing. `starved`: killed for want of memory."""
+    if life.state is State.EXITED:
+        return life
+    if life.state is State.CREATED:
+        raise WrongState("container has not been started")
+    reason = "OOMKilled" if starved else "Completed" if code == 0 else "Error"
+    return _end(life, at, code, reason, "")
+
+
+def start_failed(life: Life, at: int, message: str) -> Life:
+    if life.state is not State.CREATED:
+        return life
+    return _end(life, at, START_ERROR, "StartError", message)
+
+
+def lost(life: Life, at: int) -> Life:
+    """The end of a container whose shim died without a record."""
+    if life.state is State.EXITED:
+        return life
+    message = "the container's shim was killed, and the container with it; its own exit code is not known"
+    return _end(life, at, LOST, "ContainerStatusUnknown", message)
+
+
+def _end(life: Life, at: int, code: int, reason: str, message: str) -> Life:
+    finished = max(at, life.started_at, life.created_at)
+    return msgspec.structs.replace(life, finished_at=finished, exit_code=code, reason=reason, message=message)
 
 
 class Lifecycle:
@@ -19,20 +57,20 @@ class Lifecycle:
 
     def started(self, container: Container, at: int) -> None:
         if container.life.state is State.CREATED:
-            self._move(container, states.started(container.life, at))
+            self._move(container, started(container.life, at))
             self._events.emit(pb.CONTAINER_STARTED_EVENT, container.id, container.sandbox)
 
     def exited(self, container: Container, at: int, code: int, starved: bool = False) -> None:
         if container.life.state is State.RUNNING:
-            self._end(container, states.exited(container.life, at, code, starved))
+            self._end(container, exited(container.life, at, code, starved))
 
     def start_failed(self, container: Container, at: int, message: str) -> None:
         if container.life.state is State.CREATED:
-            self._end(container, states.start_failed(container.life, at, message))
+            self._end(container, start_failed(container.life, at, message))
 
     def lost(self, container: Container, at: int) -> None:
         if container.life.state is not State.EXITED:
-            self._end(container, states.lost(container.life, at))
+            self._end(container, lost(container.life, at))
 
     def _end(self, container: Container, life: Life) -> None:
         self._move(container, life)

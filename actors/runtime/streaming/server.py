@@ -1,17 +1,20 @@
-"""Where the URLs of Exec, Attach and PortForward lead: websockets on loopback, opened at the first of these calls.
+"""HTTP server behind the URLs of Exec, Attach and PortForward: websockets and SPDY on loopback.
 
-Whoever has a token may use it, so a token is long, good once and for a minute; it goes only to callers of the runtime's
-socket, which is root's or the owner's alone.
+It listens from the first of these calls on. A URL's token is the only credential, so it is long, valid once and for a
+minute, and returned only to callers of the runtime's socket, which belongs to root or the owner.
 """
 
 import asyncio
 import contextlib
+import secrets
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from actors.runtime.model.errors import StateNotWritten
-from actors.runtime.streaming import attaching, forwarding, running
-from actors.runtime.streaming.tickets import Tickets
+from actors.runtime.model.errors import StateNotWritten, TooManyTickets
+from actors.runtime.streaming.port_forward import PortForward, run_port_forward
+from actors.runtime.streaming.sessions import Attach, Exec, run_attach, run_exec
 from protocols.serving import (
     BoundedServer,
     Limits,
@@ -20,23 +23,43 @@ from protocols.serving import (
     UnauthenticatedConnections,
     mark_authenticated,
 )
-from protocols.streams.channels import (
-    CHANNEL_PROTOCOLS,
-    ERROR,
-    LARGEST_MESSAGE,
-    PING_S,
-    RESIZE,
-    STDIN,
-    TUNNEL,
-)
+from protocols.streams.channels import CHANNEL_PROTOCOLS, ERROR, LARGEST_MESSAGE, PING_S, RESIZE, STDIN, TUNNEL
 from protocols.streams.join import Socket
 from protocols.streams.spdy.channels import OFFERED, SpdyChannels
 from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offered, upgrade, wants_spdy
 
+VALID_S = 60.0
+MOST = 1000
+T = TypeVar("T")
+
+
+class Tickets(Generic[T]):
+    """`clock` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: dict[str, tuple[float, T]] = {}
+
+    def give(self, what: T) -> str:
+        """The token. Raises TooManyTickets."""
+        now = self._clock()
+        self._open = {token: entry for token, entry in self._open.items() if entry[0] > now}
+        if len(self._open) >= MOST:
+            raise TooManyTickets(f"{MOST} streams were asked for and not opened; try again in a minute")
+        token = secrets.token_urlsafe(32)
+        self._open[token] = (now + VALID_S, what)
+        return token
+
+    def take(self, token: str) -> T | None:
+        """None when it was never given, was used or is too old."""
+        until, what = self._open.pop(token, (0.0, None))
+        return what if until > self._clock() else None
+
+
 HOST = "127.0.0.1"
 CLOSE_S = 0.2
 IDLE_S = 75.0
-What = running.Exec | attaching.Attach | forwarding.PortForward
+What = Exec | Attach | PortForward
 
 
 class StreamServer:
@@ -81,7 +104,7 @@ class StreamServer:
         mark_authenticated(request)
         if wants_spdy(request):
             return await _bare(request, what)
-        protocols = (TUNNEL,) if isinstance(what, forwarding.PortForward) else CHANNEL_PROTOCOLS
+        protocols = (TUNNEL,) if isinstance(what, PortForward) else CHANNEL_PROTOCOLS
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(protocols)}, or SPDY\n")
         socket = web.WebSocketResponse(
@@ -96,11 +119,11 @@ class StreamServer:
 
 async def _bare(request: web.BaseRequest, what: What) -> web.StreamResponse:
     """SPDY without a websocket, as crictl speaks it unless told otherwise."""
-    protocol = FORWARD if isinstance(what, forwarding.PortForward) else OFFERED
+    protocol = FORWARD if isinstance(what, PortForward) else OFFERED
     if protocol not in offered(request):
         return web.Response(status=400, text=f"offer protocol {protocol} in {VERSION_HEADER}\n")
     wire = upgrade(request, protocol)
-    client = Spdy(wire) if isinstance(what, forwarding.PortForward) else SpdyChannels(wire)
+    client = Spdy(wire) if isinstance(what, PortForward) else SpdyChannels(wire)
     with contextlib.suppress(ConnectionError):
         if not isinstance(client, SpdyChannels) or await client.open(_channels(what)):
             await _run(client, what)
@@ -110,17 +133,17 @@ async def _bare(request: web.BaseRequest, what: What) -> web.StreamResponse:
 
 def _channels(what: What) -> set[int]:
     """What the client is going to open."""
-    if isinstance(what, forwarding.PortForward):
+    if isinstance(what, PortForward):
         return set()
-    terminal = what.terminal if isinstance(what, running.Exec) else what.container.config.tty
+    terminal = what.terminal if isinstance(what, Exec) else what.container.config.tty
     return {ERROR, *what.outputs} | ({STDIN} if what.stdin else set()) | ({RESIZE} if terminal else set())
 
 
 async def _run(socket: Socket, what: What) -> None:
     match what:
-        case running.Exec():
-            await running.run(socket, what)
-        case attaching.Attach():
-            await attaching.run(socket, what)
-        case forwarding.PortForward():
-            await forwarding.run(socket, what)
+        case Exec():
+            await run_exec(socket, what)
+        case Attach():
+            await run_attach(socket, what)
+        case PortForward():
+            await run_port_forward(socket, what)

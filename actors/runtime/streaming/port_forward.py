@@ -134,7 +134,7 @@ class Forwarding:
         return ""
 
 
-async def run(socket: Socket, what: PortForward) -> None:
+async def run_port_forward(socket: Socket, what: PortForward) -> None:
     await Forwarding(socket, what.private).run()
 
 

@@ -5,10 +5,10 @@ import os
 import time
 from pathlib import Path
 
-from actors.runtime.backends.processes import ProcessDriver
-from actors.runtime.backends.usage import Usage, usage_below
+from actors.runtime.backends.process_backend import ProcessDriver
+from actors.runtime.backends.procfs import Usage, usage_below
+from actors.runtime.model.containers import Container, Sandbox
 from actors.runtime.model.pods import Pods
-from actors.runtime.model.types import Container, Sandbox
 from protocols.wire import cri_pb2 as pb
 
 

@@ -23,7 +23,7 @@ class StreamMethods:
         self._server: StreamServer | None = None
 
     async def Exec(self, request: pb.ExecRequest) -> pb.ExecResponse:
-        from actors.runtime.streaming.running import Exec  # loads an HTTP server: most runtimes never need one
+        from actors.runtime.streaming.sessions import Exec  # loads an HTTP server: most runtimes never need one
 
         container = self._containers.find_running(request.container_id)
         if not request.cmd:
@@ -39,7 +39,7 @@ class StreamMethods:
         return pb.ExecResponse(url=await self._streams().url(what))
 
     async def Attach(self, request: pb.AttachRequest) -> pb.AttachResponse:
-        from actors.runtime.streaming.attaching import Attach  # as above
+        from actors.runtime.streaming.sessions import Attach  # as above
 
         container = self._containers.find_running(request.container_id)
         driver = self._containers.driver(container)
@@ -48,7 +48,7 @@ class StreamMethods:
 
     async def PortForward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
         """Ports in the request are for older clients: newer ones name the port of each connection."""
-        from actors.runtime.streaming.forwarding import PortForward  # as above
+        from actors.runtime.streaming.port_forward import PortForward  # as above
 
         sandbox = self._pods.sandbox(request.pod_sandbox_id)
         if not sandbox.ready:

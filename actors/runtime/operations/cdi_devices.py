@@ -1,5 +1,8 @@
-"""The CDI files of this machine. Later directories go before earlier ones; two files of one directory that describe
-the same device make it unusable."""
+"""Container Device Interface: find devices by name in the CDI files of this machine and apply their edits.
+
+Files in later directories override those in earlier ones. Two files of one directory that describe the same device make
+it unusable.
+"""
 
 import logging
 import stat
@@ -10,7 +13,42 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.runtime.model.errors import CdiUnusable
-from actors.runtime.operations.cdi.types import Edits, Spec
+from protocols.wire import cri_pb2 as pb
+
+
+class DeviceNode(msgspec.Struct, frozen=True, rename="camel"):
+    path: str
+    host_path: str = ""
+
+
+class Mount(msgspec.Struct, frozen=True, rename="camel"):
+    host_path: str
+    container_path: str
+    options: tuple[str, ...] | None = None
+    type: str = ""
+
+
+class Edits(msgspec.Struct, frozen=True, rename="camel"):
+    env: tuple[str, ...] | None = None
+    device_nodes: tuple[DeviceNode, ...] | None = None
+    mounts: tuple[Mount, ...] | None = None
+    hooks: tuple[Any, ...] | None = None
+    additional_gids: tuple[int, ...] | None = msgspec.field(name="additionalGids", default=None)
+
+
+class Device(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    container_edits: Edits = Edits()
+
+
+class Spec(msgspec.Struct, frozen=True, rename="camel"):
+    cdi_version: str = msgspec.field(name="cdiVersion")
+    kind: str
+    """VENDOR/CLASS; a device's full name is VENDOR/CLASS=NAME."""
+    devices: tuple[Device, ...] = ()
+    container_edits: Edits = Edits()
+    """For every container that gets any of the devices."""
+
 
 LARGEST = 16 << 20
 MOST_FILES = 1024
@@ -107,3 +145,53 @@ def _load(path: Path) -> Any:
         return yaml.safe_load(raw)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+
+
+BINDS = ("", "bind", "none")
+
+
+def applied(config: pb.ContainerConfig, found: Sequence[Found], own_root: bool) -> pb.ContainerConfig:
+    """A copy with the edits in it; what a file asks for all its devices comes once. Raises CdiUnusable."""
+    changed = pb.ContainerConfig()
+    changed.CopyFrom(config)
+    edits: list[Edits] = []
+    for entry in found:
+        edits += [entry.common] if entry.common not in edits else []
+        edits.append(entry.own)
+    for edit in edits:
+        if edit.hooks and own_root:
+            raise CdiUnusable(
+                "CDI device injection failed: its file asks for hooks, which the embedded runtime does not run; use "
+                "containerd, or an image of the host's own files, which need none"
+            )
+        _apply(changed, edit)
+    return changed
+
+
+def _apply(config: pb.ContainerConfig, edit: Edits) -> None:
+    for variable in edit.env or ():
+        _set(config, *_pair(variable))
+    for node in edit.device_nodes or ():
+        config.devices.add(container_path=node.path, host_path=node.host_path or node.path, permissions="rwm")
+    for mount in edit.mounts or ():
+        if mount.type not in BINDS:
+            raise CdiUnusable(f'CDI device injection failed: mount of type "{mount.type}" at {mount.container_path}')
+        readonly = "ro" in (mount.options or ())
+        config.mounts.add(container_path=mount.container_path, host_path=mount.host_path, readonly=readonly)
+    config.linux.security_context.supplemental_groups.extend(edit.additional_gids or ())
+
+
+def _set(config: pb.ContainerConfig, name: str, value: str) -> None:
+    """The device's word goes before the container's own."""
+    kept = [pair for pair in config.envs if pair.key != name]
+    if len(kept) != len(config.envs):
+        del config.envs[:]
+        config.envs.extend(kept)
+    config.envs.add(key=name, value=value.encode())
+
+
+def _pair(variable: str) -> tuple[str, str]:
+    name, sign, value = variable.partition("=")
+    if not name or not sign:
+        raise CdiUnusable(f'CDI device injection failed: "{variable[:80]}" is no variable')
+    return name, value

@@ -1,28 +1,92 @@
-"""Containers as plain Linux processes, each below a shim that outlives this process."""
+"""Run containers as Linux processes, each below a shim that outlives the runtime."""
 
 import asyncio
 import logging
 import os
 import socket
+import subprocess
+import sys
 import time
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import msgspec
 
-from actors.runtime.backends.launching import LauncherHandle
-from actors.runtime.backends.orphans import kill_process, kill_session
+from actors.runtime.backends.procfs import descendants, kill_process, kill_session
 from actors.runtime.backends.shim_link import Started, connect, read_exit, read_started
 from actors.runtime.backends.shim_process import Process, apply_exit, trace
-from actors.runtime.backends.usage import descendants
 from actors.runtime.cgroups.hierarchy import Cgroups
+from actors.runtime.model.containers import Container, ExecResult, State
 from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
-from actors.runtime.model.states import State
-from actors.runtime.model.types import Container, ExecResult
-from actors.runtime.shim import record
-from actors.runtime.spec import command
-from actors.runtime.spec import isolation as mounting
+from actors.runtime.shim import channel
+from actors.runtime.spec import command, isolation
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
+
+_HOME = Path(__file__).parents[3]
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); from actors.runtime.shim.launcher import main; main(int(sys.argv[2]))"
+)
+_END_S = 2.0
+
+_LOG = logging.getLogger("runtime")
+
+
+class LauncherHandle:
+    """Orders are queued in the socket, so the launcher need not be up when the first one is given."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Raises LauncherGone when the process cannot be made."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        descriptor = str(theirs.fileno())
+        command = [sys.executable, "-I", "-S", "-c", _START, str(_HOME), descriptor]
+        try:
+            self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/")
+        except OSError as error:
+            ours.close()
+            raise LauncherGone(f"cannot start the container launcher: {error.strerror}") from None
+        finally:
+            theirs.close()
+        self._control = ours
+
+    def order(self, directory: Path, channel: socket.socket) -> None:
+        """Have a shim made in `directory` with `channel` as its line to us. Raises LauncherGone."""
+        if not self._send(directory, channel):
+            _LOG.warning("the container launcher is gone and is started again")
+            self.close()
+            self.start()
+            if not self._send(directory, channel):
+                raise LauncherGone("the container launcher does not take orders; try again")
+
+    def close(self) -> None:
+        """It ends with its socket; its shims stay."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = self._control = None
+
+    def _send(self, directory: Path, channel: socket.socket) -> bool:
+        if self._control is None:
+            return False
+        message = msgspec.json.encode({"directory": str(directory)})
+        try:
+            socket.send_fds(self._control, [message], [channel.fileno()])
+        except BlockingIOError:
+            raise LauncherGone("the container launcher has too many orders; try again") from None
+        except OSError:
+            return False
+        return True
+
 
 START_DEADLINE_S = 30.0
 ADOPT_DEADLINE_S = 5.0
@@ -129,11 +193,11 @@ class ProcessDriver:
             membership = self.cgroups.make(container.id, container.config.linux.resources)
             spec = msgspec.json.encode(command.spec(container, container.image, membership, str(directory)))
             directory.mkdir(mode=0o700, exist_ok=True)
-            (directory / record.SOCKET).unlink(missing_ok=True)  # of a shim that was killed before it began
-            (directory / record.SPEC).write_bytes(spec)
-            if names := mounting.resolv(container.sandbox.config):
-                (directory / mounting.RESOLV).write_text(names)
-                (directory / mounting.RESOLV).chmod(0o644)
+            (directory / channel.SOCKET_FILE).unlink(missing_ok=True)  # of a shim that was killed before it began
+            (directory / channel.SPEC_FILE).write_bytes(spec)
+            if names := isolation.resolv_conf(container.sandbox.config):
+                (directory / isolation.RESOLV_FILE).write_text(names)
+                (directory / isolation.RESOLV_FILE).chmod(0o644)
         except OSError as error:
             raise StateNotWritten(f"cannot write {directory}: {os.strerror(error.errno or 0).lower()}") from None
 

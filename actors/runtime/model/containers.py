@@ -1,32 +1,66 @@
-"""The vocabulary: what is stored, what is held in memory, and what a way of running containers must offer."""
+"""Records on disk, sandboxes, containers and images in memory, and the interface of a backend."""
 
 import asyncio
-from collections.abc import Callable, Collection
+import enum
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from actors.runtime.model.images import Image
-from actors.runtime.model.states import Life
-from protocols.layout import SYSTEM_CDI
 from protocols.wire import cri_pb2 as pb
 
 
-class RuntimeOptions(msgspec.Struct, frozen=True):
-    directory: Path
-    """State directory, ROOT/runtime. Mode 0700."""
-    socket: Path
-    imported_only: bool = False
-    """Images that were not imported do not exist; otherwise such names stand for the host's own files."""
-    cdi: tuple[Path, ...] = SYSTEM_CDI
-    """Directories of CDI files; later ones go before earlier ones."""
-    events_ring: int = 4096
-    """Events one subscriber may be behind before its stream ends."""
-    private_ports: Callable[[], Collection[int]] = frozenset
-    """Ports that port-forward refuses."""
+class State(enum.Enum):
+    CREATED = 0
+    RUNNING = 1
+    EXITED = 2
+
+
+class Life(msgspec.Struct, frozen=True):
+    """Times in ns, 0 = not yet. The state is derived from them, so it cannot contradict them."""
+
+    created_at: int
+    started_at: int = 0
+    finished_at: int = 0
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def state(self) -> State:
+        if self.finished_at:
+            return State.EXITED
+        return State.RUNNING if self.started_at else State.CREATED
+
+
+class ImageConfig(msgspec.Struct, frozen=True):
+    """What an image says of the containers made of it; the part of an OCI image configuration that is honoured."""
+
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    """NAME=VALUE."""
+    working_dir: str = ""
+    user: str = ""
+    """Name or number, with a group behind a colon or not."""
+    stop_signal: str = ""
+
+
+class Image(msgspec.Struct, frozen=True):
+    """File images/ID/image.json."""
+
+    id: str
+    """`sha256:` and 64 hex digits: of the configuration, or of a directory's path."""
+    names: tuple[str, ...]
+    """Full names, as docker.io/library/busybox:latest."""
+    root: str
+    """Directory with the files."""
+    size: int
+    """Bytes of the files."""
+    config: ImageConfig
+    borrowed: bool = False
+    """`root` is somebody's directory, used in place: it is not removed with the image."""
 
 
 class SandboxRecord(msgspec.Struct, frozen=True):

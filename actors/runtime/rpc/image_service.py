@@ -1,16 +1,29 @@
-"""ImageService. Imported images have files; other names, unless only imported ones exist, stand for the host's own."""
+"""Methods of the CRI ImageService, and the image calls of the bus, since CRI has no import.
+
+Imported images have files. Unless only imported ones exist, other names stand for the host's own files.
+"""
 
 import asyncio
 import os
 import time
 from pathlib import Path
 
-from actors.runtime.images.names import short_name
-from actors.runtime.images.store import ImageStore
-from actors.runtime.model import images as types
+from actors.runtime.images.store import ImageStore, short_name
+from actors.runtime.model.containers import Image
 from actors.runtime.model.cri_messages import image_id, image_ref
 from actors.runtime.model.errors import InvalidRequest, NotFound
 from actors.runtime.model.pods import Pods
+from protocols.bus import Bus, Call
+from protocols.messages.runtime import (
+    IMPORT_IMAGE,
+    LIST_IMAGES,
+    REMOVE_IMAGE,
+    Empty,
+    ImageInfo,
+    Images,
+    ImportImage,
+    RemoveImage,
+)
 from protocols.wire import cri_pb2 as pb
 
 MOST_PULLED = 1024
@@ -82,7 +95,7 @@ def images_used(pods: Pods) -> set[str]:
     return {container.image.id for container in pods.containers.values() if container.image is not None}
 
 
-def _imported(image: types.Image) -> pb.Image:
+def _imported(image: Image) -> pb.Image:
     name, _, _ = image.config.user.partition(":")
     number = pb.Int64Value(value=int(name or "0")) if name.isdecimal() or not name else None
     return pb.Image(
@@ -109,3 +122,34 @@ def _image(name: str) -> pb.Image:
         spec=pb.ImageSpec(image=name),
         pinned=True,
     )
+
+
+class ImageDesk:
+    """One change at a time."""
+
+    def __init__(self, images: ImageStore, pods: Pods) -> None:
+        self._images = images
+        self._pods = pods
+        self._turn = asyncio.Lock()
+
+    def serve(self, bus: Bus) -> None:
+        bus.serve(IMPORT_IMAGE, ImportImage, self._import)
+        bus.serve(LIST_IMAGES, Empty, self._list)
+        bus.serve(REMOVE_IMAGE, RemoveImage, self._remove)
+
+    async def _import(self, request: ImportImage, call: Call) -> ImageInfo:
+        async with self._turn:
+            return _info(await asyncio.to_thread(self._images.import_, Path(request.path), request.name))
+
+    async def _list(self, request: Empty, call: Call) -> Images:
+        return Images(tuple(_info(image) for image in self._images.all()))
+
+    async def _remove(self, request: RemoveImage, call: Call) -> Empty:
+        used = {container.image.id for container in self._pods.containers.values() if container.image is not None}
+        async with self._turn:
+            await asyncio.to_thread(self._images.remove, request.name, used)
+        return Empty()
+
+
+def _info(image: Image) -> ImageInfo:
+    return ImageInfo(image.id, image.names, image.size, image.root)
