@@ -1,8 +1,9 @@
-"""The embedded container runtime, as a process: so that a node needs nothing installed to run pods.
+"""runtime: the embedded container runtime, so that a node runs pods without anything installed.
 
-It serves CRI v1 on ROOT/runtime/runtime.sock and owns the sandboxes and containers under ROOT/runtime. Containers are
-plain Linux processes, or simulated ones. On kill -9 it may lose open calls and event streams, and nothing else: each
-container has a shim that goes on without it, and the next runtime takes over from the state directory.
+Serves CRI v1 on ROOT/runtime/runtime.sock and owns the sandboxes and containers under ROOT/runtime. Containers are
+plain Linux processes, or simulated.
+On kill -9 open calls and event streams are lost, and nothing else: each container has a shim that runs on, and the next
+runtime adopts it from the state directory.
 """
 
 import ipaddress
@@ -17,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from actors.runtime.model.containers import State
-from actors.runtime.rpc.image_service import ImageDesk
+from actors.runtime.rpc.image_service import ImageBusService
 from actors.runtime.server import RuntimeOptions, RuntimeServer
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
@@ -44,7 +45,7 @@ class Runtime:
         await self._server.start()
         self._context.registry.register(RuntimeCollector(self._server))
         self._context.bus.serve(STOP_CONTAINERS, StopContainers, self._stop_containers)
-        ImageDesk(self._server.images, self._server.pods).serve(self._context.bus)
+        ImageBusService(self._server.images, self._server.pods).serve(self._context.bus)
         taken = f"{len(self._server.pods.containers)} containers taken over"
         self._context.ready(f"{taken}; {self._server.cgroups.describe()}")
 
@@ -57,9 +58,11 @@ class Runtime:
 
 
 def plane_ports(settings: Settings, layout: Layout) -> frozenset[int]:
-    """Return the ports of store, API and node endpoint, as far as they are known now.
+    """Return the loopback ports of store, API and node endpoint known now; port-forward rejects them.
 
-    Blocks for the read of three small files. The metrics port is left out: it is open to every process by design.
+    Pods share the host's network, so 127.0.0.1 is the plane's loopback too. Each port is protected by authentication;
+    this is a second line of defence. The metrics port is not among them: it is open to every process by design.
+    Blocks for the read of three small files.
     """
     files = (layout.run / "node-endpoint.port", *(root / "run" / "store.addr" for root in (layout.root, layout.plane)))
     ports = {_port(path) for path in files}
@@ -69,14 +72,14 @@ def plane_ports(settings: Settings, layout: Layout) -> frozenset[int]:
 
 
 def _port(path: Path) -> int:
-    """The port at the end of a file's text, 0 when there is none."""
+    """Return the port at the end of a file's text; 0 if there is none."""
     with suppress(OSError, ValueError):
         return int(path.read_text().rpartition(":")[2])
     return 0
 
 
 def _is_here(url: str) -> bool:
-    """True for an API on this machine's loopback; another machine's port is free for pods here."""
+    """True for an API on this machine's loopback; the port of an API elsewhere is free for pods here."""
     with suppress(ValueError):
         return ipaddress.ip_address(urlsplit(url).hostname or "").is_loopback
     return True

@@ -1,4 +1,4 @@
-"""The runtime as a whole: its parts put together, and its gRPC server on a unix socket."""
+"""Assembly of the runtime, and its gRPC server on a unix socket."""
 
 import asyncio
 import os
@@ -10,22 +10,22 @@ from pathlib import Path
 import grpc
 import msgspec
 
-from actors.runtime.backends.hollow import HollowDriver
-from actors.runtime.backends.process_backend import LauncherHandle, ProcessDriver
+from actors.runtime.backends.hollow import HollowBackend
+from actors.runtime.backends.process_backend import LauncherHandle, ProcessBackend
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.errors import SocketTaken
 from actors.runtime.model.pods import Clock, Pods
 from actors.runtime.operations.adoption import Adoption
 from actors.runtime.operations.cdi_devices import CdiFiles
-from actors.runtime.operations.containers import Containers
+from actors.runtime.operations.containers import Containers, Dependencies
 from actors.runtime.operations.sandboxes import Sandboxes
-from actors.runtime.rpc.dispatch import Table
+from actors.runtime.rpc.dispatch import ServiceHandlers
 from actors.runtime.rpc.image_service import ImageMethods
-from actors.runtime.rpc.runtime_service import ContainerMethods, EventMethods, Info, SandboxMethods
+from actors.runtime.rpc.runtime_service import ContainerMethods, EventMethods, InfoMethods, SandboxMethods
 from actors.runtime.rpc.stats_service import StatsMethods
 from actors.runtime.rpc.streaming_service import StreamMethods
-from actors.runtime.state.container_events import Events
+from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
 from protocols.layout import SYSTEM_CDI
@@ -40,55 +40,53 @@ class RuntimeOptions(msgspec.Struct, frozen=True):
     """State directory, ROOT/runtime. Mode 0700."""
     socket: Path
     imported_only: bool = False
-    """Images that were not imported do not exist; otherwise such names stand for the host's own files."""
+    """Only imported images exist; otherwise other names stand for the host's own files."""
     cdi: tuple[Path, ...] = SYSTEM_CDI
-    """Directories of CDI files; later ones go before earlier ones."""
+    """Directories of CDI files; later ones override earlier ones."""
     events_ring: int = 4096
     """Events one subscriber may be behind before its stream ends."""
     private_ports: Callable[[], Collection[int]] = frozenset
-    """Ports that port-forward refuses."""
+    """Returns the ports that port-forward rejects."""
 
 
 class RuntimeServer:
-    """Start it only under the lock of its bus name: two runtimes on one state directory would fight."""
+    """Start it only under the lock of its bus name: two runtimes must not use one state directory."""
 
     def __init__(self, options: RuntimeOptions) -> None:
         self._options = options
-        self._state = StateDirectory(options.directory)
-        self._clock = Clock()
-        self.pods = Pods()
-        self.events = Events(self._clock, options.events_ring)
         self._launcher = LauncherHandle()
-        lifecycle = Lifecycle(self.events)
+        self.pods, self._clock = Pods(), Clock()
+        self.events = ContainerEvents(self._clock, options.events_ring)
         self.images = ImageStore(options.directory / "images", options.imported_only)
         self.cgroups = Cgroups(options.directory)
-        self._processes = ProcessDriver(lifecycle, self._state, self._launcher, self.cgroups)
-        self._hollow = HollowDriver(lifecycle, self._state)
-        self.containers = Containers(
-            self.pods,
-            self._state,
-            self.events,
-            self._clock,
-            self._processes,
-            self._hollow,
-            self.images,
-            CdiFiles(options.cdi),
+        lifecycle, state = Lifecycle(self.events), StateDirectory(options.directory)
+        self._processes = ProcessBackend(lifecycle, state, self._launcher, self.cgroups)
+        self._dependencies = Dependencies(
+            pods=self.pods,
+            state=state,
+            events=self.events,
+            clock=self._clock,
+            processes=self._processes,
+            hollow=HollowBackend(lifecycle, state),
+            images=self.images,
+            cdi=CdiFiles(options.cdi),
         )
-        self.sandboxes = Sandboxes(self.pods, self.containers, self._state, self.events, self._clock)
+        self.containers = Containers(self._dependencies)
+        self.sandboxes = Sandboxes(self._dependencies, self.containers)
         self._streams = StreamMethods(self.pods, self.containers, options.private_ports)
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """The launcher first: no process is made by fork after gRPC has threads. Serving when it returns."""
+        """Start serving. The launcher comes first, since gRPC's threads rule out a fork."""
         self._launcher.start()
         _allow_descriptors()
-        await Adoption(self.pods, self._state, self._clock, self._processes, self._hollow, self.images).run()
+        await Adoption(self._dependencies).run()
         self._server = self._make_server()
         _bind(self._server, self._options.socket)
         await self._server.start()
 
     async def stop(self) -> None:
-        """Containers go on."""
+        """Stop serving; containers run on."""
         await self._streams.close()
         if self._server is not None:
             await self._server.stop(CLOSE_GRACE_S)
@@ -100,14 +98,16 @@ class RuntimeServer:
         limits = [("grpc.max_receive_message_length", MESSAGE_LIMIT), ("grpc.max_send_message_length", MESSAGE_LIMIT)]
         server = grpc.aio.server(options=limits)
         services = pb.DESCRIPTOR.services_by_name
-        runtime = Table(services["RuntimeService"], self._runtime_parts())
-        images = Table(services["ImageService"], [ImageMethods(self.pods, self.images, self._options.directory)])
+        runtime = ServiceHandlers(services["RuntimeService"], self._runtime_parts())
+        images = ServiceHandlers(
+            services["ImageService"], [ImageMethods(self.pods, self.images, self._options.directory)]
+        )
         server.add_generic_rpc_handlers((runtime.handler(), images.handler()))
         return server
 
     def _runtime_parts(self) -> list[object]:
         return [
-            Info(self.pods, self.cgroups),
+            InfoMethods(self.pods, self.cgroups),
             SandboxMethods(self.pods, self.sandboxes, self._clock),
             ContainerMethods(self.pods, self.containers, self._processes),
             StatsMethods(self.pods, self._processes, self._options.directory),
@@ -117,13 +117,13 @@ class RuntimeServer:
 
 
 def _allow_descriptors() -> None:
-    """One for each running container. After the launcher, so that containers keep the usual limit."""
+    """Allow a descriptor per running container. After the launcher's start, so that containers keep the default."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _bind(server: grpc.aio.Server, path: Path) -> None:
-    """A stale socket file is removed; mode 0600 from its first moment on."""
+    """Listen; replaces a stale socket file, and creates the new one with mode 0600."""
     _clear(path)
     mask = os.umask(0o177)
     try:

@@ -198,7 +198,7 @@ def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
         (runtime.root / "runtime" / "shims" / ("b" * 64)).mkdir()
         await runtime.start()
         assert [item.id for item in (await runtime.call("ListPodSandbox")).items] == [sandbox]
-        assert "unusable and was passed over" in runtime.errors()
+        assert "state file skipped" in runtime.errors()
         await until(lambda: not list((runtime.root / "runtime" / "shims").iterdir()))
 
     with_runtime(scenario)
@@ -223,7 +223,7 @@ def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
         assert [item.id for item in (await runtime.call("ListPodSandbox")).items] == [new]
         assert [item.id for item in (await runtime.call("ListContainers")).containers] == [kept]
         assert (await runtime.status(kept)).state == pb.CONTAINER_RUNNING
-        assert "has the name of another one" in runtime.errors()
+        assert "its name is in use" in runtime.errors()
         for path in saved:
             path.unlink()
 

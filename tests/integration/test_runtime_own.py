@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from actors.runtime.cgroups.hierarchy import find
+from actors.runtime.cgroups.hierarchy import find_hierarchy
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
@@ -36,7 +36,7 @@ def with_runtime(scenario: Scenario) -> None:
 def limits() -> set[str]:
     """Controllers this machine lets us use."""
     probe = Path(f"/np-probe-{os.getpid()}")
-    found = find(probe)
+    found = find_hierarchy(probe)
     for base in set(found.bases.values()) if found else ():
         base.rmdir()
     return set(found.bases) if found else set()

@@ -66,11 +66,11 @@ def left_as_it_was(top: Path) -> Iterator[None]:
                 control.write_text(f"-{name}")
 
 
-def found_in(directory: Path) -> hierarchy.Found:
+def found_in(directory: Path) -> hierarchy.Hierarchy:
     """Where version 1 has all controllers we know, one of the others does."""
     mounts = directory.with_suffix(".mounts")
     mounts.write_text(f"none {directory} cgroup2 rw 0 0\n")
-    found = hierarchy.find(directory, hierarchy.Places(mounts))
+    found = hierarchy.find_hierarchy(directory, hierarchy.KernelFiles(mounts))
     if found is None:
         unable("the cgroup v2 hierarchy here has no controller that may be used, or no group may be made in it")
     assert found is not None
@@ -100,7 +100,7 @@ def joined(group: Path) -> "subprocess.Popen[bytes]":
     return process
 
 
-def life(directory: Path, found: hierarchy.Found) -> None:
+def life(directory: Path, found: hierarchy.Hierarchy) -> None:
     cgroups, base = Cgroups(directory, found), next(iter(found.bases.values()))
     assert cgroups.describe().startswith("limits by cgroup v2: ")
     member = cgroups.make("c1", FIRST)
@@ -115,7 +115,7 @@ def life(directory: Path, found: hierarchy.Found) -> None:
     assert not base.exists()
 
 
-def changed(cgroups: Cgroups, found: hierarchy.Found, pid: int) -> None:
+def changed(cgroups: Cgroups, found: hierarchy.Hierarchy, pid: int) -> None:
     base = next(iter(found.bases.values()))
     shown(base / "c1", found.bases, 0)
     assert group_of(pid) == "c1"

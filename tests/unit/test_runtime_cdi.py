@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.model.errors import CdiUnusable
-from actors.runtime.operations.cdi_devices import CdiFiles, applied
+from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices
 from actors.runtime.spec.isolation import _devices
 from protocols.wire import cri_pb2 as pb
 
@@ -28,7 +28,7 @@ def device(name: str, **edits: object) -> dict:
 
 def look(*directories: Path, names: tuple[str, ...] = ("gpu.example.com/device=a",)) -> pb.ContainerConfig:
     config = pb.ContainerConfig(envs=[pb.KeyValue(key="PLAIN", value=b"mine"), pb.KeyValue(key="MY", value=b"own")])
-    return applied(config, CdiFiles(directories).find(names), own_root=False)
+    return apply_devices(config, CdiFiles(directories).find(names), own_root=False)
 
 
 def test_what_a_file_asks_for_is_in_the_container(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_what_is_not_done_here_is_refused_not_left_out(tmp_path: Path) -> None:
     devices = (device("a", hooks=hooks), device("t", mounts=tmpfs), device("e", env=["NOPE"]))
     (tmp_path / "gpu.json").write_text(spec(*devices))
     files, config = CdiFiles([tmp_path]), pb.ContainerConfig()
-    applied(config, files.find(["gpu.example.com/device=a"]), own_root=False)
+    apply_devices(config, files.find(["gpu.example.com/device=a"]), own_root=False)
     with pytest.raises(CdiUnusable, match="hooks"):
-        applied(config, files.find(["gpu.example.com/device=a"]), own_root=True)
+        apply_devices(config, files.find(["gpu.example.com/device=a"]), own_root=True)
     for name, words in (("t", 'type "tmpfs"'), ("e", "no variable")):
         with pytest.raises(CdiUnusable, match=words):
-            applied(config, files.find([f"gpu.example.com/device={name}"]), own_root=False)
+            apply_devices(config, files.find([f"gpu.example.com/device={name}"]), own_root=False)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.cgroups.hierarchy import NONE, Cgroups, Found, Places, find
+from actors.runtime.cgroups.hierarchy import NO_CGROUPS, Cgroups, Hierarchy, KernelFiles, find_hierarchy
 from actors.runtime.cgroups.limits import settings, weight
 from protocols.wire import cri_pb2 as pb
 
@@ -59,10 +59,10 @@ def test_weights_span_the_range() -> None:
     assert (weight(0), weight(2), weight(262_144), weight(10**9)) == (1, 1, 10_000, 10_000)
 
 
-def machine(tmp_path: Path, mounts: str, membership: str) -> Places:
+def machine(tmp_path: Path, mounts: str, membership: str) -> KernelFiles:
     (tmp_path / "mounts").write_text(mounts.replace("TOP", str(tmp_path)))
     (tmp_path / "membership").write_text(membership)
-    return Places(tmp_path / "mounts", tmp_path / "membership")
+    return KernelFiles(tmp_path / "mounts", tmp_path / "membership")
 
 
 def group(path: Path, controllers: str = "", enabled: str = "") -> None:
@@ -73,15 +73,15 @@ def group(path: Path, controllers: str = "", enabled: str = "") -> None:
 
 
 def test_no_hierarchy(tmp_path: Path) -> None:
-    assert find(Path("/r"), machine(tmp_path, "tmpfs /tmp tmpfs rw 0 0\n", "0::/\n")) is None
-    assert find(Path("/r"), Places(tmp_path / "absent", tmp_path / "absent")) is None
-    nothing = Cgroups(Path("/r"), Found(False, {}))
-    assert nothing.make("c", LIMITS) == NONE
+    assert find_hierarchy(Path("/r"), machine(tmp_path, "tmpfs /tmp tmpfs rw 0 0\n", "0::/\n")) is None
+    assert find_hierarchy(Path("/r"), KernelFiles(tmp_path / "absent", tmp_path / "absent")) is None
+    nothing = Cgroups(Path("/r"), Hierarchy(False, {}))
+    assert nothing.make("c", LIMITS) == NO_CGROUPS
 
 
 def test_version_2_without_controllers_is_given_up_cleanly(tmp_path: Path) -> None:
     group(tmp_path / "unified")
-    found = find(Path("/r"), machine(tmp_path, "cgroup2 TOP/unified cgroup2 rw 0 0\n", "0::/\n"))
+    found = find_hierarchy(Path("/r"), machine(tmp_path, "cgroup2 TOP/unified cgroup2 rw 0 0\n", "0::/\n"))
     assert found is None
     assert [path for path in (tmp_path / "unified").iterdir() if path.is_dir()] == []
 
@@ -92,7 +92,7 @@ def test_version_1_below_our_own_group_or_at_the_top(tmp_path: Path) -> None:
     (tmp_path / "memory" / "us" / "cgroup.procs").write_text("")
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "cgroup.procs").write_text("")
-    found = find(Path("/r"), machine(tmp_path, mounts, "2:memory:/us\n1:cpu,cpuacct:/not/mounted\n0::/\n"))
+    found = find_hierarchy(Path("/r"), machine(tmp_path, mounts, "2:memory:/us\n1:cpu,cpuacct:/not/mounted\n0::/\n"))
     assert found is not None
     assert not found.unified
     assert {name: base.parent for name, base in found.bases.items()} == {
@@ -118,7 +118,7 @@ class Kernel2:
 def test_a_containers_life_in_version_2(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     kernel = Kernel2(tmp_path / "base")
     place = kernel.container("c1", "cpu.max", "cpu.weight", "memory.max", "pids.max")
-    cgroups = Cgroups(Path("/r"), Found(True, dict.fromkeys(("cpu", "memory", "pids"), kernel.base)))
+    cgroups = Cgroups(Path("/r"), Hierarchy(True, dict.fromkeys(("cpu", "memory", "pids"), kernel.base)))
     assert cgroups.describe() == "limits by cgroup v2: cpu memory pids"
     member = cgroups.make("c1", LIMITS)
     assert member == ([str(place)], str(place / "memory.events"), ())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.cgroups import cpusets
-from actors.runtime.cgroups.hierarchy import Cgroups, Found
+from actors.runtime.cgroups.hierarchy import Cgroups, Hierarchy
 from actors.runtime.cgroups.limits import CPUSET, placement
 from protocols.wire import cri_pb2 as pb
 
@@ -51,14 +51,14 @@ def test_a_new_group_of_version_1_gets_its_parents(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bases", [{}, {"memory": Path("/nowhere")}])
 def test_without_a_cpuset_group_affinity_does_it(bases: dict[str, Path]) -> None:
-    cgroups = Cgroups(Path("/r"), Found(True, bases))
+    cgroups = Cgroups(Path("/r"), Hierarchy(True, bases))
     wish = pb.LinuxContainerResources(cpuset_cpus=f"{OWN[-1]},60000")
     assert cgroups.make("c", wish).cpus == (OWN[-1],)
     assert cgroups.make("c", pb.LinuxContainerResources(cpuset_cpus="60000")).cpus == ()
 
 
 def test_with_one_it_does_not(tmp_path: Path) -> None:
-    cgroups = Cgroups(Path("/r"), Found(True, {CPUSET: base(tmp_path / "base", str(OWN[0]))}))
+    cgroups = Cgroups(Path("/r"), Hierarchy(True, {CPUSET: base(tmp_path / "base", str(OWN[0]))}))
     member = cgroups.make("c", pb.LinuxContainerResources(cpuset_cpus=str(OWN[0])))
     assert member.cpus == ()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.images.bounded_tar import Allowance, BoundedFile, Bounds, TarReader
-from actors.runtime.images.layers import Unpacked
+from actors.runtime.images.bounded_tar import BoundedFile, Bounds, Budget, TarReader
+from actors.runtime.images.layers import LayerUnpacker
 from actors.runtime.images.store import ImageStore, full_name, short_name
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
 from tests.support import images
@@ -125,10 +125,10 @@ def test_what_is_no_archive_at_all(tmp_path: Path) -> None:
 
 def lay(root: Path, *entries: tuple[tarfile.TarInfo, bytes]) -> None:
     root.mkdir(exist_ok=True)
-    allowance = Allowance(Bounds())
-    unpacked = Unpacked(root, allowance)
+    budget = Budget(Bounds())
+    unpacked = LayerUnpacker(root, budget)
     try:
-        unpacked.lay(TarReader(BoundedFile(io.BytesIO(images.layer(list(entries))), allowance)))
+        unpacked.apply(TarReader(BoundedFile(io.BytesIO(images.layer(list(entries))), budget)))
     finally:
         unpacked.close()
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.runtime.images.bounded_tar import UNREADABLE, Allowance, BoundedFile, Bounds, TarReader
-from actors.runtime.images.layers import Unpacked
+from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Bounds, Budget, TarReader
+from actors.runtime.images.layers import LayerUnpacker
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.containers import Image, ImageConfig
 from actors.runtime.model.errors import ImageTooLarge, ImageUnusable, InvalidRequest
@@ -38,10 +38,10 @@ def lay(root: Path, entries: Layer, bounds: Bounds | None = None) -> None:
 
 def lay_bytes(root: Path, data: bytes, bounds: Bounds | None = None) -> None:
     root.mkdir(exist_ok=True)
-    allowance = Allowance(bounds or SMALL)
-    unpacked = Unpacked(root, allowance)
+    budget = Budget(bounds or SMALL)
+    unpacked = LayerUnpacker(root, budget)
     try:
-        unpacked.lay(TarReader(BoundedFile(io.BytesIO(data), allowance)))
+        unpacked.apply(TarReader(BoundedFile(io.BytesIO(data), budget)))
     finally:
         unpacked.close()
 

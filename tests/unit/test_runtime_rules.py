@@ -15,7 +15,7 @@ from actors.runtime.model.pods import Clock, Pods, Reservations, resolve
 from actors.runtime.operations.containers import stop_signal
 from actors.runtime.spec import command
 from actors.runtime.spec.command import parse_duration
-from actors.runtime.state.container_events import Events
+from actors.runtime.state.container_events import ContainerEvents
 from protocols.wire import cri_pb2 as pb
 
 
@@ -143,7 +143,7 @@ def test_hollow_by_annotation_of_the_pod_and_not_by_the_containers_own() -> None
     ended = {command.HOLLOW_OOM: "true", command.HOLLOW_LOG: "one\ntwo"}
     script = command.hollow_script(pb.ContainerConfig(annotations=ended), pod)
     assert script is not None
-    assert (script.exit_code, script.starved, script.log) == (137, True, ("one", "two"))
+    assert (script.exit_code, script.oom_killed, script.log) == (137, True, ("one", "two"))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_pulled_reference_leads_back_to_its_image() -> None:
 
 def test_a_subscriber_that_does_not_read_loses_its_stream_and_nobody_waits() -> None:
     async def scenario() -> None:
-        events = Events(Clock(), ring=4)
+        events = ContainerEvents(Clock(), ring=4)
         slow, quick = events.subscribe(), events.subscribe()
         reading = quick.events()
         for number in range(6):

@@ -10,21 +10,21 @@ from protocols.streams.channels import Size, exit_status, read_size
 def test_a_ticket_is_good_once_and_for_a_while() -> None:
     now = 0.0
     tickets: Tickets[str] = Tickets(lambda: now)
-    first, second = tickets.give("first"), tickets.give("second")
-    assert (tickets.take(first), tickets.take(first), tickets.take("nonsense")) == ("first", None, None)
+    first, second = tickets.issue("first"), tickets.issue("second")
+    assert (tickets.redeem(first), tickets.redeem(first), tickets.redeem("nonsense")) == ("first", None, None)
     now = VALID_S
-    assert tickets.take(second) is None
+    assert tickets.redeem(second) is None
 
 
 def test_tickets_nobody_uses_do_not_pile_up() -> None:
     now = 0.0
     tickets: Tickets[int] = Tickets(lambda: now)
     for number in range(MOST):
-        tickets.give(number)
+        tickets.issue(number)
     with pytest.raises(TooManyTickets):
-        tickets.give(0)
+        tickets.issue(0)
     now = VALID_S
-    assert tickets.take(tickets.give(1)) == 1
+    assert tickets.redeem(tickets.issue(1)) == 1
 
 
 def test_sizes_and_exit_codes() -> None:

@@ -1,6 +1,6 @@
-"""Simulated containers: a life with no process, from a script in annotations. Tens of thousands fit in one runtime.
+"""Simulated ("hollow") containers without a process, which follow a script in annotations.
 
-Their state survives kill -9 of the runtime (files without fsync): a life goes on from its stored start.
+Tens of thousands fit in one runtime. Their state is written without fsync; it survives kill -9 of the runtime.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from actors.runtime.state.lifecycle import Lifecycle
 NS = 1_000_000_000
 
 
-class HollowDriver:
+class HollowBackend:
     def __init__(self, lifecycle: Lifecycle, state: StateDirectory) -> None:
         self._lifecycle = lifecycle
         self._state = state
@@ -43,34 +43,34 @@ class HollowDriver:
         self.kill(container)
 
     async def reopen_log(self, container: Container) -> None:
-        """A simulated container writes as it starts, and never again."""
+        """Do nothing: a simulated container logs only at its start."""
 
-    async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
-        """Nothing runs; every command succeeds, so that exec probes of simulated pods do."""
+    async def exec_sync(self, container: Container, command: list[str], timeout: float) -> ExecResult:
+        """Run nothing and succeed, so that exec probes of simulated pods succeed."""
         return ExecResult(b"", b"", 0)
 
     @contextlib.asynccontextmanager
-    async def running(
+    async def start_exec(
         self, container: Container, command: list[str], ends: tuple[int, int, int], terminal: bool
     ) -> AsyncGenerator["asyncio.Future[int]", None]:
-        """As execute: it has run already, and said nothing."""
+        """Run nothing and succeed at once, without output."""
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         ended.set_result(0)
         yield ended
 
     @contextlib.asynccontextmanager
-    async def attached(self, container: Container, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
-        """It writes nothing and reads nothing."""
+    async def attach(self, container: Container, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
+        """Yield no descriptor: there is no input, and no output."""
         yield -1
 
     def close_input(self, container: Container) -> None:
-        """It has none."""
+        """Do nothing: there is no input."""
 
     async def forget(self, container: Container) -> None:
         self._disarm(container)
 
     def adopt(self, container: Container) -> None:
-        """After a restart: end at the scripted moment, even if that has passed."""
+        """After a restart: end at the scripted time, even if it has passed."""
         if container.life.state is State.RUNNING:
             self._arm(container)
 
@@ -81,30 +81,30 @@ class HollowDriver:
         at = container.life.started_at + script.duration_ns
         left = (at - time.time_ns()) / NS
         if left <= 0:
-            self._end(container, at, script.exit_code, script.starved)
+            self._end(container, at, script.exit_code, script.oom_killed)
         else:
             loop = asyncio.get_running_loop()
-            end = functools.partial(self._end, container, at, script.exit_code, script.starved)
+            end = functools.partial(self._end, container, at, script.exit_code, script.oom_killed)
             self._timers[container.id] = loop.call_later(left, end)
 
     def _disarm(self, container: Container) -> None:
         if timer := self._timers.pop(container.id, None):
             timer.cancel()
 
-    def _end(self, container: Container, at: int, code: int, starved: bool = False) -> None:
+    def _end(self, container: Container, at: int, code: int, oom_killed: bool = False) -> None:
         self._disarm(container)
-        self._lifecycle.exited(container, at, code, starved)
+        self._lifecycle.exited(container, at, code, oom_killed)
         self._save(container)
 
     def _save(self, container: Container) -> None:
         try:
-            self._state.note(container.record)
+            self._state.save_hollow(container.record)
         except StateNotWritten:
-            return  # a full disk: the life goes on in memory, and after a restart from the last state on disk
+            return  # disk full: the life continues in memory, and after a restart from the last state on disk
 
 
 def write_log(path: str, lines: tuple[str, ...], now_ns: int) -> None:
-    """In the form of every container's log. What cannot be written is lost, as a container's is."""
+    """Append CRI log lines; lines that cannot be written are lost, as for every container."""
     at = stamp(now_ns)
     data = b"".join(b"%s stdout F %s\n" % (at, line.encode(errors="surrogateescape")) for line in lines)
     with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ import msgspec
 
 from actors.runtime.backends.procfs import descendants, kill_process, kill_session
 from actors.runtime.backends.shim_link import Started, connect, read_exit, read_started
-from actors.runtime.backends.shim_process import Process, apply_exit, trace
+from actors.runtime.backends.shim_process import ShimProcess, apply_exit, trace
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.model.containers import Container, ExecResult, State
 from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
@@ -33,14 +33,14 @@ _LOG = logging.getLogger("runtime")
 
 
 class LauncherHandle:
-    """Orders are queued in the socket, so the launcher need not be up when the first one is given."""
+    """Handle of the launcher process. Requests queue in its socket, so it need not be up for the first one."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     def start(self) -> None:
-        """Raises LauncherGone when the process cannot be made."""
+        """Start the process. Raises LauncherGone."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         descriptor = str(theirs.fileno())
@@ -54,17 +54,17 @@ class LauncherHandle:
             theirs.close()
         self._control = ours
 
-    def order(self, directory: Path, channel: socket.socket) -> None:
-        """Have a shim made in `directory` with `channel` as its line to us. Raises LauncherGone."""
+    def launch_shim(self, directory: Path, channel: socket.socket) -> None:
+        """Fork a shim in `directory` with `channel` as its connection to the runtime. Raises LauncherGone."""
         if not self._send(directory, channel):
-            _LOG.warning("the container launcher is gone and is started again")
+            _LOG.warning("launcher restarted: its socket was closed")
             self.close()
             self.start()
             if not self._send(directory, channel):
-                raise LauncherGone("the container launcher does not take orders; try again")
+                raise LauncherGone("the container launcher does not accept requests; try again")
 
     def close(self) -> None:
-        """It ends with its socket; its shims stay."""
+        """Close the socket, which ends the launcher; its shims live on."""
         if self._control is not None:
             self._control.close()
         if self._process is not None:
@@ -82,7 +82,7 @@ class LauncherHandle:
         try:
             socket.send_fds(self._control, [message], [channel.fileno()])
         except BlockingIOError:
-            raise LauncherGone("the container launcher has too many orders; try again") from None
+            raise LauncherGone("the container launcher has too many pending requests; try again") from None
         except OSError:
             return False
         return True
@@ -91,18 +91,18 @@ class LauncherHandle:
 START_DEADLINE_S = 30.0
 ADOPT_DEADLINE_S = 5.0
 STARTS_AT_ONCE = 16
-"""More would only wait for each other, in the launcher's socket instead of here."""
+"""More would only queue in the launcher's socket instead of here."""
 
 _LOG = logging.getLogger("runtime")
 
 
-class ProcessDriver:
+class ProcessBackend:
     def __init__(self, lifecycle: Lifecycle, state: StateDirectory, launcher: LauncherHandle, cgroups: Cgroups) -> None:
         self.cgroups = cgroups
         self._lifecycle = lifecycle
         self._state = state
         self._launcher = launcher
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, ShimProcess] = {}
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._clean_ups: set[asyncio.Task[None]] = set()
 
@@ -110,61 +110,61 @@ class ProcessDriver:
         async with self._starting:
             self._prepare(container)
             try:
-                await self._attempt(container)
-            except LauncherGone:  # it died under our order and before go: nothing has started
-                await self._attempt(container)
+                await self._launch(container)
+            except LauncherGone:  # the shim died before go: nothing has started
+                await self._launch(container)
         if container.life.reason == "StartError":
             self.cgroups.remove(container.id)
             raise StartFailed(container.life.message)
 
     def signal(self, container: Container, number: int) -> None:
         if process := self._processes.get(container.id):
-            process.link.order("signal", signal=number)
+            process.shim.send("signal", signal=number)
 
     def kill(self, container: Container) -> None:
         if process := self._processes.get(container.id):
-            process.link.order("kill")
+            process.shim.send("kill")
 
     def abandon(self, container: Container) -> None:
         if process := self._processes.get(container.id):
-            kill_process(process.link.shim)
+            kill_process(process.shim.pid)
 
     async def reopen_log(self, container: Container) -> None:
         if error := await self._process(container).call("reopen"):
             raise StateNotWritten(error)
 
-    async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
-        return await self._process(container).execute(command, timeout)
+    async def exec_sync(self, container: Container, command: list[str], timeout: float) -> ExecResult:
+        return await self._process(container).exec_sync(command, timeout)
 
-    def running(
+    def start_exec(
         self, container: Container, command: list[str], ends: tuple[int, int, int], terminal: bool
     ) -> AbstractAsyncContextManager["asyncio.Future[int]"]:
-        return self._process(container).running(command, ends, terminal)
+        return self._process(container).start_exec(command, ends, terminal)
 
-    def attached(self, container: Container, outputs: tuple[int, int]) -> AbstractAsyncContextManager[int]:
-        return self._process(container).attached(outputs)
+    def attach(self, container: Container, outputs: tuple[int, int]) -> AbstractAsyncContextManager[int]:
+        return self._process(container).attach(outputs)
 
     def close_input(self, container: Container) -> None:
         self._process(container).close_input()
 
     async def forget(self, container: Container) -> None:
         if process := self._processes.pop(container.id, None):
-            process.link.close()
+            process.shim.close()
         self.cgroups.remove(container.id)
         await asyncio.to_thread(self._state.remove_shim, container.id)
 
     def update(self, container: Container) -> str:
-        """Its configuration has other resources now. Answers why its memory is not limited so, empty when it is."""
+        """Apply changed resources; return why memory could not be limited, empty if it was."""
         shim = self.shim_pid(container)
         return self.cgroups.update(container.id, container.config.linux.resources, descendants(shim) if shim else ())
 
     def shim_pid(self, container: Container) -> int:
-        """0 when none is known."""
+        """Return the shim's pid, 0 if unknown."""
         process = self._processes.get(container.id)
-        return process.link.shim if process else 0
+        return process.shim.pid if process else 0
 
     async def adopt(self, container: Container) -> None:
-        """After a restart: take over a living shim, or learn from the files of one that has ended."""
+        """After a restart: take over a running shim, or apply the files of one that has ended."""
         directory = self._state.shim(container.id)
         began = read_started(directory)
         connection = connect(directory)
@@ -173,7 +173,7 @@ class ProcessDriver:
         if end := read_exit(directory):
             apply_exit(self._lifecycle, container, end)
         elif connection is not None:
-            await self._listen_to(container, connection, began)
+            await self._follow_shim(container, connection, began)
             return
         elif began is not None:
             self._lifecycle.lost(container, time.time_ns())
@@ -181,11 +181,11 @@ class ProcessDriver:
         if connection is not None:
             connection.close()
 
-    async def _listen_to(self, container: Container, connection: socket.socket, began: Started | None) -> None:
+    async def _follow_shim(self, container: Container, connection: socket.socket, began: Started | None) -> None:
         process = self._attach(container, connection)
-        process.link.shim = began.shim if began else 0
-        if container.life.state is State.CREATED:  # the shim was caught in the middle of a start
-            await asyncio.wait([process.settled], timeout=ADOPT_DEADLINE_S)
+        process.shim.pid = began.shim if began else 0
+        if container.life.state is State.CREATED:  # the runtime was killed during the start
+            await asyncio.wait([process.startup], timeout=ADOPT_DEADLINE_S)
 
     def _prepare(self, container: Container) -> None:
         directory = self._state.shim(container.id)
@@ -193,7 +193,7 @@ class ProcessDriver:
             membership = self.cgroups.make(container.id, container.config.linux.resources)
             spec = msgspec.json.encode(command.spec(container, container.image, membership, str(directory)))
             directory.mkdir(mode=0o700, exist_ok=True)
-            (directory / channel.SOCKET_FILE).unlink(missing_ok=True)  # of a shim that was killed before it began
+            (directory / channel.SOCKET_FILE).unlink(missing_ok=True)  # of a shim that was killed before go
             (directory / channel.SPEC_FILE).write_bytes(spec)
             if names := isolation.resolv_conf(container.sandbox.config):
                 (directory / isolation.RESOLV_FILE).write_text(names)
@@ -201,33 +201,33 @@ class ProcessDriver:
         except OSError as error:
             raise StateNotWritten(f"cannot write {directory}: {os.strerror(error.errno or 0).lower()}") from None
 
-    async def _attempt(self, container: Container) -> None:
+    async def _launch(self, container: Container) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         process = self._attach(container, ours)
         try:
-            self._launcher.order(self._state.shim(container.id), theirs)
+            self._launcher.launch_shim(self._state.shim(container.id), theirs)
         finally:
             theirs.close()
         try:
-            await asyncio.wait_for(process.settled, START_DEADLINE_S)
+            await asyncio.wait_for(process.startup, START_DEADLINE_S)
         except TimeoutError:
             self.kill(container)
             self._lifecycle.start_failed(container, time.time_ns(), "the container's shim did not answer")
 
-    def _attach(self, container: Container, connection: socket.socket) -> Process:
+    def _attach(self, container: Container, connection: socket.socket) -> ShimProcess:
         directory = self._state.shim(container.id)
-        process = Process(container, connection, directory, self._lifecycle, self._on_lost)
+        process = ShimProcess(container, connection, directory, self._lifecycle, self._on_lost)
         self._processes[container.id] = process
         return process
 
-    def _process(self, container: Container) -> Process:
+    def _process(self, container: Container) -> ShimProcess:
         if process := self._processes.get(container.id):
             return process
         raise ExecFailed("the container is ending")
 
     def _on_lost(self, container: Container, began: Started) -> None:
         why = trace(self._state.shim(container.id))
-        _LOG.warning("container %s: its shim ended without a record of the exit code%s", container.id[:12], why)
+        _LOG.warning("shim ended without an exit record container=%s%s", container.id[:12], why)
         task = asyncio.create_task(self._clean_up(container, began))
         self._clean_ups.add(task)
         task.add_done_callback(self._clean_ups.discard)

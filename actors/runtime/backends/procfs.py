@@ -23,7 +23,7 @@ class Usage(NamedTuple):
 
 
 def usage_below(shim: int) -> Usage:
-    """Sum over the descendants of a shim, and the CPU time of those it has reaped. Zeros when it is gone."""
+    """Sum over the descendants of a shim, with the CPU time of reaped ones. Zeros when the shim is gone."""
     ended = _stat(shim)
     total = Usage(cpu_ns=_children_ns(ended)) if ended else Usage()
     for pid in descendants(shim):
@@ -43,7 +43,7 @@ def _add(total: Usage, fields: list[int], rss: int) -> Usage:
 
 
 def _rss(pid: int) -> int:
-    """Exact, where /proc/PID/stat lags by some dozens of pages, all a small process has; 0 when it may not be read."""
+    """Return the exact RSS, 0 if unreadable. /proc/PID/stat lags by dozens of pages, all a small process has."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -83,7 +83,6 @@ _SESSION_FIELD = 3  # of /proc/PID/stat, counted behind the closing bracket of t
 
 
 def boot_id() -> str:
-    """Differs after each start of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -94,9 +93,9 @@ def kill_process(pid: int) -> None:
 
 
 def kill_session(leader: int, ticks: int, boot: str) -> int:
-    """Kill every process of the session that `leader` founded; how many there were. Reads all of /proc: for a thread.
+    """Kill every process in the session of `leader` and return their number. Reads all of /proc: call in a thread.
 
-    A session's number is not given again while a member lives, so members without a leader are the old leader's.
+    A session id is not reused while a member lives, so members without a leader belong to the old leader.
     """
     if leader <= 0 or boot != boot_id() or start_ticks(leader) not in (0, ticks):
         return 0

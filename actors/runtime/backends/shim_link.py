@@ -1,4 +1,4 @@
-"""The runtime's end of the connection to one shim: typed messages in, orders out, and the news of its end."""
+"""Runtime's end of the connection to one shim: typed messages in, requests out."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ class Ready(msgspec.Struct, frozen=True, tag_field="kind", tag="ready"):
 
 
 class Started(msgspec.Struct, frozen=True, tag_field="kind", tag="started"):
-    """Also the content of started.json. `pid` is 0 until the container's process runs."""
+    """Message, and content of started.json. `pid` is 0 until the container's process runs."""
 
     shim: int
     pid: int
@@ -30,14 +30,13 @@ class Started(msgspec.Struct, frozen=True, tag_field="kind", tag="started"):
 
 
 class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
-    """Also the content of exit.json. `message` says why a start failed; it is empty otherwise."""
+    """Message, and content of exit.json. `message` is the reason of a failed start, else empty."""
 
     code: int
     signal: int
     finished_at: int
     message: str = ""
-    starved: bool = False
-    """Killed by the kernel because its memory ran out."""
+    oom_killed: bool = msgspec.field(name="starved", default=False)
 
 
 class Reply(msgspec.Struct, frozen=True, tag_field="kind", tag="reply"):
@@ -56,10 +55,10 @@ Message = Ready | Started | Exit | Reply | ExecExit
 _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
-class ShimLink:
+class ShimConnection:
     """Calls on_message for each message, then on_gone once when the shim has closed its end.
 
-    Descriptors that come with a message belong to on_message.
+    on_message owns the descriptors of a message.
     """
 
     def __init__(
@@ -74,11 +73,11 @@ class ShimLink:
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(connection.fileno(), self._on_readable)
-        self.shim = 0
-        """Pid of the shim, once it said so."""
+        self.pid = 0
+        """Pid of the shim; 0 until its first message."""
 
-    def order(self, op: str, descriptors: tuple[int, ...] = (), **fields: Any) -> bool:
-        """False when the shim is gone or stuck. Raises InvalidRequest for an order larger than a packet."""
+    def send(self, op: str, descriptors: tuple[int, ...] = (), **fields: Any) -> bool:
+        """Send a request; False if the shim is gone or stuck. Raises InvalidRequest if it exceeds a packet."""
         if self._connection.fileno() < 0:
             return False
         data = msgspec.json.encode({"op": op, **fields})
@@ -116,7 +115,7 @@ class ShimLink:
             close_all(descriptors)
             return
         if isinstance(message, Started):
-            self.shim = message.shim
+            self.pid = message.shim
         self._on_message(message, descriptors)
 
 
@@ -126,8 +125,7 @@ def close_all(descriptors: tuple[int, ...]) -> None:
 
 
 def connect(directory: Path) -> socket.socket | None:
-    """Connect to the shim of a directory and greet it; None when none lives. The path may be longer than a socket
-    path."""
+    """Connect to the shim of a directory, whose path may exceed a socket path's limit, and greet it; None if gone."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.setblocking(False)
     try:

@@ -16,7 +16,7 @@ from actors.runtime.backends.shim_link import (
     Message,
     Ready,
     Reply,
-    ShimLink,
+    ShimConnection,
     Started,
     close_all,
     read_exit,
@@ -28,19 +28,19 @@ from actors.runtime.shim import channel
 from actors.runtime.state.lifecycle import Lifecycle
 
 OUTPUT_CAP = 16 * 1024 * 1024 - 64 * 1024
-"""Bytes kept of both streams together, so that the reply fits into one gRPC message; the rest is read and dropped."""
+"""Bytes retained of both streams together, so that the reply fits into one gRPC message; the rest is dropped."""
 
 _CHUNK = 64 * 1024
 
 
 class Capture:
-    """Two pipes. `ends` (an empty stdin, then the write ends) go to the command; read() and close() are ours."""
+    """Capture of a command's output. `ends` are the command's descriptors: an empty stdin and two pipes."""
 
     def __init__(self, cap: int = OUTPUT_CAP) -> None:
         self._left = cap
         self._outputs: dict[int, bytearray] = {}
         self._loop = asyncio.get_running_loop()
-        self._closed = self._given = False
+        self._closed = self._ends_closed = False
         ends = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
         self.ends = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), ends[0][1], ends[1][1])
         self._read_ends = (ends[0][0], ends[1][0])
@@ -49,15 +49,15 @@ class Capture:
             self._outputs[descriptor] = bytearray()
             self._loop.add_reader(descriptor, self._read, descriptor)
 
-    def handed_over(self) -> None:
-        """The ends are the command's now."""
-        if not self._given:
-            self._given = True
+    def close_child_ends(self) -> None:
+        """Close the ends, which the command has inherited."""
+        if not self._ends_closed:
+            self._ends_closed = True
             for descriptor in self.ends:
                 os.close(descriptor)
 
     def take(self) -> tuple[bytes, bytes]:
-        """All output there is now: the command has ended, and whoever still holds its pipes is not waited for."""
+        """Return all output after the command has ended, without waiting for other holders of its pipes."""
         for descriptor in self._read_ends:
             while self._read(descriptor):
                 pass
@@ -66,13 +66,13 @@ class Capture:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self.handed_over()
+            self.close_child_ends()
             for descriptor in self._read_ends:
                 self._loop.remove_reader(descriptor)
                 os.close(descriptor)
 
     def _read(self, descriptor: int) -> bool:
-        """One chunk; False when there is nothing now or nothing more."""
+        """Read one chunk; False if there is none now or at the end."""
         data = b""
         with contextlib.suppress(BlockingIOError):
             data = os.read(descriptor, _CHUNK)
@@ -90,8 +90,11 @@ _ENDING = "the container is ending"
 _T = TypeVar("_T")
 
 
-class Process:
-    """Reports to the lifecycle in the step in which a message is read: no waiter runs between STARTED and STOPPED."""
+class ShimProcess:
+    """Processes of one container, controlled through its shim.
+
+    Reports to the lifecycle in the loop step that reads a message, so no waiter runs between STARTED and STOPPED.
+    """
 
     def __init__(
         self,
@@ -107,19 +110,19 @@ class Process:
         self._on_lost = on_lost
         self._numbers = itertools.count(1)
         self._replies: dict[int, asyncio.Future[str]] = {}
-        self._given: dict[int, tuple[int, ...]] = {}
-        """Descriptors that came with a reply, until whoever asked takes them."""
+        self._received: dict[int, tuple[int, ...]] = {}
+        """Descriptors that came with a reply, until the caller takes them."""
         self._execs: dict[int, asyncio.Future[int]] = {}
-        self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the container runs or has failed to; LauncherGone when the shim went before it began."""
-        self.link = ShimLink(connection, self._on_message, self._on_gone)
+        self.startup: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the container runs or has failed to start; LauncherGone if the shim ended before."""
+        self.shim = ShimConnection(connection, self._on_message, self._on_gone)
 
     async def call(self, op: str, descriptors: tuple[int, ...] = (), number: int = 0, **fields: object) -> str:
-        """An order that is answered: the error text, empty when it was carried out."""
+        """Send a request and wait for the reply; return the error text, empty on success."""
         number = number or next(self._numbers)
         reply = self._replies[number] = asyncio.get_running_loop().create_future()
         try:
-            if not self.link.order(op, descriptors, id=number, **fields):
+            if not self.shim.send(op, descriptors, id=number, **fields):
                 return _ENDING
             return await asyncio.wait_for(reply, REPLY_DEADLINE_S)
         except TimeoutError:
@@ -127,12 +130,12 @@ class Process:
         finally:
             del self._replies[number]
 
-    async def execute(self, command: list[str], timeout: float) -> ExecResult:
-        """Raises ExecFailed, ExecTimedOut. Cancelled, it kills the command too."""
+    async def exec_sync(self, command: list[str], timeout: float) -> ExecResult:
+        """Run a command; cancellation kills it. Raises ExecFailed, ExecTimedOut."""
         capture = Capture()
         try:
-            async with self.running(command, capture.ends) as ended:
-                capture.handed_over()
+            async with self.start_exec(command, capture.ends) as ended:
+                capture.close_child_ends()
                 code = await asyncio.wait_for(ended, timeout or None)
                 return ExecResult(*capture.take(), exit_code=code)
         except TimeoutError:
@@ -141,12 +144,12 @@ class Process:
             capture.close()
 
     @contextlib.asynccontextmanager
-    async def running(
+    async def start_exec(
         self, command: list[str], ends: tuple[int, int, int], terminal: bool = False
     ) -> AsyncGenerator["asyncio.Future[int]", None]:
-        """A command beside the container, on these descriptors; whoever leaves before its end kills it.
+        """Run a command on these descriptors and yield the future of its exit code; leaving the context kills it.
 
-        Gives the future of its exit code. Raises ExecFailed.
+        Raises ExecFailed.
         """
         number = next(self._numbers)
         ended = self._execs[number] = asyncio.get_running_loop().create_future()
@@ -156,40 +159,40 @@ class Process:
             yield ended
         finally:
             if not ended.done() or ended.cancelled():
-                self.link.order("kill_exec", id=number)
+                self.shim.send("kill_exec", id=number)
             del self._execs[number]
 
     @contextlib.asynccontextmanager
-    async def attached(self, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
-        """Copies of the container's output go to `outputs`.
+    async def attach(self, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
+        """Copy the container's output to `outputs`.
 
-        Gives the descriptor of its input, the caller's to close; -1 without one.
+        Yield the descriptor of its input for the caller to close, or -1. Raises ExecFailed.
         """
         number = next(self._numbers)
-        self._given[number] = ()
+        self._received[number] = ()
         try:
             if error := await self.call("attach", outputs, number):
                 raise ExecFailed(error)
-            given, self._given[number] = self._given[number], ()
-            yield next(iter(given), -1)
+            received, self._received[number] = self._received[number], ()
+            yield next(iter(received), -1)
         finally:
-            close_all(self._given.pop(number))
-            self.link.order("detach", id=number)
+            close_all(self._received.pop(number))
+            self.shim.send("detach", id=number)
 
     def close_input(self) -> None:
-        self.link.order("close_stdin")
+        self.shim.send("close_stdin")
 
     def _on_message(self, message: Message, descriptors: tuple[int, ...]) -> None:
-        if isinstance(message, Reply) and message.id in self._given and not self._given[message.id]:
-            self._given[message.id] = descriptors
+        if isinstance(message, Reply) and message.id in self._received and not self._received[message.id]:
+            self._received[message.id] = descriptors
         else:
             close_all(descriptors)
         match message:
             case Ready():
-                self.link.order("go")
+                self.shim.send("go")
             case Started() if message.pid:
                 self._lifecycle.started(self._container, message.started_at)
-                self._settle()
+                self._finish_startup()
             case Exit():
                 self._exited(message)
             case Reply():
@@ -199,35 +202,37 @@ class Process:
 
     def _exited(self, end: Exit) -> None:
         apply_exit(self._lifecycle, self._container, end)
-        self._settle()
+        self._finish_startup()
 
     def _on_gone(self) -> None:
-        """Every end of a shim comes here. Its files say how it ended."""
+        """Handle the end of the shim; its files record how it ended."""
         if end := read_exit(self._directory):
             self._exited(end)
         elif (began := read_started(self._directory)) and self._container.life.state is not State.EXITED:
             self._lifecycle.lost(self._container, time.time_ns())
             self._on_lost(self._container, began)
-        self._settle(LauncherGone(f"the container's shim ended before it began{trace(self._directory)}; try again"))
+        self._finish_startup(
+            LauncherGone(f"the container's shim ended before it began{trace(self._directory)}; try again")
+        )
         for reply in self._replies.values():
             _resolve(reply, _ENDING)
         for ended in self._execs.values():
             if not ended.done():
                 ended.set_exception(ExecFailed("the container ended while the command ran"))
-                ended.exception()  # read here, so that one nobody waits for does not complain
+                ended.exception()  # retrieved, so that asyncio does not log it if there is no waiter
 
-    def _settle(self, error: Exception | None = None) -> None:
-        if self.settled.done():
+    def _finish_startup(self, error: Exception | None = None) -> None:
+        if self.startup.done():
             return
         if error is not None and self._container.life.state is State.CREATED:
-            self.settled.set_exception(error)
-            self.settled.exception()
+            self.startup.set_exception(error)
+            self.startup.exception()
         else:
-            self.settled.set_result(None)
+            self.startup.set_result(None)
 
 
 def trace(directory: Path) -> str:
-    """The last line of a failed shim's traceback, if it left one."""
+    """Return the last line of a crashed shim's traceback, if any."""
     try:
         return ": " + (directory / channel.TRACE_FILE).read_text().splitlines()[-1]
     except (OSError, IndexError):
@@ -235,12 +240,12 @@ def trace(directory: Path) -> str:
 
 
 def apply_exit(lifecycle: Lifecycle, container: Container, end: Exit) -> None:
-    """What an exit record, or the message of the same content, means for the life."""
+    """Apply an exit record, or the message of the same content, to the lifecycle."""
     if end.message:
         lifecycle.start_failed(container, end.finished_at, end.message)
         return
-    lifecycle.started(container, end.finished_at)  # changes nothing unless the note of the start was never written
-    lifecycle.exited(container, end.finished_at, end.code, end.starved)
+    lifecycle.started(container, end.finished_at)  # no effect unless started.json was never written
+    lifecycle.exited(container, end.finished_at, end.code, end.oom_killed)
 
 
 def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> None:

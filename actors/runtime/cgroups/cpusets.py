@@ -1,7 +1,7 @@
-"""Which CPUs and NUMA nodes a container may use: by a cpuset cgroup, else by the affinity of its processes.
+"""CPUs and NUMA nodes of a container: by a cpuset cgroup, else by the affinity of its processes.
 
-What is asked for may name more than this machine has (it is another machine's description, or a CPU went offline): the
-part that exists is taken, and where none does nothing is set.
+A request may name CPUs that do not exist, since a CPU went offline or it describes another machine. The existing part
+is applied; if there is none, nothing is set.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
 
 
 def seed(base: Path, parent: Path) -> bool:
-    """Version 1: a new group has no CPUs and takes no process until it is given its parent's."""
+    """Copy the parent's CPUs and nodes; in version 1 a new group has none and accepts no process."""
     for file in (CPUS, MEMS):
         try:
             if not (base / file).read_text().strip():
@@ -28,10 +28,10 @@ def seed(base: Path, parent: Path) -> bool:
     return True
 
 
-def fit(wanted: list[Setting], base: Path | None) -> list[Setting]:
-    """`wanted` with the cpuset's part as this machine can do it: both files or none, since version 1 needs both."""
-    others = [setting for setting in wanted if setting.controller != CPUSET]
-    asked = {setting.file: setting.value for setting in wanted if setting.controller == CPUSET}
+def fit(requested: list[Setting], base: Path | None) -> list[Setting]:
+    """Restrict cpuset settings to what `base` has: both files or none, since version 1 needs both."""
+    others = [setting for setting in requested if setting.controller != CPUSET]
+    asked = {setting.file: setting.value for setting in requested if setting.controller == CPUSET}
     if base is None or not asked:
         return others
     found = {file: _common(asked.get(file, ""), _usable(base, file)) for file in (CPUS, MEMS)}
@@ -41,16 +41,16 @@ def fit(wanted: list[Setting], base: Path | None) -> list[Setting]:
 
 
 def affinity(resources: pb.LinuxContainerResources) -> tuple[int, ...]:
-    """CPUs the container asks for and this process may use; empty = nothing asked for, or none of them is here."""
+    """Return the requested CPUs that this process may use; empty if none is requested or available."""
     try:
-        wanted = parse_list(resources.cpuset_cpus)
+        requested = parse_list(resources.cpuset_cpus)
     except SettingsInvalid:
         return ()
-    return tuple(sorted(wanted & os.sched_getaffinity(0)))
+    return tuple(sorted(requested & os.sched_getaffinity(0)))
 
 
 def move(pids: Iterable[int], cpus: Sequence[int]) -> None:
-    """Every thread of running processes."""
+    """Set the affinity of every thread of running processes."""
     for pid in pids if cpus else ():
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
@@ -65,10 +65,10 @@ def _usable(base: Path, file: str) -> str:
     return ""
 
 
-def _common(wanted: str, usable: str) -> str:
-    """All of `usable` when nothing is wanted."""
+def _common(requested: str, usable: str) -> str:
+    """Return the intersection; all of `usable` when nothing is requested."""
     try:
         here = parse_list(usable)
-        return format_list(parse_list(wanted) & here if wanted else here)
+        return format_list(parse_list(requested) & here if requested else here)
     except SettingsInvalid:
         return ""

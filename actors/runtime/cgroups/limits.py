@@ -8,7 +8,7 @@ from protocols.wire import cri_pb2 as pb
 
 
 def write_control(path: Path, value: str) -> None:
-    """Never creates: a file the kernel has not made is an error. Raises OSError."""
+    """Write a control file; one that the kernel has not created is an error. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, value.encode())
@@ -20,13 +20,13 @@ CPU, MEMORY, PIDS, CPUSET = "cpu", "memory", "pids", "cpuset"
 CONTROLLERS = (CPU, MEMORY, PIDS, CPUSET)
 
 _NO_SHARES = 2
-"""What a pod that asks for no cpu gets: not worth a cgroup, since joining one takes milliseconds."""
+"""Shares of a pod without a CPU request: not worth a cgroup, since joining one takes milliseconds."""
 _MOST_SHARES, _MOST_WEIGHT = 262_144, 10_000
 _PERIOD_US = 100_000
 
 
 class Setting(NamedTuple):
-    """`needed`: without it the limit would not hold; others refine it and may be missing from a kernel."""
+    """Value of one control file. Without a `needed` one the limit does not hold; kernels may lack the others."""
 
     controller: str
     file: str
@@ -35,18 +35,18 @@ class Setting(NamedTuple):
 
 
 def settings(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
-    """In an order in which the kernel takes them; nothing for what is 0, which means unset. -1 lifts a limit."""
+    """Return settings in an order that the kernel accepts. A resource of 0 is unset, -1 removes a limit."""
     return _cpu(resources, unified) + _memory(resources, unified) + _extra(resources, unified) + placement(resources)
 
 
 def placement(resources: pb.LinuxContainerResources) -> list[Setting]:
-    """CPUs and NUMA nodes, under the same names in both versions."""
+    """Return CPUs and NUMA nodes, which have the same names in both versions."""
     wanted = (("cpuset.cpus", resources.cpuset_cpus), ("cpuset.mems", resources.cpuset_mems))
     return [Setting(CPUSET, file, value) for file, value in wanted if value]
 
 
 def weight(shares: int) -> int:
-    """Shares of version 1 (2 to 262144) as a weight of version 2 (1 to 10000)."""
+    """Convert shares of version 1 (2 to 262144) to a weight of version 2 (1 to 10000)."""
     shares = min(max(shares, _NO_SHARES), _MOST_SHARES)
     return 1 + (shares - _NO_SHARES) * (_MOST_WEIGHT - 1) // (_MOST_SHARES - _NO_SHARES)
 
@@ -67,7 +67,7 @@ def _cpu(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
 
 
 def _memory(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
-    """The limit includes swap unless the caller says otherwise; one process too many ends them all (version 2)."""
+    """Limit memory including swap unless requested otherwise; in version 2 an OOM kill ends all processes."""
     limit = resources.memory_limit_in_bytes
     if not limit:
         return []
@@ -87,7 +87,7 @@ def _v2(value: int) -> str:
 
 
 def _extra(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
-    """`unified` of the request: file names of version 2; version 1 knows pids.max only."""
+    """Return the request's `unified` map: file names of version 2, of which version 1 has pids.max only."""
     entries = sorted(resources.unified.items())
     wanted = [(file, value) for file, value in entries if file.partition(".")[0] in CONTROLLERS and "/" not in file]
     return [Setting(file.partition(".")[0], file, value) for file, value in wanted if unified or file == "pids.max"]

@@ -1,4 +1,4 @@
-"""Image archives: an OCI image layout in a tar file, or what `docker save` writes. Read only; blocks."""
+"""Read image archives: tar files with an OCI image layout or the format of `docker save`. Blocks."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import msgspec
 
-from actors.runtime.images.bounded_tar import UNREADABLE, Allowance, BoundedFile, TarReader
+from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Budget, TarReader
 from actors.runtime.model.containers import ImageConfig
 from actors.runtime.model.errors import ImageTooLarge, ImageUnusable
 
@@ -24,7 +24,7 @@ _BLOCK = 1024 * 1024
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What an archive holds: the configuration's bytes, names, and the members that are its layers, lowest first."""
+    """Image in an archive: bytes of its configuration, names, and the members that are its layers, lowest first."""
 
     config: bytes
     names: tuple[str, ...]
@@ -32,24 +32,24 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 class Archive:
-    """`with Archive(path, spool, allowance) as archive:` Raises ImageUnusable for what is no image.
+    """Open archive, a context manager. Raises ImageUnusable for a file that is no image.
 
-    A gzipped archive is unpacked to the file `spool` first: its blobs are not read in the order in which they lie.
+    A gzipped archive is decompressed to the file `spool` first, since its blobs are not read in file order.
     """
 
-    def __init__(self, path: Path, spool: Path, allowance: Allowance) -> None:
+    def __init__(self, path: Path, spool: Path, budget: Budget) -> None:
         self._path = path
-        self.allowance = allowance
-        self._raw = _opened(path)
+        self.budget = budget
+        self._raw = _open_regular(path)
         try:
-            bounded = BoundedFile(self._raw, allowance)
+            bounded = BoundedFile(self._raw, budget)
             if bounded.gzipped:
                 self._raw, packed = open(spool, "w+b"), self._raw  # noqa: SIM115 # closed by __exit__
                 with packed:
                     bounded.begin_data()
                     shutil.copyfileobj(bounded, self._raw, _BLOCK)
                 self._raw.seek(0)
-                bounded = BoundedFile(self._raw, allowance)
+                bounded = BoundedFile(self._raw, budget)
             self._tar = TarReader(bounded)
             self._members = self._index()
         except BaseException as error:
@@ -66,7 +66,7 @@ class Archive:
 
     def _index(self) -> dict[str, tarfile.TarInfo]:
         found: dict[str, tarfile.TarInfo] = {}
-        most = self.allowance.bounds.members
+        most = self.budget.bounds.members
         for number, member in enumerate(self._tar.members()):
             if number >= most:
                 raise ImageTooLarge(f"{self._path} holds more than {most} files; save one image, not many")
@@ -90,7 +90,7 @@ class Archive:
     def layer(self, name: str) -> Iterator[TarReader]:
         with self._file(name) as file:
             try:
-                bounded = BoundedFile(file, self.allowance)
+                bounded = BoundedFile(file, self.budget)
                 if bounded.zstd:
                     raise ImageUnusable(f"{self._path}: layers packed with zstd cannot be read; save it with gzip")
                 yield TarReader(bounded)
@@ -106,10 +106,10 @@ class Archive:
         notes = entry.get("annotations") or {}
         names = [notes.get(_FULL_REFERENCE) or notes.get(_REFERENCE) or ""]
         layers = tuple(_blob(layer) for layer in manifest.get("layers") or ())
-        return Contents(self._read(_blob(manifest.get("config") or {})), _words(filter(None, names)), layers)
+        return Contents(self._read(_blob(manifest.get("config") or {})), _strings(filter(None, names)), layers)
 
     def _chosen(self, index: dict[str, Any]) -> dict[str, Any]:
-        """The entry for this machine; one that names no platform will do."""
+        """Return the entry for this machine's platform, or one without a platform."""
         wanted = _ARCHITECTURES.get(platform.machine(), platform.machine())
         entries = [entry for entry in index.get("manifests") or () if isinstance(entry, dict)]
         for entry in entries:
@@ -121,7 +121,7 @@ class Archive:
     def _docker(self) -> Contents:
         found = self._json("manifest.json")
         entry = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
-        names, layers = _words(entry.get("RepoTags")), _words(entry.get("Layers"))
+        names, layers = _strings(entry.get("RepoTags")), _strings(entry.get("Layers"))
         return Contents(self._read(str(entry.get("Config") or "")), names, layers)
 
     def _json(self, name: str) -> Any:
@@ -132,7 +132,7 @@ class Archive:
 
     def _read(self, name: str) -> bytes:
         with self._file(name) as file:
-            return file.read(self.allowance.bounds.metadata)
+            return file.read(self.budget.bounds.metadata)
 
     def _file(self, name: str) -> IO[bytes]:
         member = self._members.get(name)
@@ -141,8 +141,8 @@ class Archive:
         return self._tar.data(member)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """A pipe or a device would be read without end. Raises ImageUnusable, OSError."""
+def _open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file; a pipe or a device could be read without end. Raises ImageUnusable, OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -156,13 +156,13 @@ def _blob(descriptor: dict[str, Any]) -> str:
 
 
 def read_config(data: bytes) -> ImageConfig:
-    """The honoured part of an image configuration. Raises ImageUnusable."""
+    """Decode the supported part of an image configuration. Raises ImageUnusable."""
     try:
         found = (json.loads(data) or {}).get("config") or {}
         return ImageConfig(
-            entrypoint=_words(found.get("Entrypoint")),
-            command=_words(found.get("Cmd")),
-            env=_words(found.get("Env")),
+            entrypoint=_strings(found.get("Entrypoint")),
+            command=_strings(found.get("Cmd")),
+            env=_strings(found.get("Env")),
             working_dir=str(found.get("WorkingDir") or ""),
             user=str(found.get("User") or ""),
             stop_signal=str(found.get("StopSignal") or ""),
@@ -171,5 +171,5 @@ def read_config(data: bytes) -> ImageConfig:
         raise ImageUnusable("the image's configuration is no JSON object") from None
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _strings(value: Any) -> tuple[str, ...]:
     return tuple(str(word) for word in value or ())

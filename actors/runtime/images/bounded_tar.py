@@ -27,9 +27,9 @@ class Bounds(msgspec.Struct, frozen=True):
     layers: int = 128
     """Docker allows 127."""
     ratio: int = 200
-    """Plain bytes for each gzipped one; ordinary layers have 2 to 10, zeros 1,030."""
+    """Decompressed bytes per compressed one; ordinary layers have 2 to 10, zeros 1,030."""
     ratio_from: int = 256 * MIB
-    """Plain bytes up to which any ratio is accepted."""
+    """Decompressed bytes up to which any ratio is accepted."""
     name: int = 4096
     """Bytes of an entry's name and of a link's target, as in the kernel."""
     header: int = 4 * MIB
@@ -40,8 +40,8 @@ class Bounds(msgspec.Struct, frozen=True):
     """Bytes of a manifest or a configuration."""
 
 
-class Allowance:
-    """What is left of the bounds for one image. All methods raise ImageTooLarge."""
+class Budget:
+    """Use of the bounds by one image. All methods raise ImageTooLarge."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -65,7 +65,7 @@ class Allowance:
                 raise ImageTooLarge(f"an entry's name is longer than {self.bounds.name} bytes; shorten it")
 
     def unpacked(self, plain: int, packed: int) -> None:
-        """Check a position in a tar file: `plain` bytes came of `packed` ones."""
+        """Check a position in a tar file, where `packed` bytes decompressed to `plain` ones."""
         if plain > self.bounds.ratio_from and plain > self.bounds.ratio * packed:
             raise ImageTooLarge(
                 f"more than {self.bounds.ratio_from} bytes unpack to over {self.bounds.ratio} times their size; "
@@ -88,23 +88,23 @@ UNREADABLE = (
     OverflowError,
     RecursionError,
 )
-"""Errors of tarfile, gzip and json for what is no tar file, no gzip or no JSON of the expected shape."""
+"""Errors of tarfile, gzip and json for input that is no tar, gzip or JSON of the expected shape."""
 _CHUNK = 1 << 20
 _MOST_GLOBALS = 64 * 1024
-"""Bytes of pax headers that hold for the whole file; tarfile copies them into every entry."""
+"""Bytes of global pax headers; tarfile copies them into every entry."""
 
 
 class BoundedFile:
-    """A tar file's plain bytes, as tarfile reads them. Plain files may be read anywhere, gzipped ones only forwards."""
+    """File object for tarfile: plain files may be read anywhere, gzipped ones only forwards."""
 
-    def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
+    def __init__(self, file: IO[bytes], budget: Budget) -> None:
         start = file.read(len(ZSTD))
         file.seek(0)
         self.zstd = start == ZSTD
         self._gzipped = start.startswith(GZIP)
         self._packed = file
         self._plain = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self._gzipped else file
-        self._allowance = allowance
+        self._budget = budget
         self._position = 0
         self._header_left: int | None = None
         """Bytes that may still be read for one header; None while data is read."""
@@ -115,7 +115,7 @@ class BoundedFile:
         return self._gzipped
 
     def begin_header(self) -> None:
-        self._header_left = self._allowance.bounds.header
+        self._header_left = self._budget.bounds.header
 
     def begin_data(self) -> None:
         self._header_left = None
@@ -123,7 +123,7 @@ class BoundedFile:
     def read(self, size: int = -1) -> bytes:
         if self._header_left is not None:
             if not 0 <= size <= self._header_left:
-                raise ImageTooLarge(f"an entry's header is longer than {self._allowance.bounds.header} bytes")
+                raise ImageTooLarge(f"an entry's header is longer than {self._budget.bounds.header} bytes")
             self._header_left -= size
         data = self._plain.read(size)
         self._moved(self._position + len(data))
@@ -151,18 +151,18 @@ class BoundedFile:
     def _moved(self, position: int) -> None:
         self._position = position
         if self._gzipped:
-            self._allowance.unpacked(position, self._packed.tell())
+            self._budget.unpacked(position, self._packed.tell())
 
 
 class TarReader:
-    """Entries of one tar file. Raises ImageTooLarge and what is UNREADABLE."""
+    """Entries of one tar file. Raises ImageTooLarge and the errors in UNREADABLE."""
 
     def __init__(self, file: BoundedFile) -> None:
         self._file = file
         self._tar = tarfile.TarFile(fileobj=cast(IO[bytes], file), errorlevel=1)
 
     def members(self) -> Iterator[tarfile.TarInfo]:
-        """Read an entry's data before the next entry, if the file is packed."""
+        """Iterate the entries. In a compressed file, read an entry's data before the next entry."""
         while (member := self._next()) is not None:
             yield member
 

@@ -1,4 +1,4 @@
-"""Lay an image's layers over each other in a directory. Blocks.
+"""Unpack the layers of an image into one directory. Blocks.
 
 Nothing outside of the directory is read, changed or linked to, whatever names and links the layers hold: every entry is
 reached by descriptors below the directory (protocols.beneath), and every call takes a descriptor and one name, and
@@ -19,63 +19,63 @@ import tarfile
 from pathlib import Path
 
 from actors.runtime.images.archive import Archive
-from actors.runtime.images.bounded_tar import Allowance, TarReader
+from actors.runtime.images.bounded_tar import Budget, TarReader
 from actors.runtime.model.errors import ImageUnusable
 from protocols.beneath import Walk, open_beneath, parent_beneath, proc_path
 
-_GONE, _RESERVED, _EMPTIED = ".wh.", ".wh..wh.", ".wh..wh..opq"
+_WHITEOUT, _RESERVED, _OPAQUE = ".wh.", ".wh..wh.", ".wh..wh..opq"
 _BLOCK = 1024 * 1024
 _IN_ROOT, _MAKING = Walk(in_root=True), Walk(in_root=True, make=0o755)
 _MOST_ID = 2**32 - 2
 
 
 def unpack(archive: Archive, layers: tuple[str, ...], root: Path) -> int:
-    """Make `root` and lay the layers in it; return the bytes of its files. Raises ImageUnusable, OSError."""
+    """Create `root`, unpack the layers into it and return the bytes of its files. Raises ImageUnusable, OSError."""
     root.mkdir(mode=0o755, parents=True)
     root.chmod(0o755)
-    archive.allowance.layers(len(layers))
-    unpacked = Unpacked(root, archive.allowance)
+    archive.budget.layers(len(layers))
+    unpacker = LayerUnpacker(root, archive.budget)
     try:
         for name in layers:
             with archive.layer(name) as layer:
-                unpacked.lay(layer)
+                unpacker.apply(layer)
     finally:
-        unpacked.close()
-    return archive.allowance.size
+        unpacker.close()
+    return archive.budget.size
 
 
-class Unpacked:
-    """The directory an image's layers are laid into."""
+class LayerUnpacker:
+    """Apply layers, lowest first, to the root directory of an image."""
 
-    def __init__(self, root: Path, allowance: Allowance) -> None:
-        self._allowance = allowance
+    def __init__(self, root: Path, budget: Budget) -> None:
+        self._budget = budget
         self._as_root = os.geteuid() == 0
         self._parent, self._parent_name = -1, ""
         self._top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        self._forget_parent()
+        self._close_parent()
         os.close(self._top)
 
-    def lay(self, layer: TarReader) -> None:
-        """Raises ImageUnusable, OSError."""
+    def apply(self, layer: TarReader) -> None:
+        """Apply one layer. Raises ImageUnusable, OSError."""
         modes: list[tuple[str, int]] = []
         for member in layer.members():
-            self._allowance.entry(member)
+            self._budget.entry(member)
             name = _checked_name(member.name)
             if not name:
                 continue  # the root itself
-            parent, last = self._reach(name)
-            if last.startswith(_GONE):
-                self._take_away(parent, last)
+            parent, last = self._open_parent(name)
+            if last.startswith(_WHITEOUT):
+                self._apply_whiteout(parent, last)
             else:
                 self._make(layer, member, parent, last)
                 modes += [(name, member.mode)] if member.isdir() else []
         for name, mode in reversed(modes):  # last, since a directory may be closed to its owner
-            self._close_directory(name, mode)
+            self._restrict_directory(name, mode)
 
-    def _close_directory(self, name: str, mode: int) -> None:
-        """Later entries may have taken it away, or put it below a directory that is closed to us already."""
+    def _restrict_directory(self, name: str, mode: int) -> None:
+        """Set a directory's mode, if it still exists and can be reached: later entries may have removed it."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             parent, last = parent_beneath(self._top, name, _IN_ROOT)
             try:
@@ -84,29 +84,29 @@ class Unpacked:
             finally:
                 os.close(parent)
 
-    def _reach(self, name: str) -> tuple[int, str]:
-        """Return the entry's parent directory, made if missing, and its last component.
+    def _open_parent(self, name: str) -> tuple[int, str]:
+        """Return the descriptor of the entry's parent directory, created if missing, and its last component.
 
-        The descriptor holds until the next call: entries of one directory mostly follow each other.
+        The descriptor is valid until the next call. It is cached, since entries of one directory follow each other.
         """
         head, _, last = name.rpartition("/")
         if self._parent < 0 or head != self._parent_name:
-            self._forget_parent()
+            self._close_parent()
             self._parent, self._parent_name = open_beneath(self._top, head, _MAKING), head
         return self._parent, last
 
-    def _forget_parent(self) -> None:
+    def _close_parent(self) -> None:
         if self._parent >= 0:
             os.close(self._parent)
         self._parent = -1
 
-    def _take_away(self, parent: int, last: str) -> None:
+    def _apply_whiteout(self, parent: int, last: str) -> None:
         """Apply a whiteout. The format's reserved names, except for the opaque whiteout, mean nothing here."""
-        if last == _EMPTIED:
+        if last == _OPAQUE:
             for name in _names(parent):
                 _remove(parent, name)
         elif not last.startswith(_RESERVED):
-            hidden = last.removeprefix(_GONE)
+            hidden = last.removeprefix(_WHITEOUT)
             if hidden in ("", ".", ".."):
                 raise ImageUnusable(f"a layer holds {last!r}, which removes no entry of the image")
             _remove(parent, hidden)
@@ -120,7 +120,7 @@ class Unpacked:
                 _set_mode(parent, last, member.mode)  # a change of owner clears set-user-ID
 
     def _create(self, layer: TarReader, member: tarfile.TarInfo, parent: int, last: str) -> bool:
-        """Return False for what is not made: devices, and kinds that tar may have but no image."""
+        """Create an entry; return False for devices and other kinds that are skipped."""
         if member.isdir():
             if not _is_directory(parent, last):
                 _remove(parent, last)
@@ -199,7 +199,7 @@ def _is_same(parent: int, name: str, other: os.stat_result) -> bool:
 
 
 def _set_mode(parent: int, name: str, mode: int) -> None:
-    """Skip links, which have no mode, and what a later entry took away."""
+    """Set a mode, except of links, which have none, and of entries that a later one removed."""
     try:
         descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     except FileNotFoundError:

@@ -27,7 +27,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def full_name(text: str) -> str:
-    """`busybox` is docker.io/library/busybox:latest; a digest behind the name is left out. Raises InvalidRequest."""
+    """Return the full name: `busybox` is docker.io/library/busybox:latest. Drops a digest. Raises InvalidRequest."""
     name, _, tag = _split(text.partition("@")[0])
     host, _, rest = name.partition("/")
     if not rest or not ("." in host or ":" in host or host == "localhost"):
@@ -38,7 +38,7 @@ def full_name(text: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """As a person writes it."""
+    """Return the name as users write it."""
     return name.removeprefix(f"{HUB}/{LIBRARY}/").removeprefix(f"{HUB}/")
 
 
@@ -56,14 +56,17 @@ PAUSE = ("pause", "pause-amd64", "pause-arm64")
 
 _FILE, _SPOOL = "image.json", "archive.tar"
 _MODE = 0o700
-"""Images hold set-user-ID programs: nobody but root may come to their files."""
+"""Only root may reach the files of images, since they hold set-user-ID programs."""
 _PREFIX = "sha256:"
 _DIGITS = 64
 _LOG = logging.getLogger("runtime")
 
 
 class ImageStore:
-    """`imported_only`: names that were not imported do not exist; otherwise they stand for the host's own files."""
+    """Imported images by id.
+
+    With `imported_only`, other names do not exist; otherwise they stand for the host's own files.
+    """
 
     def __init__(self, directory: Path, imported_only: bool = False, bounds: "Bounds | None" = None) -> None:
         self._directory = directory
@@ -72,7 +75,7 @@ class ImageStore:
         self._images: dict[str, Image] = {}
 
     def load(self) -> None:
-        """Blocks, as import_ and remove do."""
+        """Read all images from disk. Blocks, as import_ and remove do."""
         self._directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
         self._directory.chmod(_MODE)
         for path in self._directory.iterdir():
@@ -81,16 +84,16 @@ class ImageStore:
             except FileNotFoundError:
                 shutil.rmtree(path, ignore_errors=True)
             except (msgspec.DecodeError, OSError) as error:
-                _LOG.error("image %s is unusable and was passed over: %s", path, error)
+                _LOG.error("image skipped path=%s error=%s", path, error)
             else:
                 self._images[image.id] = image
 
     def all(self) -> list[Image]:
         return sorted(self._images.values(), key=lambda image: image.names)
 
-    def find(self, wanted: str) -> Image | None:
-        """By id, by the first digits of one, or by name, however it is written."""
-        name, _, digest = wanted.partition("@")
+    def find(self, reference: str) -> Image | None:
+        """Find an image by id, by a prefix of at least six digits, or by short or full name."""
+        name, _, digest = reference.partition("@")
         if found := self._images.get(digest or name):
             return found
         digits = name.removeprefix(_PREFIX)
@@ -104,7 +107,7 @@ class ImageStore:
         return next((image for image in self._images.values() if full in image.names), None)
 
     def of(self, spec: pb.ImageSpec) -> Image | None:
-        """The image of a container; None for the host's own files. Raises NotFound where only imported ones exist."""
+        """Return the image of a container; None for the host's own files. Raises NotFound with imported_only."""
         image = self.find(spec.image) or self.find(spec.user_specified_image)
         name = spec.user_specified_image or spec.image
         if image is None and not self.exists(name):
@@ -112,45 +115,47 @@ class ImageStore:
         return image
 
     def exists(self, name: str) -> bool:
-        """Whether a container may be made of it."""
-        return not self.imported_only or self.find(name) is not None or bringing_nothing(name)
+        """True if containers may use the name."""
+        return not self.imported_only or self.find(name) is not None or is_virtual(name)
 
     def import_(self, path: Path, name: str) -> Image:
-        """An archive, or a directory that is used in place. Raises ImageUnusable, InvalidRequest."""
+        """Import an archive, or a directory that is used in place. Raises ImageUnusable, InvalidRequest."""
         given = (full_name(name),) if name else ()
         try:
-            image = self._borrow(path, given) if path.is_dir() else self._unpack(path, given)
+            image = self._reference_directory(path, given) if path.is_dir() else self._unpack(path, given)
         except OSError as error:
             raise ImageUnusable(f"cannot import {path}: {(error.strerror or str(error)).lower()}") from None
-        self._adopt(image)
+        self._save_with_names(image)
         return image
 
-    def remove(self, wanted: str, used: set[str]) -> None:
-        """A name goes, and with the last one, or by its id, the files. Raises NotFound; ImageInUse when a container is
-        made of it."""
-        image = self.find(wanted)
+    def remove(self, reference: str, used: set[str]) -> None:
+        """Remove a name; with the last one, or by id, remove the files.
+
+        Raises NotFound, and ImageInUse when a container uses the image.
+        """
+        image = self.find(reference)
         if image is None:
-            raise NotFound(f'image "{wanted}" not found')
-        names = () if _is_id(wanted) else tuple(name for name in image.names if name != full_name(wanted))
+            raise NotFound(f'image "{reference}" not found')
+        names = () if _is_id(reference) else tuple(name for name in image.names if name != full_name(reference))
         if names:
-            self._adopt(msgspec.structs.replace(image, names=names))
+            self._save_with_names(msgspec.structs.replace(image, names=names))
             return
         if image.id in used:
-            raise ImageInUse(f'image "{wanted}" is used by a container; remove its pods first')
+            raise ImageInUse(f'image "{reference}" is used by a container; remove its pods first')
         del self._images[image.id]
-        place = self._place(image.id)
+        place = self._directory_of(image.id)
         (place / _FILE).unlink(missing_ok=True)
         _discard(place)
 
     def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
         from actors.runtime.images.archive import Archive, read_config  # loads tar and gzip: most runtimes never do
-        from actors.runtime.images.bounded_tar import Allowance, Bounds  # as above
+        from actors.runtime.images.bounded_tar import Bounds, Budget  # as above
         from actors.runtime.images.layers import unpack  # as above
 
         fresh = self._directory / f".new-{secrets.token_hex(8)}"
         fresh.mkdir(mode=_MODE)
         try:
-            with Archive(path, fresh / _SPOOL, Allowance(self._bounds or Bounds())) as archive:
+            with Archive(path, fresh / _SPOOL, Budget(self._bounds or Bounds())) as archive:
                 contents = archive.contents()
                 names = names or tuple(full_name(name) for name in contents.names)
                 if not names:
@@ -160,14 +165,14 @@ class ImageStore:
                     return msgspec.structs.replace(there, names=tuple(sorted({*there.names, *names})))
                 size = unpack(archive, contents.layers, fresh / "root")
             (fresh / _SPOOL).unlink(missing_ok=True)
-            image = Image(id, names, str(self._place(id) / "root"), size, config)
+            image = Image(id, names, str(self._directory_of(id) / "root"), size, config)
             write_atomic(fresh / _FILE, msgspec.json.encode(image))
-            fresh.rename(self._place(id))
+            fresh.rename(self._directory_of(id))
             return image
         finally:
             _discard(fresh)
 
-    def _borrow(self, path: Path, names: tuple[str, ...]) -> Image:
+    def _reference_directory(self, path: Path, names: tuple[str, ...]) -> Image:
         if not names:
             raise InvalidRequest(f"{path} is a directory: give the image a name with --name")
         real = os.path.realpath(path)
@@ -175,8 +180,8 @@ class ImageStore:
         names = tuple(sorted({*names, *(there.names if (there := self._images.get(id)) else ())}))
         return Image(id, names, real, _size(real), ImageConfig(), borrowed=True)
 
-    def _adopt(self, image: Image) -> None:
-        """A name belongs to the image that got it last."""
+    def _save_with_names(self, image: Image) -> None:
+        """Save the image and take its names from other images."""
         for other in self.all():
             kept = tuple(name for name in other.names if name not in image.names)
             if other.id != image.id and kept != other.names:
@@ -184,23 +189,23 @@ class ImageStore:
         self._write(image)
 
     def _write(self, image: Image) -> None:
-        place = self._place(image.id)
+        place = self._directory_of(image.id)
         place.mkdir(mode=_MODE, exist_ok=True)
         write_atomic(place / _FILE, msgspec.json.encode(image))
         self._images[image.id] = image
 
-    def _place(self, id: str) -> Path:
+    def _directory_of(self, id: str) -> Path:
         return self._directory / id.removeprefix(_PREFIX)
 
 
-def bringing_nothing(name: str) -> bool:
-    """Names with a meaning of their own: the pause image, and simulated containers."""
+def is_virtual(name: str) -> bool:
+    """True for names with a meaning of their own and no files: the pause image, and simulated containers."""
     last = name.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return name.startswith(HOLLOW_PREFIX) or last in PAUSE
 
 
 def _discard(place: Path) -> None:
-    """Remove whatever there is; an image may have directories that are closed to their owner."""
+    """Remove a directory tree, also with directories whose owner lacks permissions."""
     shutil.rmtree(place, ignore_errors=True)
     if os.geteuid() != 0 and place.exists():
         for directory, folders, _ in os.walk(place):
@@ -211,9 +216,9 @@ def _discard(place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _is_id(wanted: str) -> bool:
-    digits = wanted.removeprefix(_PREFIX)
-    return wanted.startswith(_PREFIX) or (len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef"))
+def _is_id(reference: str) -> bool:
+    digits = reference.removeprefix(_PREFIX)
+    return reference.startswith(_PREFIX) or (len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef"))
 
 
 def _size(root: str) -> int:

@@ -18,7 +18,7 @@ class State(enum.Enum):
 
 
 class Life(msgspec.Struct, frozen=True):
-    """Times in ns, 0 = not yet. The state is derived from them, so it cannot contradict them."""
+    """Lifecycle times of a container in ns, 0 = not yet. Its state is derived from them."""
 
     created_at: int
     started_at: int = 0
@@ -35,7 +35,7 @@ class Life(msgspec.Struct, frozen=True):
 
 
 class ImageConfig(msgspec.Struct, frozen=True):
-    """What an image says of the containers made of it; the part of an OCI image configuration that is honoured."""
+    """Supported part of an OCI image configuration: defaults for containers of the image."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -43,12 +43,12 @@ class ImageConfig(msgspec.Struct, frozen=True):
     """NAME=VALUE."""
     working_dir: str = ""
     user: str = ""
-    """Name or number, with a group behind a colon or not."""
+    """`user` or `user:group`, by name or number."""
     stop_signal: str = ""
 
 
 class Image(msgspec.Struct, frozen=True):
-    """File images/ID/image.json."""
+    """Content of images/ID/image.json."""
 
     id: str
     """`sha256:` and 64 hex digits: of the configuration, or of a directory's path."""
@@ -60,11 +60,11 @@ class Image(msgspec.Struct, frozen=True):
     """Bytes of the files."""
     config: ImageConfig
     borrowed: bool = False
-    """`root` is somebody's directory, used in place: it is not removed with the image."""
+    """`root` is a user's directory that is used in place, and not removed with the image."""
 
 
 class SandboxRecord(msgspec.Struct, frozen=True):
-    """File sandboxes/ID.json."""
+    """Content of sandboxes/ID.json."""
 
     id: str
     created_at: int
@@ -77,7 +77,7 @@ class SandboxRecord(msgspec.Struct, frozen=True):
 
 
 class ContainerRecord(msgspec.Struct, frozen=True):
-    """File containers/ID.json. While a shim exists its own files are later than `life`."""
+    """Content of containers/ID.json. While a shim exists its files are newer than `life`."""
 
     id: str
     sandbox_id: str
@@ -87,16 +87,16 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     life: Life
 
 
-class Hollow(msgspec.Struct, frozen=True):
+class HollowScript(msgspec.Struct, frozen=True):
     """Script of a simulated container."""
 
     duration_ns: int = 0
     """0 = until it is stopped."""
     exit_code: int = 0
-    starved: bool = False
-    """It ends as if its memory had run out."""
+    oom_killed: bool = False
+    """Ends as if the kernel had killed it for lack of memory."""
     log: tuple[str, ...] = ()
-    """Lines it writes as it starts."""
+    """Lines it logs as it starts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,9 +105,9 @@ class Sandbox:
     config: pb.PodSandboxConfig
     containers: dict[str, "Container"] = field(default_factory=dict)
     stopping: bool = False
-    """No container is created or started any more."""
-    told: tuple[SandboxRecord, bytes] | None = None
-    """Its status as a field of an event, as last encoded, and of which record."""
+    """True while it is stopped: no container is created or started."""
+    encoded_status: tuple[SandboxRecord, bytes] | None = None
+    """Cached status as a field of an event, and the record it was encoded from."""
 
     @property
     def id(self) -> str:
@@ -123,17 +123,17 @@ class Container:
     record: ContainerRecord
     config: pb.ContainerConfig
     sandbox: Sandbox
-    hollow: Hollow | None = None
+    hollow: HollowScript | None = None
     image: Image | None = None
-    """The imported image it is made of; None: the host's own files."""
+    """Imported image; None: the host's own files."""
     starting: "asyncio.Future[None] | None" = None
-    """Done when a start in flight has succeeded or failed."""
+    """Done when the pending start has succeeded or failed."""
     removing: bool = False
     stop_sent: bool = False
     ended: asyncio.Event | None = None
-    """Made by the first who waits: most containers have no waiter."""
-    told: tuple[ContainerRecord, bytes] | None = None
-    """Its status as a field of an event, as last encoded, and of which record."""
+    """Created by the first waiter: most containers have none."""
+    encoded_status: tuple[ContainerRecord, bytes] | None = None
+    """Cached status as a field of an event, and the record it was encoded from."""
 
     @property
     def id(self) -> str:
@@ -145,7 +145,7 @@ class Container:
 
     @property
     def log_path(self) -> str:
-        """Absolute path of the log; empty when the caller wants none."""
+        """Absolute path of the log; empty without one."""
         directory, path = self.sandbox.config.log_directory, self.config.log_path
         return f"{directory.rstrip('/')}/{path}" if directory and path else ""
 
@@ -157,36 +157,36 @@ class ExecResult:
     exit_code: int
 
 
-class Driver(Protocol):
-    """A way to run containers: as processes, or simulated."""
+class Backend(Protocol):
+    """Interface of a way to run containers: as processes, or simulated."""
 
     async def start(self, container: Container) -> None:
-        """Returns once it runs; raises StartFailed after the life says so."""
+        """Return once the container runs; raise StartFailed after its life has recorded the failure."""
 
     def signal(self, container: Container, number: int) -> None:
-        """To the container's first process."""
+        """Send a signal to the container's first process."""
 
     def kill(self, container: Container) -> None:
-        """SIGKILL to its whole process set."""
+        """Send SIGKILL to all processes of the container."""
 
     def abandon(self, container: Container) -> None:
-        """Last resort when a kill had no effect: end the parent too."""
+        """Kill the shim too, as a last resort when a kill had no effect."""
 
     async def reopen_log(self, container: Container) -> None: ...
 
-    async def execute(self, container: Container, command: list[str], timeout: float) -> ExecResult:
-        """Run a command beside the container; a timeout of 0 means none."""
+    async def exec_sync(self, container: Container, command: list[str], timeout: float) -> ExecResult:
+        """Run a command in the container; a timeout of 0 means none."""
 
-    def running(
+    def start_exec(
         self, container: Container, command: list[str], ends: tuple[int, int, int], terminal: bool
     ) -> "AbstractAsyncContextManager[asyncio.Future[int]]":
-        """A command on these descriptors; gives the future of its exit code. Whoever leaves early kills it."""
+        """Run a command on these descriptors, with the future of its exit code; leaving the context kills it."""
 
-    def attached(self, container: Container, outputs: tuple[int, int]) -> AbstractAsyncContextManager[int]:
-        """Output goes to `outputs` as well; gives its input, the caller's to close, or -1."""
+    def attach(self, container: Container, outputs: tuple[int, int]) -> AbstractAsyncContextManager[int]:
+        """Copy output to `outputs` too, with the descriptor of its input (for the caller to close) or -1."""
 
     def close_input(self, container: Container) -> None:
-        """The container reads the end of its stdin."""
+        """Close the container's stdin."""
 
     async def forget(self, container: Container) -> None:
-        """Remove what the driver keeps of an ended container."""
+        """Remove what the backend holds for an ended container."""

@@ -1,4 +1,4 @@
-"""From what is held to what CRI answers. Pure."""
+"""CRI messages that describe sandboxes and containers. Pure."""
 
 import hashlib
 
@@ -7,7 +7,7 @@ from actors.runtime.model.pods import sandbox_state
 from protocols.wire import cri_pb2 as pb
 
 POD_IP = "127.0.0.1"
-"""Pods share the host's network; a pod without an address would be taken for broken and recreated."""
+"""Pods share the host's network. Clients recreate a pod without an address, since they take it for broken."""
 
 
 CONTAINER_STATES = {
@@ -18,17 +18,17 @@ CONTAINER_STATES = {
 
 
 def image_name(image: pb.ImageSpec) -> str:
-    """What the user wrote; `image` itself is an id when the caller has resolved it."""
+    """Return the name as the user wrote it; `image` itself is an id once the caller has resolved it."""
     return image.user_specified_image or image.image
 
 
 def image_id(name: str) -> str:
-    """A made-up image id: `sha256:` and the digest of the name."""
+    """Return a synthetic image id: `sha256:` and the digest of the name."""
     return "sha256:" + hashlib.sha256(name.partition("@")[0].encode()).hexdigest()
 
 
 def image_ref(name: str) -> str:
-    """Digest form that still tells the name, so a caller may use it as the image of a container."""
+    """Return NAME@DIGEST, which callers may use as the image of a container."""
     return f"{name.partition('@')[0]}@{image_id(name)}"
 
 
@@ -116,6 +116,6 @@ def container_item(container: Container) -> pb.Container:
 
 
 def container_statuses(sandbox: Sandbox) -> list[pb.ContainerStatus]:
-    """Of all containers of the sandbox, in order of creation."""
+    """Return the statuses of all containers of the sandbox in order of creation."""
     ordered = sorted(sandbox.containers.values(), key=lambda container: container.life.created_at)
     return [container_status(container) for container in ordered]

@@ -1,4 +1,4 @@
-"""Faults of the embedded runtime, each with the gRPC code a CRI client gets."""
+"""Errors of the embedded runtime, each with the gRPC code a CRI client gets."""
 
 from typing import ClassVar
 
@@ -6,18 +6,18 @@ from protocols.errors import NodeplaneError
 
 
 class RuntimeFault(NodeplaneError):
-    """Base of all of them."""
+    """Base of all errors of the runtime."""
 
 
 class NotFound(RuntimeFault):
-    """Raised when no sandbox or container has the id, or its prefix."""
+    """Raised when no sandbox, container or image has the id, prefix or name."""
 
     http: ClassVar[int] = 404
     grpc: ClassVar[str] = "NOT_FOUND"
 
 
 class AmbiguousId(RuntimeFault):
-    """Raised when an id is a prefix of more than one."""
+    """Raised when an id is a prefix of several ids."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -31,34 +31,34 @@ class InvalidRequest(RuntimeFault):
 
 
 class CdiUnusable(RuntimeFault):
-    """Raised when a container names CDI devices that no file describes, or that ask for what is not done here."""
+    """Raised when no CDI file describes a requested device, or its edits are not supported."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "UNKNOWN"
 
 
 class NameReserved(RuntimeFault):
-    """Raised when the name of a new sandbox or container belongs to one that was not removed."""
+    """Raised when a sandbox or container that was not removed has the name of a new one."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "ALREADY_EXISTS"
 
 
 class WrongState(RuntimeFault):
-    """Raised when an operation does not fit the state, e.g. the start of a container that has run."""
+    """Raised when the state does not allow an operation, e.g. the start of a container that has run."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class StartFailed(RuntimeFault):
-    """Raised when a container's program could not be run; the container is then exited with 128 and StartError."""
+    """Raised when a container's program could not be executed; the container is then exited: 128, StartError."""
 
     grpc: ClassVar[str] = "UNKNOWN"
 
 
 class ExecFailed(RuntimeFault):
-    """Raised when a command could not be run in a container, or the container ended under it."""
+    """Raised when a command could not be executed in a container, or the container ended meanwhile."""
 
     grpc: ClassVar[str] = "UNKNOWN"
 
@@ -85,56 +85,56 @@ class StateNotWritten(RuntimeFault):
 
 
 class LauncherGone(RuntimeFault):
-    """Raised when the launcher process cannot be started or does not answer; the call may be repeated."""
+    """Raised when the launcher process cannot be started or does not answer; callers may retry."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class TooManyTickets(RuntimeFault):
-    """Raised when streams are asked for faster than they are opened."""
+    """Raised when too many requested streams have not been opened yet."""
 
     http: ClassVar[int] = 429
     grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
-class GoingDown(RuntimeFault):
-    """Raised for a start after the plane was told to stop its containers."""
+class ShuttingDown(RuntimeFault):
+    """Raised for a start after `nodeplane down` began to stop the containers."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class SubscriberTooSlow(RuntimeFault):
-    """Raised into an event stream whose client did not read fast enough; it has lost events and must list again."""
+    """Ends an event stream whose client read too slowly; it has lost events and must list again."""
 
     http: ClassVar[int] = 429
     grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class NotSupported(RuntimeFault):
-    """Raised for a method of the interface that this runtime does not have."""
+    """Raised for a CRI method that this runtime does not implement."""
 
     http: ClassVar[int] = 501
     grpc: ClassVar[str] = "UNIMPLEMENTED"
 
 
 class ImageUnusable(RuntimeFault):
-    """Raised when what is to be imported is no image, or not for this machine; nothing has changed."""
+    """Raised when an import is no image, or not for this machine; nothing has changed."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class ImageTooLarge(ImageUnusable):
-    """Raised when an image to be imported exceeds a bound (a bomb, or a mistake); nothing of it is left."""
+    """Raised when an import exceeds a bound; nothing of it is left."""
 
     http: ClassVar[int] = 413
     grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class ImageInUse(RuntimeFault):
-    """Raised for the removal of an image that a container is made of."""
+    """Raised for the removal of an image that a container uses."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "FAILED_PRECONDITION"

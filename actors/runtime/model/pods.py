@@ -12,7 +12,7 @@ from protocols.wire import cri_pb2 as pb
 
 
 class Clock:
-    """Each reading is later than every earlier one, and than every stamp that was observed from disk."""
+    """Wall time in ns that strictly increases, also past every stamp observed from disk."""
 
     def __init__(self, wall: Callable[[], int] = time.time_ns) -> None:
         self._wall = wall
@@ -23,7 +23,7 @@ class Clock:
         return self._last
 
     def observe(self, stamp: int) -> None:
-        """Readings are later than `stamp` from now on."""
+        """Make later readings exceed `stamp`."""
         self._last = max(self._last, stamp)
 
 
@@ -44,20 +44,20 @@ def container_key(metadata: pb.ContainerMetadata, pod: pb.PodSandboxMetadata) ->
     return f"{metadata.name}_{pod.name}_{pod.namespace}_{pod.uid}_{metadata.attempt}"
 
 
-def resolve(entries: Mapping[str, V], wanted: str, kind: str) -> V:
-    """The entry whose id is `wanted`, or the only one whose id begins so. Raises NotFound, AmbiguousId."""
-    if (exact := entries.get(wanted)) is not None:
+def resolve(entries: Mapping[str, V], prefix: str, kind: str) -> V:
+    """Return the entry with the id, or the only one whose id has it as a prefix. Raises NotFound, AmbiguousId."""
+    if (exact := entries.get(prefix)) is not None:
         return exact
-    found = [key for key in entries if key.startswith(wanted)] if wanted and len(wanted) < ID_LENGTH else []
+    found = [key for key in entries if key.startswith(prefix)] if prefix and len(prefix) < ID_LENGTH else []
     if not found:
-        raise NotFound(f'{kind} "{wanted}" not found')
+        raise NotFound(f'{kind} "{prefix}" not found')
     if len(found) > 1:
-        raise AmbiguousId(f'{kind} id "{wanted}" is a prefix of {len(found)} ids; give more digits')
+        raise AmbiguousId(f'{kind} id "{prefix}" is a prefix of {len(found)} ids; give more digits')
     return entries[found[0]]
 
 
 class Reservations:
-    """Which id holds which name. A name is free again only when its holder is removed."""
+    """Reserved names and the id that holds each; a name is free again when its holder is removed."""
 
     def __init__(self, kind: str, create_call: str) -> None:
         self._kind = kind
@@ -66,7 +66,7 @@ class Reservations:
         self._in_flight: set[str] = set()
 
     def reserve(self, key: str, holder: str) -> None:
-        """Hold `key` for a creation that has begun; settle() or release() ends that. Raises NameReserved."""
+        """Reserve `key` for a creation; settle() or release() ends it. Raises NameReserved."""
         if (other := self._holders.get(key)) is not None:
             hint = f"; check if another {self._create_call} request is in progress" if key in self._in_flight else ""
             raise NameReserved(
@@ -93,11 +93,11 @@ class Pods:
         self.sandbox_names = Reservations("sandbox", "RunPodSandbox")
         self.container_names = Reservations("container", "CreateContainer")
 
-    def sandbox(self, wanted: str) -> Sandbox:
-        return resolve(self.sandboxes, wanted, "sandbox")
+    def sandbox(self, prefix: str) -> Sandbox:
+        return resolve(self.sandboxes, prefix, "sandbox")
 
-    def container(self, wanted: str) -> Container:
-        return resolve(self.containers, wanted, "container")
+    def container(self, prefix: str) -> Container:
+        return resolve(self.containers, prefix, "container")
 
     def add_sandbox(self, sandbox: Sandbox) -> None:
         self.sandboxes[sandbox.id] = sandbox
@@ -108,11 +108,11 @@ class Pods:
         container.sandbox.containers[container.id] = container
         self.container_names.settle(_key(container))
 
-    def drop_sandbox(self, sandbox: Sandbox) -> None:
+    def remove_sandbox(self, sandbox: Sandbox) -> None:
         del self.sandboxes[sandbox.id]
         self.sandbox_names.release(sandbox_key(sandbox.config.metadata))
 
-    def drop_container(self, container: Container) -> None:
+    def remove_container(self, container: Container) -> None:
         del self.containers[container.id]
         del container.sandbox.containers[container.id]
         self.container_names.release(_key(container))
@@ -120,13 +120,13 @@ class Pods:
     def list_sandboxes(
         self, id: str = "", state: int | None = None, labels: Mapping[str, str] = NO_LABELS
     ) -> list[Sandbox]:
-        found = _some(self.sandboxes, id, "sandbox")
-        wanted = [
+        found = _select(self.sandboxes, id, "sandbox")
+        selected = [
             sandbox
             for sandbox in found
             if (state is None or state == sandbox_state(sandbox)) and has_labels(sandbox.config.labels, labels)
         ]
-        return sorted(wanted, key=lambda sandbox: sandbox.record.created_at)
+        return sorted(selected, key=lambda sandbox: sandbox.record.created_at)
 
     def list_containers(
         self,
@@ -135,23 +135,23 @@ class Pods:
         state: int | None = None,
         labels: Mapping[str, str] = NO_LABELS,
     ) -> list[Container]:
-        wanted = [
+        selected = [
             container
             for container in self._in_sandbox(id, sandbox_id)
             if (state is None or state == container.life.state.value) and has_labels(container.config.labels, labels)
         ]
-        return sorted(wanted, key=lambda container: container.life.created_at)
+        return sorted(selected, key=lambda container: container.life.created_at)
 
     def _in_sandbox(self, id: str, sandbox_id: str) -> Iterable[Container]:
-        found = _some(self.containers, id, "container")
+        found = _select(self.containers, id, "container")
         if not sandbox_id:
             return found
-        owners = _some(self.sandboxes, sandbox_id, "sandbox")
+        owners = _select(self.sandboxes, sandbox_id, "sandbox")
         return [container for container in found if container.sandbox in owners]
 
 
-def _some(entries: Mapping[str, V], id: str, kind: str) -> Collection[V]:
-    """What an id in a filter selects: everything when it is empty, nothing when it is unknown or ambiguous."""
+def _select(entries: Mapping[str, V], id: str, kind: str) -> Collection[V]:
+    """Select by the id of a filter: everything if it is empty, nothing if it is unknown or ambiguous."""
     if not id:
         return entries.values()
     try:
@@ -168,9 +168,9 @@ def sandbox_state(sandbox: Sandbox) -> pb.PodSandboxState:
     return pb.SANDBOX_READY if sandbox.record.stopped_at == 0 else pb.SANDBOX_NOTREADY
 
 
-def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
+def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in selector.items())
 
 
-def running(containers: Iterable[Container]) -> list[Container]:
+def running_containers(containers: Iterable[Container]) -> list[Container]:
     return [container for container in containers if container.life.state is State.RUNNING]

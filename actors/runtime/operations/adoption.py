@@ -1,4 +1,4 @@
-"""After a restart: what is on disk becomes what is in memory, and containers that live on are taken over."""
+"""Adoption after a restart: read the state from disk and take over running containers."""
 
 import asyncio
 import logging
@@ -6,37 +6,21 @@ import logging
 import msgspec
 from google.protobuf.message import DecodeError
 
-from actors.runtime.backends.hollow import HollowDriver
-from actors.runtime.backends.process_backend import ProcessDriver
 from actors.runtime.backends.procfs import boot_id, kill_process, kill_session
 from actors.runtime.backends.shim_link import connect, read_exit, read_started
-from actors.runtime.images.store import ImageStore
 from actors.runtime.model.containers import Container, ContainerRecord, Sandbox, SandboxRecord, State
 from actors.runtime.model.errors import InvalidRequest, NameReserved
-from actors.runtime.model.pods import Clock, Pods, Reservations, container_key, sandbox_key
+from actors.runtime.model.pods import Reservations, container_key, sandbox_key
+from actors.runtime.operations.containers import Dependencies
 from actors.runtime.spec import command
-from actors.runtime.state.directory import StateDirectory
 from protocols.wire import cri_pb2 as pb
 
 _LOG = logging.getLogger("runtime")
 
 
 class Adoption:
-    def __init__(
-        self,
-        pods: Pods,
-        state: StateDirectory,
-        clock: Clock,
-        processes: ProcessDriver,
-        hollow: HollowDriver,
-        images: ImageStore,
-    ) -> None:
-        self._pods = pods
-        self._state = state
-        self._clock = clock
-        self._processes = processes
-        self._hollow = hollow
-        self._images = images
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._deps = dependencies
         self._boot = boot_id()
 
     async def run(self) -> None:
@@ -45,13 +29,13 @@ class Adoption:
             self._add_sandbox(sandbox)
         for container in containers:
             self._add_container(container)
-        await asyncio.gather(*(self._take_over(container) for container in list(self._pods.containers.values())))
+        await asyncio.gather(*(self._take_over(container) for container in list(self._deps.pods.containers.values())))
         await asyncio.to_thread(self._sweep)
 
     def _load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-        """Those in use come first: of two with one name, as a restored backup may bring, the first is kept."""
-        self._images.load()
-        sandboxes, containers = self._state.load()
+        """Read records, those in use first: of two with the same name (a restored backup) the first wins."""
+        self._deps.images.load()
+        sandboxes, containers = self._deps.state.load()
         in_use = {record.id for record in containers if self._runs(record.id)}
         owners = {record.sandbox_id for record in containers if record.id in in_use}
         sandboxes.sort(key=lambda record: (record.id not in owners, -record.created_at))
@@ -59,63 +43,65 @@ class Adoption:
         return sandboxes, containers
 
     def _runs(self, container: str) -> bool:
-        directory = self._state.shim(container)
+        directory = self._deps.state.shim(container)
         return read_started(directory) is not None and read_exit(directory) is None
 
     def _reserve(self, names: Reservations, key: str, kind: str, id: str) -> bool:
         try:
             names.reserve(key, id)
         except NameReserved:
-            _LOG.error('%s %s has the name of another one, "%s", and was passed over', kind, id, key)
+            _LOG.error('%s skipped: its name is in use id=%s name="%s"', kind, id, key)
             return False
         return True
 
     def _add_sandbox(self, record: SandboxRecord) -> None:
-        """Its processes ended with an earlier boot of the machine, if it is of one."""
-        self._clock.observe(max(record.created_at, record.stopped_at))
+        """Add a sandbox; one of an earlier boot is stopped, since its processes are gone."""
+        self._deps.clock.observe(max(record.created_at, record.stopped_at))
         if record.boot != self._boot and not record.stopped_at:
-            record = msgspec.structs.replace(record, stopped_at=self._clock.next())
+            record = msgspec.structs.replace(record, stopped_at=self._deps.clock.next())
         try:
             sandbox = Sandbox(record, pb.PodSandboxConfig.FromString(record.config))
         except DecodeError:
-            _LOG.error("sandbox %s has an unusable configuration and was passed over", record.id)
+            _LOG.error("sandbox skipped: its configuration does not decode id=%s", record.id)
             return
-        if self._reserve(self._pods.sandbox_names, sandbox_key(sandbox.config.metadata), "sandbox", record.id):
-            self._pods.add_sandbox(sandbox)
+        if self._reserve(self._deps.pods.sandbox_names, sandbox_key(sandbox.config.metadata), "sandbox", record.id):
+            self._deps.pods.add_sandbox(sandbox)
 
     def _add_container(self, record: ContainerRecord) -> None:
-        self._clock.observe(max(record.life.created_at, record.life.finished_at))
-        sandbox = self._pods.sandboxes.get(record.sandbox_id)
+        self._deps.clock.observe(max(record.life.created_at, record.life.finished_at))
+        sandbox = self._deps.pods.sandboxes.get(record.sandbox_id)
         try:
             config = pb.ContainerConfig.FromString(record.config)
             script = command.hollow_script(config, sandbox.config) if sandbox else None
         except (DecodeError, InvalidRequest):
             sandbox = None
         if sandbox is None:
-            _LOG.error("container %s has no usable record of its sandbox or itself and was passed over", record.id)
+            _LOG.error("container skipped: sandbox or configuration is missing or invalid id=%s", record.id)
             return
         key = container_key(config.metadata, sandbox.config.metadata)
-        if self._reserve(self._pods.container_names, key, "container", record.id):
-            image = self._images.find(config.image.image) or self._images.find(config.image.user_specified_image)
-            self._pods.add_container(Container(record, config, sandbox, script, image))
+        if self._reserve(self._deps.pods.container_names, key, "container", record.id):
+            image = self._deps.images.find(config.image.image) or self._deps.images.find(
+                config.image.user_specified_image
+            )
+            self._deps.pods.add_container(Container(record, config, sandbox, script, image))
 
     async def _take_over(self, container: Container) -> None:
         if container.life.state is State.EXITED:
             return
         if container.hollow is not None:
-            self._hollow.adopt(container)
+            self._deps.hollow.adopt(container)
         else:
-            await self._processes.adopt(container)
+            await self._deps.processes.adopt(container)
 
     def _sweep(self) -> None:
-        """Shims whose container was removed when the runtime was killed in the middle of that."""
-        for id in self._state.shims():
-            if id not in self._pods.containers:
+        """End shims whose container is gone: the runtime was killed during the removal."""
+        for id in self._deps.state.shims():
+            if id not in self._deps.pods.containers:
                 self._end_shim(id)
-        self._processes.cgroups.sweep(self._pods.containers)
+        self._deps.processes.cgroups.sweep(self._deps.pods.containers)
 
     def _end_shim(self, id: str) -> None:
-        directory = self._state.shim(id)
+        directory = self._deps.state.shim(id)
         connection, began = connect(directory), read_started(directory)
         if began is not None:
             kill_session(began.pid, began.ticks, began.boot)
@@ -124,4 +110,4 @@ class Adoption:
                 connection.send(msgspec.json.encode({"op": "kill"}))
             if began is not None:
                 kill_process(began.shim)
-        self._state.remove_shim(id)
+        self._deps.state.remove_shim(id)

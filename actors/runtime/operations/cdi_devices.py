@@ -47,7 +47,7 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     """VENDOR/CLASS; a device's full name is VENDOR/CLASS=NAME."""
     devices: tuple[Device, ...] = ()
     container_edits: Edits = Edits()
-    """For every container that gets any of the devices."""
+    """Edits for every container that gets any of the devices."""
 
 
 LARGEST = 16 << 20
@@ -57,8 +57,8 @@ _LOG = logging.getLogger("runtime")
 Stamp = tuple[int, int, int]
 
 
-class Found(NamedTuple):
-    """What one device asks for, and what its file asks for whichever device is used."""
+class FoundDevice(NamedTuple):
+    """Edits of one device, and the common edits of its file."""
 
     path: Path
     common: Edits
@@ -66,14 +66,14 @@ class Found(NamedTuple):
 
 
 class CdiFiles:
-    """Its methods block: call them in a thread."""
+    """CDI files in some directories. Methods block: call them in a thread."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = directories
         self._known: dict[Path, tuple[Stamp, Spec | None]] = {}
 
-    def find(self, names: Sequence[str]) -> list[Found]:
-        """In the order of `names`. Raises CdiUnusable with all that cannot be found."""
+    def find(self, names: Sequence[str]) -> list[FoundDevice]:
+        """Return devices in the order of `names`. Raises CdiUnusable that names all missing ones."""
         devices = self._devices()
         missing = [name for name in names if len(devices.get(name, ())) != 1]
         if missing:
@@ -82,34 +82,34 @@ class CdiFiles:
             raise CdiUnusable(f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}: {why}")
         return [devices[name][0] for name in names]
 
-    def _devices(self) -> dict[str, list[Found]]:
-        """Every device; more than one entry where files of equal rank disagree."""
-        found: dict[str, list[Found]] = {}
+    def _devices(self) -> dict[str, list[FoundDevice]]:
+        """Return every device; several entries where files of one directory describe the same one."""
+        found: dict[str, list[FoundDevice]] = {}
         read: dict[Path, tuple[Stamp, Spec | None]] = {}
         for directory in self._directories:
-            here: dict[str, list[Found]] = {}
+            here: dict[str, list[FoundDevice]] = {}
             for path in _files(directory):
                 if (spec := self._read(path, read)) is not None:
                     for device in spec.devices:
-                        entry = Found(path, spec.container_edits, device.container_edits)
+                        entry = FoundDevice(path, spec.container_edits, device.container_edits)
                         here.setdefault(f"{spec.kind}={device.name}", []).append(entry)
             found |= here
         self._known = read
         return found
 
     def _read(self, path: Path, read: dict[Path, tuple[Stamp, Spec | None]]) -> Spec | None:
-        """None for a file that cannot be used; told once per version of it."""
+        """Return the parsed file; None if unusable, which is logged once per version of the file."""
         try:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
-                return None  # a pipe would be waited for
+                return None  # reading a pipe would block
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             known = self._known.get(path)
             read[path] = known if known is not None and known[0] == stamp else (stamp, _parse(path, status.st_size))
         except FileNotFoundError:
             return None
         except OSError as error:
-            _LOG.warning("CDI file %s cannot be read: %s", path, error.strerror)
+            _LOG.warning("CDI file skipped path=%s error=%s", path, error.strerror)
             return None
         return read[path][1]
 
@@ -126,12 +126,12 @@ def _files(directory: Path) -> list[Path]:
 
 def _parse(path: Path, size: int) -> Spec | None:
     if size > LARGEST:
-        _LOG.warning("CDI file %s is larger than %d bytes and is left out", path, LARGEST)
+        _LOG.warning("CDI file skipped: larger than %d bytes path=%s", LARGEST, path)
         return None
     try:
         return msgspec.convert(_load(path), Spec, strict=False)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        _LOG.warning("CDI file %s is not valid and is left out: %s", path, " ".join(str(error).split())[:200])
+        _LOG.warning("CDI file skipped path=%s error=%s", path, " ".join(str(error).split())[:200])
         return None
 
 
@@ -150,8 +150,8 @@ def _load(path: Path) -> Any:
 BINDS = ("", "bind", "none")
 
 
-def applied(config: pb.ContainerConfig, found: Sequence[Found], own_root: bool) -> pb.ContainerConfig:
-    """A copy with the edits in it; what a file asks for all its devices comes once. Raises CdiUnusable."""
+def apply_devices(config: pb.ContainerConfig, found: Sequence[FoundDevice], own_root: bool) -> pb.ContainerConfig:
+    """Return a copy with the edits; the common edits of a file are applied once. Raises CdiUnusable."""
     changed = pb.ContainerConfig()
     changed.CopyFrom(config)
     edits: list[Edits] = []
@@ -182,7 +182,7 @@ def _apply(config: pb.ContainerConfig, edit: Edits) -> None:
 
 
 def _set(config: pb.ContainerConfig, name: str, value: str) -> None:
-    """The device's word goes before the container's own."""
+    """Set a variable; the device overrides the container."""
     kept = [pair for pair in config.envs if pair.key != name]
     if len(kept) != len(config.envs):
         del config.envs[:]

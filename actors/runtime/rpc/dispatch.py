@@ -1,4 +1,4 @@
-"""Which object answers which method, and how faults become gRPC statuses: in one place, for both services."""
+"""gRPC handlers of both services: find the method objects, and turn errors into gRPC statuses."""
 
 import asyncio
 import contextlib
@@ -19,13 +19,13 @@ Unary = Callable[[Any], Awaitable[Message]]
 Streaming = Callable[[Any], AsyncGenerator[bytes, None]]
 
 CANCELLED_WITH_CALLER = frozenset({"StopContainer", "ExecSync"})
-"""Methods that wait for others. Every other one runs to its end even when the caller hangs up: nothing half done."""
+"""Methods that wait for processes. All others run to completion when the caller disconnects: nothing is half done."""
 
 _LOG = logging.getLogger("runtime")
 
 
-class Table:
-    """Method objects of one service. `parts` are searched in order for an attribute of the method's name."""
+class ServiceHandlers:
+    """Handlers of one service. `parts` are searched in order for an attribute with the method's name."""
 
     def __init__(self, service: ServiceDescriptor, parts: Sequence[object]) -> None:
         self._service = service
@@ -50,7 +50,7 @@ class Table:
                     raise _missing(name)
                 answer = target(_parse(name, parse, data))
                 if name not in CANCELLED_WITH_CALLER:
-                    answer = self._to_its_end(answer)
+                    answer = self._to_completion(answer)
                 return (await answer).SerializeToString()
             except Exception as error:
                 return await _abort(name, error, context)
@@ -63,7 +63,7 @@ class Table:
                 if target is None:
                     raise _missing(name)
                 async with contextlib.aclosing(target(_parse(name, parse, data))) as items:
-                    await context.send_initial_metadata(())  # the stream is open, and says so before any event
+                    await context.send_initial_metadata(())  # before any event: the stream is open
                     async for item in items:
                         yield item
             except Exception as error:
@@ -71,7 +71,7 @@ class Table:
 
         return call
 
-    def _to_its_end(self, answer: Awaitable[Message]) -> Awaitable[Message]:
+    def _to_completion(self, answer: Awaitable[Message]) -> Awaitable[Message]:
         task = asyncio.ensure_future(answer)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -80,7 +80,7 @@ class Table:
     def _ended(self, task: "asyncio.Future[Message]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # read here too: its caller may be gone
+            task.exception()  # retrieved, so that asyncio does not log it if the caller is gone
 
 
 def _missing(name: str) -> NotSupported:

@@ -27,7 +27,7 @@ from protocols.messages.runtime import (
 from protocols.wire import cri_pb2 as pb
 
 MOST_PULLED = 1024
-"""Names remembered for ListImages."""
+"""Pulled names retained for ListImages."""
 
 
 class ImageMethods:
@@ -38,10 +38,10 @@ class ImageMethods:
         self._pulled: dict[str, None] = {}
 
     async def ListImages(self, request: pb.ListImagesRequest) -> pb.ListImagesResponse:
-        """Those imported, and names that were pulled in this life of the runtime, or that a container has."""
+        """List imported images, and names that were pulled since the start or that a container has."""
         used = {c.config.image.image.partition("@")[0] for c in self._pods.containers.values() if c.image is None}
         names = sorted(used | self._pulled.keys())
-        images = [_imported(image) for image in self._images.all()] + [_image(name) for name in names]
+        images = [_imported(image) for image in self._images.all()] + [_virtual(name) for name in names]
         if wanted := request.filter.image.image:
             found = self._images.find(wanted)
             sought = {wanted, found.id if found else image_id(wanted)}
@@ -54,7 +54,7 @@ class ImageMethods:
         return pb.ImageStatusResponse(image=self._find(request.image.image))
 
     async def PullImage(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
-        """Nothing is ever fetched."""
+        """Return the reference of a known image; nothing is ever fetched."""
         name = request.image.image.partition("@")[0]
         if not name:
             raise InvalidRequest("image.image is required")
@@ -68,14 +68,14 @@ class ImageMethods:
         return pb.PullImageResponse(image_ref=image_ref(name))
 
     async def RemoveImage(self, request: pb.RemoveImageRequest) -> pb.RemoveImageResponse:
-        """With all its names. One that is not there is no error; one that a container is made of is."""
+        """Remove an image with all its names; an unknown one is no error. Raises ImageInUse."""
         self._pulled.pop(request.image.image.partition("@")[0], None)
         if image := self._images.find(request.image.image):
             await asyncio.to_thread(self._images.remove, image.id, images_used(self._pods))
         return pb.RemoveImageResponse()
 
     async def ImageFsInfo(self, request: pb.ImageFsInfoRequest) -> pb.ImageFsInfoResponse:
-        """The file system of the state directory, as a whole."""
+        """Return the usage of the whole file system of the state directory."""
         found = await asyncio.to_thread(os.statvfs, self._directory)
         usage = pb.FilesystemUsage(
             timestamp=time.time_ns(),
@@ -88,7 +88,7 @@ class ImageMethods:
     def _find(self, wanted: str) -> pb.Image | None:
         if image := self._images.find(wanted):
             return _imported(image)
-        return _image(wanted) if self._images.exists(wanted) else None
+        return _virtual(wanted) if self._images.exists(wanted) else None
 
 
 def images_used(pods: Pods) -> set[str]:
@@ -109,7 +109,7 @@ def _imported(image: Image) -> pb.Image:
     )
 
 
-def _image(name: str) -> pb.Image:
+def _virtual(name: str) -> pb.Image:
     base = name.partition("@")[0]
     id = name if name.startswith("sha256:") else image_id(base)
     tag = base if ":" in base.rpartition("/")[2] else f"{base}:latest"
@@ -124,8 +124,8 @@ def _image(name: str) -> pb.Image:
     )
 
 
-class ImageDesk:
-    """One change at a time."""
+class ImageBusService:
+    """Import, list and removal of images on the bus, one change at a time."""
 
     def __init__(self, images: ImageStore, pods: Pods) -> None:
         self._images = images
@@ -145,9 +145,8 @@ class ImageDesk:
         return Images(tuple(_info(image) for image in self._images.all()))
 
     async def _remove(self, request: RemoveImage, call: Call) -> Empty:
-        used = {container.image.id for container in self._pods.containers.values() if container.image is not None}
         async with self._turn:
-            await asyncio.to_thread(self._images.remove, request.name, used)
+            await asyncio.to_thread(self._images.remove, request.name, images_used(self._pods))
         return Empty()
 
 

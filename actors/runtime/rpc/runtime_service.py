@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 
-from actors.runtime.backends.process_backend import ProcessDriver
+from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.model.cri_messages import (
     container_item,
@@ -16,7 +16,7 @@ from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.model.pods import Clock, Pods
 from actors.runtime.operations.containers import Containers
 from actors.runtime.operations.sandboxes import Sandboxes
-from actors.runtime.state.container_events import Events, Subscription
+from actors.runtime.state.container_events import ContainerEvents, Subscription
 from protocols.wire import cri_pb2 as pb
 
 KUBELET_API_VERSION = "0.1.0"
@@ -25,7 +25,7 @@ VERSION = "0.1.0"
 API_VERSION = "v1"
 
 
-class Info:
+class InfoMethods:
     def __init__(self, pods: Pods, cgroups: Cgroups) -> None:
         self._pods = pods
         self._cgroups = cgroups
@@ -56,7 +56,7 @@ class Info:
         return pb.RuntimeConfigResponse(linux=pb.LinuxRuntimeConfiguration(cgroup_driver=pb.CGROUPFS))
 
     async def UpdateRuntimeConfig(self, request: pb.UpdateRuntimeConfigRequest) -> pb.UpdateRuntimeConfigResponse:
-        """A pod CIDR changes nothing where pods share the host's network."""
+        """Ignore the pod CIDR: pods share the host's network."""
         return pb.UpdateRuntimeConfigResponse()
 
 
@@ -80,7 +80,7 @@ class SandboxMethods:
         return pb.RemovePodSandboxResponse()
 
     async def PodSandboxStatus(self, request: pb.PodSandboxStatusRequest) -> pb.PodSandboxStatusResponse:
-        """Stamp first, then the statuses, with no step of the loop between."""
+        """Take the time stamp, then the statuses, in one step of the loop."""
         sandbox = self._pods.sandbox(request.pod_sandbox_id)
         return pb.PodSandboxStatusResponse(
             timestamp=self._clock.next(),
@@ -98,13 +98,13 @@ class SandboxMethods:
     async def UpdatePodSandboxResources(
         self, request: pb.UpdatePodSandboxResourcesRequest
     ) -> pb.UpdatePodSandboxResourcesResponse:
-        """Accepted, and enforced by nothing: limits are of containers."""
+        """Accept and ignore: limits are set per container."""
         self._pods.sandbox(request.pod_sandbox_id)
         return pb.UpdatePodSandboxResourcesResponse()
 
 
 class ContainerMethods:
-    def __init__(self, pods: Pods, containers: Containers, processes: ProcessDriver) -> None:
+    def __init__(self, pods: Pods, containers: Containers, processes: ProcessBackend) -> None:
         self._pods = pods
         self._containers = containers
         self._processes = processes
@@ -154,16 +154,16 @@ class ContainerMethods:
     async def ExecSync(self, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
         if request.timeout < 0:
             raise InvalidRequest("timeout must not be negative")
-        done = await self._containers.execute(request.container_id, list(request.cmd), request.timeout)
+        done = await self._containers.exec_sync(request.container_id, list(request.cmd), request.timeout)
         return pb.ExecSyncResponse(stdout=done.stdout, stderr=done.stderr, exit_code=done.exit_code)
 
 
 class EventMethods:
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: ContainerEvents) -> None:
         self._events = events
 
     def GetContainerEvents(self, request: pb.GetEventsRequest) -> AsyncGenerator[bytes, None]:
-        """Subscribed when this returns, which is before the client sees the stream as open."""
+        """Subscribe at once, before the client sees the stream as open."""
         subscription = self._events.subscribe()
         return self._follow(subscription)
 

@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from actors.runtime.backends.process_backend import ProcessDriver
+from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.backends.procfs import Usage, usage_below
 from actors.runtime.model.containers import Container, Sandbox
 from actors.runtime.model.pods import Pods
@@ -13,7 +13,7 @@ from protocols.wire import cri_pb2 as pb
 
 
 class StatsMethods:
-    def __init__(self, pods: Pods, processes: ProcessDriver, directory: Path) -> None:
+    def __init__(self, pods: Pods, processes: ProcessBackend, directory: Path) -> None:
         self._pods = pods
         self._processes = processes
         self._directory = directory

@@ -1,4 +1,4 @@
-"""Exec, Attach, PortForward: each answers with a URL. What is behind it is loaded when the first of them is called."""
+"""Exec, Attach, PortForward: each returns a URL. The HTTP server behind it is imported at the first call."""
 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ STDOUT, STDERR = 1, 2
 
 class StreamMethods:
     def __init__(self, pods: Pods, containers: Containers, private: Callable[[], Collection[int]] = frozenset) -> None:
-        """`private`: ports of the plane, which port-forward refuses."""
+        """`private` returns the ports of the plane, which port-forward rejects."""
         self._pods = pods
         self._containers = containers
         self._private = private
@@ -28,33 +28,33 @@ class StreamMethods:
         container = self._containers.find_running(request.container_id)
         if not request.cmd:
             raise InvalidRequest("cmd is required")
-        what = Exec(
+        stream = Exec(
             container=container,
-            driver=self._containers.driver(container),
+            backend=self._containers.backend(container),
             command=tuple(request.cmd),
             stdin=request.stdin,
             outputs=_outputs(request),
             terminal=request.tty,
         )
-        return pb.ExecResponse(url=await self._streams().url(what))
+        return pb.ExecResponse(url=await self._streams().url(stream))
 
     async def Attach(self, request: pb.AttachRequest) -> pb.AttachResponse:
         from actors.runtime.streaming.sessions import Attach  # as above
 
         container = self._containers.find_running(request.container_id)
-        driver = self._containers.driver(container)
-        what = Attach(container=container, driver=driver, stdin=request.stdin, outputs=_outputs(request))
-        return pb.AttachResponse(url=await self._streams().url(what))
+        backend = self._containers.backend(container)
+        stream = Attach(container=container, backend=backend, stdin=request.stdin, outputs=_outputs(request))
+        return pb.AttachResponse(url=await self._streams().url(stream))
 
     async def PortForward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
-        """Ports in the request are for older clients: newer ones name the port of each connection."""
+        """Ports in the request are ignored: clients name the port of each connection."""
         from actors.runtime.streaming.port_forward import PortForward  # as above
 
         sandbox = self._pods.sandbox(request.pod_sandbox_id)
         if not sandbox.ready:
             raise WrongState(f'sandbox "{sandbox.id}" is not ready')
-        what = PortForward(sandbox=sandbox.id, private=self._closed_ports)
-        return pb.PortForwardResponse(url=await self._streams().url(what))
+        stream = PortForward(sandbox=sandbox.id, private=self._closed_ports)
+        return pb.PortForwardResponse(url=await self._streams().url(stream))
 
     async def close(self) -> None:
         if self._server is not None:

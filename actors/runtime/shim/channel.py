@@ -15,13 +15,13 @@ import socket
 from typing import Any
 
 PACKET = 256 * 1024
-"""Largest message either side reads; the kernel's send buffer refuses larger ones before."""
+"""Largest message in bytes. The kernel's send buffer rejects most larger ones before they get here."""
 
 Message = dict[str, Any]
 
 
 def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
-    """The next message and the descriptors sent with it; (None, []) when the peer is gone or talks nonsense."""
+    """Return the next message and its descriptors; (None, []) when the peer is gone or sent something invalid."""
     try:
         data, descriptors, _, _ = socket.recv_fds(connection, PACKET, 3, socket.MSG_CMSG_CLOEXEC)
         message = json.loads(data) if data else None
@@ -31,7 +31,7 @@ def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
 
 
 def send(connection: socket.socket | None, message: Message, descriptors: tuple[int, ...] = ()) -> None:
-    """Never waits: a runtime that is gone, or does not read, learns the same from the files when it adopts."""
+    """Send without waiting; a runtime that is gone or does not read gets the same from the files when it adopts."""
     if connection is not None:
         with contextlib.suppress(OSError):
             data = json.dumps(message).encode()
@@ -42,15 +42,15 @@ def send(connection: socket.socket | None, message: Message, descriptors: tuple[
 
 
 SPEC_FILE = "spec.json"
-"""What to run; written by the runtime before it orders the start."""
+"""Spec of the container; written by the runtime before it requests the start."""
 STARTED_FILE = "started.json"
 """Written before the container's process exists (`pid` 0) and again once it runs."""
 EXIT_FILE = "exit.json"
-"""Exit code, signal and time: on disk before anyone is told."""
+"""Exit code, signal and time; on disk before the exit is reported."""
 SOCKET_FILE = "shim.sock"
-"""Where a later runtime connects. While a shim lives, a connection to it stays open."""
+"""Socket for a later runtime."""
 TRACE_FILE = "shim.err"
-"""Traceback of a shim that failed; there is none unless it has a fault."""
+"""Traceback of a shim that crashed."""
 
 Record = dict[str, Any]
 
@@ -62,7 +62,7 @@ def read_record(name: str) -> Record:
 
 
 def write_record(name: str, record: Record, durable: bool) -> None:
-    """Replace the file; `durable` also survives a loss of power. Raises OSError and leaves the old file."""
+    """Replace the file; with `durable`, sync it too. On OSError the old file stays."""
     temporary = f".{name}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -87,18 +87,23 @@ def _sync_directory() -> None:
 
 
 GREETING = "adopt"
-"""What a runtime says first."""
+"""First message of a runtime."""
 
 _BACKLOG = 128
-"""A runtime that finds no room here takes the shim for dead."""
-_STRANGERS = 8
+"""A runtime that cannot connect because the backlog is full takes the shim for dead."""
+_MOST_UNIDENTIFIED = 8
 
 
-class Door:
+class RuntimeListener:
+    """Accept connections on the socket file; one becomes the runtime's with its first message, the greeting.
+
+    Connections that have not greeted are few at most and never affect the current runtime.
+    """
+
     def __init__(self) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ready = select.epoll()
-        self._strangers: dict[int, socket.socket] = {}
+        self._unidentified: dict[int, socket.socket] = {}
 
     def open(self) -> None:
         old_mask = os.umask(0o177)
@@ -109,34 +114,34 @@ class Door:
         self._ready.register(self._listener, select.EPOLLIN)
 
     def fileno(self) -> int:
-        """Readable when runtime() has something to look at."""
+        """Return an epoll descriptor that is readable when runtime() has something to accept or read."""
         return self._ready.fileno()
 
     def runtime(self) -> socket.socket | None:
-        """A connection that has just greeted."""
+        """Return a connection that has just greeted, if any."""
         for descriptor, _ in self._ready.poll(0):
             if descriptor == self._listener.fileno():
-                self._let_in()
-            elif descriptor in self._strangers and _greets(connection := self._dismiss(descriptor)):
+                self._accept()
+            elif descriptor in self._unidentified and _greets(connection := self._take_out(descriptor)):
                 return connection
         return None
 
-    def _let_in(self) -> None:
-        """One too many: the one that has been silent longest has to go."""
+    def _accept(self) -> None:
+        """Accept a connection; above the limit, close the one that has been silent longest."""
         with contextlib.suppress(OSError):
             connection, _ = self._listener.accept()
-            if len(self._strangers) == _STRANGERS:
-                self._dismiss(next(iter(self._strangers))).close()
-            self._strangers[connection.fileno()] = connection
+            if len(self._unidentified) == _MOST_UNIDENTIFIED:
+                self._take_out(next(iter(self._unidentified))).close()
+            self._unidentified[connection.fileno()] = connection
             self._ready.register(connection, select.EPOLLIN)
 
-    def _dismiss(self, descriptor: int) -> socket.socket:
+    def _take_out(self, descriptor: int) -> socket.socket:
         self._ready.unregister(descriptor)
-        return self._strangers.pop(descriptor)
+        return self._unidentified.pop(descriptor)
 
 
 def _greets(connection: socket.socket) -> bool:
-    """Closes one that does not."""
+    """Read the first message; close the connection if it is not the greeting."""
     message, descriptors = receive(connection)
     for descriptor in descriptors:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""From a fork of the shim to the user's program: session, descriptors, signals, user, then exec."""
+"""First steps of a container's process: session, descriptors, signals, limits, namespaces, user, then exec."""
 
 import base64
 import contextlib
@@ -19,7 +19,7 @@ _LAST_OPEN = 4096
 
 
 class Spec(NamedTuple):
-    """What to run and as whom; an empty `argv` sleeps until SIGTERM, like the pause image."""
+    """Content of spec.json. An empty `argv` sleeps until SIGTERM, like the pause image."""
 
     argv: list[str]
     env: dict[bytes, bytes]
@@ -35,13 +35,13 @@ class Spec(NamedTuple):
     stdin_once: bool = False
     cgroups: tuple[str, ...] = ()
     oom: str = ""
-    """File that counts kills for want of memory; empty without a limit."""
+    """File with the counter of OOM kills; empty without a memory limit."""
     oom_score: int = 0
-    """0: as the plane's own."""
+    """Value of oom_score_adj; 0 = as inherited from the plane."""
     cpus: tuple[int, ...] = ()
-    """Those it keeps to; empty: a cgroup sees to it, or nobody minds."""
+    """CPU affinity; empty if a cpuset cgroup sets it or none is requested."""
     dropped: tuple[int, ...] = ()
-    """Capabilities it cannot have."""
+    """Numbers of the capabilities removed from the bounding set."""
 
 
 class Stdio(NamedTuple):
@@ -59,7 +59,7 @@ def parse(record: dict[str, Any]) -> Spec:
 
 
 def spawn(spec: Spec, argv: list[str], stdio: Stdio, beside: int = 0) -> tuple[int, str]:
-    """Fork and exec, in the namespaces of `beside` if given. Answers (pid, "") or (0, what went wrong)."""
+    """Fork and exec, in the namespaces of process `beside` if given. Return (pid, "") or (0, error)."""
     readable, writable = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -114,8 +114,10 @@ def _default_signals() -> None:
 
 
 def _orphaned(report: int) -> bool:
-    """The parent's end of the report is closed: it died before it could take us along. Its number says nothing to us
-    where we have numbers of our own."""
+    """Return True when the parent died before the parent-death signal was set.
+
+    Then its end of the report pipe is closed. getppid would not show it in a PID namespace.
+    """
     poll = select.poll()
     poll.register(report, 0)
     return bool(poll.poll(0))

@@ -16,7 +16,7 @@ from protocols.beneath import Walk, open_beneath, proc_path
 
 _RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
-"""Flags of the source's file system that a remount must repeat."""
+"""Flags of the source's file system that a remount must repeat: the kernel rejects a remount that drops them."""
 
 
 class Mount(NamedTuple):
@@ -26,7 +26,7 @@ class Mount(NamedTuple):
 
 
 def new_mount_namespace(hostname: bool = False) -> None:
-    """Raises RuntimeError."""
+    """Unshare mounts (and the host name) and stop propagation to the host. Raises RuntimeError."""
     checked("a mount namespace of its own", lambda: system.new_namespaces(hostname))
     checked("mounts of its own", lambda: system.mount("", "/", _REC | _SLAVE))
 
@@ -43,7 +43,7 @@ def join_namespaces(pid: int, hostname: bool = False) -> None:
 
 
 def bind(mount: Mount, top: str = "") -> None:
-    """Below `top`, the root to be. Raises RuntimeError that names the mount which cannot be made."""
+    """Bind one mount, below the future root `top` if given. Raises RuntimeError that names the mount."""
     try:
         if top:
             _bind_below(top, mount)
@@ -58,17 +58,17 @@ def bind(mount: Mount, top: str = "") -> None:
 
 
 def seal_root() -> None:
-    """Mounts below it keep their own rights."""
+    """Remount the root read-only; mounts below it keep their flags."""
     _seal("/")
 
 
 def make_directory(top: str, path: str) -> None:
-    """Make a directory at `path` of the root to be. Raises OSError."""
+    """Create a directory at `path` below the future root. Raises OSError."""
     os.close(_opened(top, path, Walk(in_root=True, make=0o755)))
 
 
 def mount_proc(top: str) -> None:
-    """At /proc of the root to be, or here. Raises OSError."""
+    """Mount proc at /proc of the future root, or of the current one. Raises OSError."""
     place = _opened(top or "/", "/proc", Walk(in_root=True))
     try:
         system.mount("proc", proc_path(place), 0, "proc")
@@ -77,7 +77,7 @@ def mount_proc(top: str) -> None:
 
 
 def _bind_below(top: str, mount: Mount) -> None:
-    """The place may lie in a volume that another container of the pod is changing: it is mounted by its descriptor."""
+    """Mount by descriptor: the target may lie in a volume that another container of the pod changes meanwhile."""
     is_file = not stat.S_ISDIR(os.stat(mount.source).st_mode)
     target = _opened(top, mount.target, Walk(in_root=True, make=0o755, file=is_file))
     try:
@@ -93,7 +93,7 @@ def _bind_below(top: str, mount: Mount) -> None:
 
 
 def _opened(top: str, path: str, walk: Walk) -> int:
-    """Links in `path` lead to places below `top`, as they will once it is the root."""
+    """Open `path`, resolving links below `top` as they will resolve once it is the root."""
     root = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return open_beneath(root, path, walk)
@@ -102,6 +102,7 @@ def _opened(top: str, path: str, walk: Walk) -> int:
 
 
 def checked(what: str, call: "system.Call") -> None:
+    """Call; raise RuntimeError that names `what` on OSError."""
     try:
         call()
     except OSError as error:
@@ -128,13 +129,13 @@ _TREES = ("/dev", "/sys")
 
 class Root(NamedTuple):
     image: str
-    """Directory with the image's files; never changed."""
+    """Lower directory of the overlay: the image's files, never changed."""
     own: str
-    """Directory of the container's own: `upper` holds what it changes."""
+    """Directory of the container: its `upper` holds the changes."""
 
 
 def prepare_root(given: Root) -> str:
-    """Mounted and furnished, but not yet entered: its path. Raises RuntimeError."""
+    """Mount the overlay with /dev, /sys and the host's network files; return its path. Raises RuntimeError."""
     top = f"{given.own}/merged"
     for part in ("upper", "work", "merged"):
         os.makedirs(f"{given.own}/{part}", 0o755, exist_ok=True)
@@ -150,14 +151,14 @@ def prepare_root(given: Root) -> str:
 
 
 def pivot_to(top: str) -> None:
-    """From here on `top` is all there is. Raises RuntimeError."""
+    """Make `top` the root. Raises RuntimeError."""
     os.chdir(top)
     checked("the image's root", system.pivot_root_here)
     os.chdir("/")
 
 
 def _quoted(path: str) -> str:
-    r"""A comma or colon would end the option: `\,`."""
+    r"""Escape what would end a mount option: `\,`."""
     return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
@@ -166,14 +167,14 @@ class Isolation(NamedTuple):
     hostname: str = ""
     """Empty: the host's."""
     processes: bool = False
-    """Its first process has number 1, and it sees no others than its own."""
+    """PID namespace: its first process has PID 1 and sees no process of the host."""
     root: Root | None = None
     readonly: bool = False
-    """Its root cannot be written to."""
+    """Read-only root."""
 
     @property
-    def own(self) -> bool:
-        """It has a mount namespace at all."""
+    def own_namespace(self) -> bool:
+        """True if the container has a mount namespace."""
         return bool(self.mounts or self.hostname or self.processes or self.root or self.readonly)
 
 
@@ -189,17 +190,17 @@ def parse(record: dict[str, Any] | None) -> Isolation:
 
 
 def unshare_pids(isolation: Isolation) -> None:
-    """In the shim, before it forks the container's first process. Raises RuntimeError."""
+    """Call in the shim before it forks the container's first process. Raises RuntimeError."""
     if isolation.processes:
         checked("process numbers of its own", system.new_pid_namespace)
 
 
 def enter(isolation: Isolation, beside: int, directory: str) -> None:
-    """In the child: everything that is left, or the namespaces of the process `beside`. Raises RuntimeError.
+    """Call in the child: create everything else, or join the namespaces of process `beside`. Raises RuntimeError.
 
-    The working directory `directory` is made in an image that lacks it, as long as its root can be written to.
+    The working directory `directory` is created in an image that lacks it.
     """
-    if not isolation.own:
+    if not isolation.own_namespace:
         return
     if beside:
         join_namespaces(beside, hostname=bool(isolation.hostname))

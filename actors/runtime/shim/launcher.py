@@ -1,7 +1,7 @@
-"""A small process that forks shims: started once by the runtime, a fresh interpreter with a handful of modules.
+"""Launcher: a small process that forks shims. The runtime starts it once, as a fresh interpreter with few modules.
 
-The runtime itself must not fork (gRPC has threads), and a fork of this process costs about a megabyte and two
-milliseconds. It ends when the runtime's end of its socket closes; the shims it made do not.
+The runtime itself must not fork, since gRPC has threads; a fork of this process costs about a megabyte and two
+milliseconds. The launcher ends when the runtime's end of its socket closes; its shims live on.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ class Launcher:
             for descriptor, _ in poll.poll():
                 if descriptor == self._wakeup.fileno():
                     self._on_children()
-                elif not self._on_order():
+                elif not self._on_request():
                     return
 
-    def _on_order(self) -> bool:
-        """Start a shim in the directory of the message, on the channel that came along; False at the runtime's end."""
+    def _on_request(self) -> bool:
+        """Fork a shim in the requested directory with the received connection; False when the runtime is gone."""
         message, descriptors = channel.receive(self._control)
         if message is None:
             return False
@@ -57,7 +57,7 @@ class Launcher:
         return True
 
     def _on_children(self) -> None:
-        """Reap shims. What a killed shim left behind has become our child, and must not outlive it."""
+        """Reap shims, and kill the children of killed ones, which are reparented to this process."""
         with contextlib.suppress(BlockingIOError):
             self._wakeup.recv(4096)
         system.reap(lambda pid, _: self._shims.discard(pid))
@@ -81,7 +81,7 @@ def _be_shim(directory: str, connection: int) -> NoReturn:
 
 
 def _detach(connection: int) -> None:
-    """Own session, own descriptors, own signals: nothing ties the shim to launcher, runtime or supervisor."""
+    """Detach the shim from launcher, runtime and supervisor: session, descriptors, signals."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     os.dup2(connection, CONTROL, inheritable=False)
@@ -93,7 +93,7 @@ def _detach(connection: int) -> None:
 
 
 def main(control: int) -> None:
-    """Take over descriptor `control`, the runtime's socket."""
+    """Run the launcher on descriptor `control`, the socket to the runtime."""
     os.dup2(control, CONTROL, inheritable=False)
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(CONTROL):

@@ -1,7 +1,7 @@
-"""The shim: parent of one container's processes, until they have all ended and the exit is on disk.
+"""Shim: parent of one container's processes until they have all ended and the exit record is on disk.
 
-It owns the container's log and its exit record. Killed with SIGKILL it loses the exit code, and for that reason the
-container dies with it; a runtime that finds no record then says so.
+It owns the container's log and its exit record. If the shim is killed with SIGKILL the exit code is lost, so the
+container is killed with it; the runtime finds no record and reports ContainerStatusUnknown.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 
 from actors.runtime.shim import channel, child, isolation, system
-from actors.runtime.shim.channel import Door
+from actors.runtime.shim.channel import RuntimeListener
 from actors.runtime.shim.streams import Pump, Streams
 
 RETRY_RECORD_S = 1.0
-"""Pause between attempts to write the exit record on a full disk; until it succeeds the exit is kept in memory."""
+"""Pause between attempts to write the exit record on a full disk; meanwhile the exit is retained in memory."""
 
 KILLED = 128 + signal.SIGKILL
 
@@ -28,7 +28,7 @@ class Shim:
 
     def __init__(self, connection: socket.socket) -> None:
         self._channel: socket.socket | None = connection
-        self._door = Door()
+        self._listener = RuntimeListener()
         self._wakeup, wake = socket.socketpair()
         self._wakeup.setblocking(False)
         wake.setblocking(False)
@@ -44,9 +44,9 @@ class Shim:
         self._finished_at = 0
 
     def run(self) -> None:
-        """The whole life. Nothing of the container exists before the runtime says go."""
-        self._door.open()
-        if not self._permitted():
+        """Run from start to exit record. No process of the container exists before the runtime sends go."""
+        self._listener.open()
+        if not self._await_go():
             os.unlink(channel.SOCKET_FILE)
             return
         if self._start():
@@ -56,19 +56,22 @@ class Shim:
         os.unlink(channel.SOCKET_FILE)
         channel.send(self._channel, self._exit)
 
-    def _permitted(self) -> bool:
-        """Wait for go. A runtime that dies before it has said so has started nothing, and its successor may."""
+    def _await_go(self) -> bool:
+        """Wait for go. If the runtime dies before, nothing has started, and its successor may start the container."""
         assert self._channel is not None
         channel.send(self._channel, {"kind": "ready"})
         message, _ = channel.receive(self._channel)
         return message is not None and message.get("op") == "go"
 
     def _start(self) -> bool:
-        """The note goes first: a shim that dies from here on leaves a lost container, not one that never started."""
+        """Start the container's first process.
+
+        started.json is written first: a shim that dies afterwards leaves a lost container, not one that never started.
+        """
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         try:
-            self._note(pid=0, started_at=0, ticks=0, boot=_boot())
+            self._record_started(pid=0, started_at=0, ticks=0, boot=_boot())
             self._spec = child.parse(channel.read_record(channel.SPEC_FILE))
             pid, error = self._spawn_main()
         except OSError as failure:
@@ -81,11 +84,11 @@ class Shim:
             return False
         self._pid = pid
         with contextlib.suppress(OSError):  # on a full disk the first note stays, and the open socket says the rest
-            self._note(pid=pid, started_at=now, ticks=system.start_ticks(pid))
+            self._record_started(pid=pid, started_at=now, ticks=system.start_ticks(pid))
         channel.send(self._channel, self._started)
         return True
 
-    def _note(self, **fields: int | str) -> None:
+    def _record_started(self, **fields: int | str) -> None:
         self._started |= fields
         channel.write_record(channel.STARTED_FILE, self._started, durable=False)
 
@@ -96,11 +99,11 @@ class Shim:
             isolation.unshare_pids(spec.isolation)
             return child.spawn(spec, spec.argv, child.Stdio(*streams.child, terminal=spec.tty))
         finally:
-            streams.handed_over()
+            streams.close_child_ends()
 
     def _serve(self) -> None:
         self._watch(self._wakeup.fileno(), self._on_children)
-        self._watch(self._door.fileno(), self._on_knock)
+        self._watch(self._listener.fileno(), self._on_connection)
         assert self._streams is not None
         for pump in self._streams.pumps:
             self._watch(pump.descriptor, functools.partial(self._on_output, pump))
@@ -135,9 +138,9 @@ class Shim:
         if not pump.read():
             self._unwatch(pump.descriptor)
 
-    def _on_knock(self) -> None:
-        """A runtime that comes takes the place of the one before."""
-        connection = self._door.runtime()
+    def _on_connection(self) -> None:
+        """Replace the connection to the previous runtime."""
+        connection = self._listener.runtime()
         if connection is None:
             return
         if self._channel is not None:
@@ -148,10 +151,10 @@ class Shim:
 
     def _watch_channel(self) -> None:
         if self._channel is not None:
-            self._watch(self._channel.fileno(), self._on_order)
+            self._watch(self._channel.fileno(), self._on_request)
 
     def _drop_channel(self) -> None:
-        """The runtime is gone, and with it everyone it ran commands for or attached."""
+        """End what clients of the lost runtime had open: attached streams and commands."""
         assert self._channel is not None
         if self._streams is not None:
             self._streams.detach_all()
@@ -161,17 +164,17 @@ class Shim:
         self._channel.close()
         self._channel = None
 
-    def _on_order(self) -> None:
+    def _on_request(self) -> None:
         assert self._channel is not None
         message, descriptors = channel.receive(self._channel)
         if message is None:
             self._drop_channel()
         else:
-            self._obey(message, descriptors)
+            self._handle(message, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _obey(self, message: channel.Message, descriptors: list[int]) -> None:
+    def _handle(self, message: channel.Message, descriptors: list[int]) -> None:
         match message:
             case {"op": "signal", "signal": int(number)}:
                 system.kill(self._pid, number)
@@ -199,7 +202,7 @@ class Shim:
         return ""
 
     def _attach(self, number: int, descriptors: list[int]) -> None:
-        """The answer carries the container's stdin, or its terminal, if it has one."""
+        """Attach a client; the reply carries the container's stdin or terminal, if it has one."""
         assert self._streams is not None
         self._streams.attach(number, descriptors)
         given = (self._streams.input,) if self._streams.input >= 0 else ()
@@ -219,7 +222,7 @@ class Shim:
             system.kill_session(pid)
 
     def _finish(self) -> None:
-        """The container's first process has ended: so does everything it started, and the log gets its last lines."""
+        """After the first process has ended: kill its descendants and write the last log lines."""
         system.kill_descendants(self._on_ended)
         assert self._status is not None
         assert self._streams is not None
@@ -230,16 +233,16 @@ class Shim:
         self._exit = _exit(_code(self._status), number, self._finished_at) | {"starved": starved}
 
     def _record_exit(self) -> None:
-        """On disk before anyone is told. While the disk is full every runtime that connects is told from memory."""
+        """Write exit.json. While the disk is full, report the exit from memory to every runtime that connects."""
         while True:
             try:
                 return channel.write_record(channel.EXIT_FILE, self._exit, durable=True)
             except FileNotFoundError:
-                return None  # the container was removed meanwhile: there is nobody left to read it
+                return None  # the container was removed meanwhile: nothing reads it any more
             except OSError:
                 channel.send(self._channel, self._exit)
-                select.select([self._door], [], [], RETRY_RECORD_S)
-                self._on_knock()
+                select.select([self._listener], [], [], RETRY_RECORD_S)
+                self._on_connection()
 
 
 def _exit(code: int, number: int, finished_at: int) -> channel.Message:

@@ -10,20 +10,20 @@ import time
 from actors.runtime.shim.child import Spec
 
 LIMIT = 16 * 1024
-"""Content bytes of one line; longer ones are cut into P lines that end with an F line."""
+"""Content bytes of one log line; longer output is split into partial (P) lines and a final (F) one."""
 
-PATIENCE_S = 1.0
-"""How long the container's output waits for an attached client that has stopped reading."""
+CLIENT_TIMEOUT_S = 1.0
+"""Longest time that the container's output waits for an attached client that has stopped reading."""
 
 
 def stamp(now_ns: int) -> bytes:
-    """RFC 3339 in UTC with all nine digits."""
+    """Format as RFC 3339 in UTC with all nine digits."""
     seconds, nanos = divmod(now_ns, 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % nanos
 
 
 class LogSplitter:
-    """Turns the bytes of one stream into log lines. Holds at most one unfinished line, of at most LIMIT bytes."""
+    """Split the bytes of one stream into log lines; buffers one unfinished line of at most LIMIT bytes."""
 
     def __init__(self, stream: str, limit: int = LIMIT) -> None:
         self._stream = stream.encode()
@@ -40,7 +40,7 @@ class LogSplitter:
         return b"".join(lines)
 
     def end(self, now: bytes) -> bytes:
-        """What was left without a newline when the stream ended."""
+        """Return the unfinished line at the end of the stream, as a partial one."""
         rest, self._rest = self._rest, b""
         return self._format(rest, b"P", now) if rest else b""
 
@@ -54,7 +54,7 @@ class LogSplitter:
 
 
 class LogFile:
-    """The open log. A write that fails (disk full) loses that line: a container never waits for its log."""
+    """Open log file. A failed write (disk full) loses the line: a container never waits for its log."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class LogFile:
         self.reopen()
 
     def reopen(self) -> None:
-        """Open the path anew, creating file and parents; on error the old descriptor stays in use. Raises OSError."""
+        """Open the path again, creating file and parents. On OSError the old descriptor stays in use."""
         os.makedirs(os.path.dirname(self._path), mode=0o755, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe nobody reads is an error
         fresh = os.open(self._path, flags | os.O_NOFOLLOW, 0o640)  # a link would let its maker write to any file
@@ -80,7 +80,7 @@ class LogFile:
 
 
 class Pump:
-    """One pipe of the container, or its terminal, into the log and to whoever is attached (`taps`)."""
+    """Copy one pipe of the container, or its terminal, to the log and to attached clients (`taps`)."""
 
     CHUNK = 64 * 1024
 
@@ -92,7 +92,7 @@ class Pump:
         self._log = log
 
     def read(self) -> bool:
-        """Move what is there; False at the end of the pipe."""
+        """Copy one chunk; False at the end of the pipe."""
         try:
             data = os.read(self.descriptor, self.CHUNK)
         except BlockingIOError:
@@ -108,7 +108,7 @@ class Pump:
             os.close(descriptor)
 
     def finish(self) -> None:
-        """Take what the dead container left in the pipe, then close it. Never waits for a holder of the other end."""
+        """Copy what the ended container left in the pipe, then close it; never wait for other holders of the pipe."""
         try:
             while data := os.read(self.descriptor, self.CHUNK):
                 self._take(data)
@@ -126,7 +126,7 @@ class Pump:
 
 
 def send_copy(taps: dict[int, int], data: bytes) -> list[int]:
-    """Write to every tap; the numbers of those that are gone, or did not move for PATIENCE_S."""
+    """Write to every tap; return the numbers of those that are gone or did not read for CLIENT_TIMEOUT_S."""
     return [number for number, descriptor in taps.items() if not _sent(descriptor, data)]
 
 
@@ -136,7 +136,7 @@ def _sent(descriptor: int, data: bytes) -> bool:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:
-            if not select.select([], [descriptor], [], PATIENCE_S)[1]:
+            if not select.select([], [descriptor], [], CLIENT_TIMEOUT_S)[1]:
                 return False
         except OSError:
             return False
@@ -144,7 +144,7 @@ def _sent(descriptor: int, data: bytes) -> bool:
 
 
 class Streams:
-    """Opened for the child, then kept: the shim holds the other ends for as long as the container runs."""
+    """Pipes or terminal of the container; the shim holds its ends for as long as the container runs."""
 
     def __init__(self, spec: Spec) -> None:
         self.log = LogFile(spec.log) if spec.log else None
@@ -156,20 +156,20 @@ class Streams:
         self.child = self._open_terminal() if spec.tty else self._open_pipes(spec)
         """Stdin, stdout and stderr of the child."""
 
-    def handed_over(self) -> None:
-        """The child has its ends."""
+    def close_child_ends(self) -> None:
+        """Close the child's ends, which it has inherited."""
         for descriptor in set(self._ends):
             os.close(descriptor)
         self._ends = []
 
     def close_input(self) -> None:
-        """The container reads the end of its stdin. A terminal stays."""
+        """Close the container's stdin; a terminal stays open."""
         if self.input >= 0 and not self._terminal:
             os.close(self.input)
             self.input = -1
 
     def attach(self, number: int, descriptors: list[int]) -> None:
-        """Output from now on goes to these too. One that stops reading is let go."""
+        """Copy later output to these descriptors too, until the client stops reading."""
         for pump, descriptor in zip(self.pumps, descriptors, strict=False):
             os.set_blocking(descriptor, False)
             pump.taps[number] = os.dup(descriptor)
@@ -190,7 +190,7 @@ class Streams:
         self.close_input()
 
     def _open_terminal(self) -> tuple[int, int, int]:
-        """One for all three; a container without a log has it all the same."""
+        """Open one terminal for all three streams, also for a container without a log."""
         ours, theirs = os.openpty()
         self.input = ours
         self.pumps = [Pump(ours, "stdout", self.log)]

@@ -23,7 +23,7 @@ Call = Callable[[], None]
 _libc = ctypes.CDLL(None, use_errno=True)
 
 KILL_ROUNDS_S = 10.0
-"""How long a process set that does not die (uninterruptible sleep, fork bomb) is fought before the exit is recorded."""
+"""Longest time to kill descendants that do not end (uninterruptible sleep, fork bomb) before the exit is recorded."""
 
 
 def prctl(option: int, value: int = 1) -> None:
@@ -36,12 +36,12 @@ def mount(source: str, target: str, flags: int, kind: str = "", options: str = "
 
 
 def new_namespaces(hostname: bool) -> None:
-    """Mounts, and the host name if wanted."""
+    """Unshare mounts, and the host name if requested."""
     _check(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUTS if hostname else 0)))
 
 
 def new_pid_namespace() -> None:
-    """For the children of this process, not for itself: the next one is number 1."""
+    """Unshare PIDs for later children of this process; the next one has PID 1."""
     _check(_libc.unshare(_CLONE_NEWPID))
 
 
@@ -54,7 +54,7 @@ def set_hostname(name: bytes) -> None:
 
 
 def pivot_root_here() -> None:
-    """The working directory, a mount point, becomes the root of this mount namespace; the old one goes."""
+    """Make the working directory, a mount point, the root of this mount namespace and detach the old root."""
     number = {"x86_64": 155, "aarch64": 41, "riscv64": 41}.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -63,7 +63,7 @@ def pivot_root_here() -> None:
 
 
 def drop_capability(number: int) -> None:
-    """Whatever is executed from here on cannot have it."""
+    """Remove a capability from the bounding set."""
     with contextlib.suppress(OSError):  # one this kernel does not know
         prctl(_PR_CAPBSET_DROP, number)
 
@@ -79,7 +79,7 @@ def die_with_parent() -> None:
 
 
 def adopt_descendants() -> None:
-    """Orphans below this process become its children instead of init's."""
+    """Become a subreaper: orphaned descendants become children of this process instead of init's."""
     prctl(_PR_SET_CHILD_SUBREAPER)
 
 
@@ -88,13 +88,13 @@ def no_new_privileges() -> None:
 
 
 def set_name(name: str) -> None:
-    """What `ps -o comm` shows; 15 bytes at most."""
+    """Set the name that `ps -o comm` shows, at most 15 bytes."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
     prctl(_PR_SET_NAME, ctypes.addressof(buffer))
 
 
 def children() -> list[int]:
-    """Direct children of this single-threaded process, zombies included."""
+    """Return direct children of this single-threaded process, zombies included."""
     me = os.getpid()
     try:
         with open(f"/proc/self/task/{me}/children") as file:
@@ -112,7 +112,7 @@ def _parent(pid: int) -> int:
 
 
 def start_ticks(pid: int) -> int:
-    """Start time of a process in clock ticks since boot, which tells it from a later one of the same pid; 0 if gone."""
+    """Return the start time of a process in clock ticks since boot; 0 if it is gone. It distinguishes reused PIDs."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -121,13 +121,13 @@ def start_ticks(pid: int) -> int:
 
 
 def kill(pid: int, number: int) -> None:
-    """Send a signal; a process that is gone already is not an error."""
+    """Send a signal; a process that is already gone is not an error."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
 def kill_session(leader: int) -> None:
-    """Kill every process of the session that `leader`, a child of ours that was not reaped yet, founded."""
+    """Kill every process in the session of `leader`, a child of this process that was not reaped yet."""
     for pid in [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _session(pid) == leader]:
         kill(pid, signal.SIGKILL)
 
@@ -140,8 +140,8 @@ def _session(pid: int) -> int:
         return 0
 
 
-def reap(seen: Callable[[int, int], None]) -> bool:
-    """Collect every ended child as seen(pid, status); False when there is no child at all."""
+def reap(on_ended: Callable[[int, int], None]) -> bool:
+    """Call on_ended(pid, status) for every ended child; False when there is no child at all."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -149,14 +149,14 @@ def reap(seen: Callable[[int, int], None]) -> bool:
             return False
         if pid == 0:
             return True
-        seen(pid, status)
+        on_ended(pid, status)
 
 
-def kill_descendants(seen: Callable[[int, int], None]) -> None:
-    """Kill until no child is left: what a killed one leaves behind becomes ours, and is killed in the next round."""
+def kill_descendants(on_ended: Callable[[int, int], None]) -> None:
+    """Kill until no child is left; children of a killed one are reparented here and killed in the next round."""
     deadline = time.monotonic() + KILL_ROUNDS_S
     pause = 0.0002
-    while reap(seen) and time.monotonic() < deadline:
+    while reap(on_ended) and time.monotonic() < deadline:
         for pid in children():
             kill(pid, signal.SIGKILL)
         time.sleep(pause)
@@ -164,7 +164,7 @@ def kill_descendants(seen: Callable[[int, int], None]) -> None:
 
 
 def join_cgroups(groups: tuple[str, ...]) -> None:
-    """The calling process. Raises RuntimeError: without its limits a container does not run."""
+    """Add the calling process to its cgroups. Raises RuntimeError: a container does not run without its limits."""
     for group in groups:
         try:
             _write(f"{group}/cgroup.procs", b"0")
@@ -173,7 +173,7 @@ def join_cgroups(groups: tuple[str, ...]) -> None:
 
 
 def oom_kills(counter: str) -> int:
-    """How many processes the kernel has killed because memory ran out."""
+    """Return the number of OOM kills in a cgroup from its counter file."""
     try:
         with open(counter) as file:
             counts = dict(line.split() for line in file)
@@ -183,14 +183,13 @@ def oom_kills(counter: str) -> int:
 
 
 def remove_cgroups(groups: tuple[str, ...]) -> None:
-    """Nobody is left in them."""
     for group in groups:
         with contextlib.suppress(OSError):
             os.rmdir(group)
 
 
 def adjust_oom_score(value: int) -> None:
-    """To be killed earlier is allowed to everybody; later only with CAP_SYS_RESOURCE, and is let be otherwise."""
+    """Set oom_score_adj. A lower value needs CAP_SYS_RESOURCE and is ignored without it."""
     with contextlib.suppress(OSError):
         _write("/proc/self/oom_score_adj", str(value).encode())
 

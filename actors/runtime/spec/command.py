@@ -6,9 +6,9 @@ import re
 import socket
 from typing import Any
 
-from actors.runtime.cgroups.hierarchy import NONE, Membership
-from actors.runtime.images.store import HOLLOW_PREFIX, bringing_nothing
-from actors.runtime.model.containers import Container, Hollow, Image
+from actors.runtime.cgroups.hierarchy import NO_CGROUPS, Membership
+from actors.runtime.images.store import HOLLOW_PREFIX, is_virtual
+from actors.runtime.model.containers import Container, HollowScript, Image
 from actors.runtime.model.cri_messages import image_name
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.spec import isolation
@@ -22,7 +22,7 @@ LONGEST_NS = 2**63 - 1
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds. Raises InvalidRequest for anything that is not a positive duration."""
+    """Parse a positive Go duration (`1h2m3.5s`, `300ms`) into nanoseconds. Raises InvalidRequest."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise InvalidRequest(f"{text!r} is not a duration; write it like 1m30s or 250ms")
@@ -41,17 +41,17 @@ HOLLOW_OOM = "nodeplane.dev/hollow-oom"
 HOLLOW_LOG = "nodeplane.dev/hollow-log"
 
 
-def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> Hollow | None:
-    """The script of a simulated container, None for a real one. A container's annotation goes before its pod's."""
+def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> HollowScript | None:
+    """Return the script of a simulated container, None for a real one. Its annotations override its pod's."""
     annotations = {**pod.annotations, **config.annotations}
-    wanted = annotations.get(HOLLOW)
-    if wanted != "true" and not (wanted is None and image_name(config.image).startswith(HOLLOW_PREFIX)):
+    requested = annotations.get(HOLLOW)
+    if requested != "true" and not (requested is None and image_name(config.image).startswith(HOLLOW_PREFIX)):
         return None
-    duration, starved = annotations.get(HOLLOW_DURATION, ""), annotations.get(HOLLOW_OOM) == "true"
-    return Hollow(
+    duration, oom_killed = annotations.get(HOLLOW_DURATION, ""), annotations.get(HOLLOW_OOM) == "true"
+    return HollowScript(
         duration_ns=parse_duration(duration) if duration else 0,
-        exit_code=_exit_code(annotations.get(HOLLOW_EXIT_CODE, "137" if starved else "0")),
-        starved=starved,
+        exit_code=_exit_code(annotations.get(HOLLOW_EXIT_CODE, "137" if oom_killed else "0")),
+        oom_killed=oom_killed,
         log=tuple(annotations.get(HOLLOW_LOG, "").splitlines()),
     )
 
@@ -62,16 +62,16 @@ def _exit_code(text: str) -> int:
     return int(text)
 
 
-def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None = None) -> Hollow | None:
-    """Refuse what could never start; answers the hollow script if there is one. Raises InvalidRequest."""
+def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None = None) -> HollowScript | None:
+    """Reject a configuration that could never start; return its script if it is simulated. Raises InvalidRequest."""
     if not config.metadata.name:
         raise InvalidRequest("config.metadata.name is required")
     if not config.image.image:
         raise InvalidRequest("config.image.image is required")
     script = hollow_script(config, pod)
-    if script is None and not arguments(config, image) and (image or not bringing_nothing(image_name(config.image))):
+    if script is None and not arguments(config, image) and (image or not is_virtual(image_name(config.image))):
         raise InvalidRequest(
-            f'image "{image_name(config.image)}" brings no command here: give the container a `command`, import the '
+            f'image "{image_name(config.image)}" has no command here: give the container a `command`, import the '
             "image (nodeplane image import), or use one named hollow/NAME for a simulated container"
         )
     context = config.linux.security_context
@@ -84,22 +84,22 @@ def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | N
 
 
 def arguments(config: pb.ContainerConfig, image: Image | None) -> list[str]:
-    """A command of one's own leaves both parts of the image's out, arguments of one's own its second part."""
+    """Return the argv. A command overrides the image's entrypoint and command, arguments its command alone."""
     if config.command or image is None:
         return [*config.command, *config.args]
     return [*image.config.entrypoint, *(config.args or image.config.command)]
 
 
 def spec(
-    container: Container, image: Image | None = None, membership: Membership = NONE, directory: str = ""
+    container: Container, image: Image | None = None, membership: Membership = NO_CGROUPS, directory: str = ""
 ) -> dict[str, Any]:
-    """What the shim reads: the fields of actors.runtime.shim.child.Spec. Raises InvalidRequest."""
+    """Return the content of spec.json, the fields of actors.runtime.shim.child.Spec. Raises InvalidRequest."""
     config, pod = container.config, container.sandbox.config
     context = config.linux.security_context
     uid, gid, groups = user_of(context, image)
     return {
         "argv": arguments(config, image),
-        "env": [[_text(name), _text(value)] for name, value in _environment(config, pod, image).items()],
+        "env": [[_base64(name), _base64(value)] for name, value in _environment(config, pod, image).items()],
         "cwd": config.working_dir or (image.config.working_dir if image else "") or "/",
         "log": container.log_path,
         "tty": config.tty,
@@ -118,12 +118,12 @@ def spec(
     }
 
 
-def _text(value: bytes) -> str:
+def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
 def _environment(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None) -> dict[bytes, bytes]:
-    """The container's own variables over its mounts', the image's, and four defaults."""
+    """Return environment variables; the container's override its mounts', the image's, and four defaults."""
     hostname = pod.hostname or pod.metadata.name or socket.gethostname()
     home = "/root" if image else os.environ.get("HOME", "/")
     values = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, "TERM": "xterm"}

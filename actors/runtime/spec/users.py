@@ -27,7 +27,7 @@ ALL = frozenset(range(len(NAMES)))
 
 
 def dropped(context: pb.LinuxContainerSecurityContext) -> list[int]:
-    """What the container may not have; it has everything else of the runtime's own. Raises InvalidRequest."""
+    """Return numbers of capabilities to drop; a container has all others of the runtime. Raises InvalidRequest."""
     if context.privileged:
         return []
     return sorted(_numbers(context.capabilities.drop_capabilities) - _numbers(context.capabilities.add_capabilities))
@@ -44,19 +44,19 @@ def _numbers(names: Iterable[str]) -> frozenset[int]:
 
 
 MOST_BYTES = 1 << 20
-"""Read of a user database; what is behind it does not count."""
+"""Bytes read of a user database; the rest is ignored."""
 
 
 class User(NamedTuple):
     uid: int = -1
-    """-1: the runtime's own."""
+    """-1: same as the runtime."""
     gid: int = -1
     groups: tuple[int, ...] = ()
 
 
 def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> User:
-    """The request goes before the image. Raises InvalidRequest, also for what only root may do."""
-    database = _Database(image.root if image else "/")
+    """Return the user of the request, else of the image. Raises InvalidRequest, also for what only root may do."""
+    database = _UserDatabase(image.root if image else "/")
     named = context.run_as_username or (image.config.user if image else "")
     if context.HasField("run_as_user"):
         uid, gid = context.run_as_user.value, database.group_of(context.run_as_user.value)
@@ -80,14 +80,14 @@ def _permit(uid: int, groups: tuple[int, ...]) -> None:
         raise InvalidRequest(f"supplemental group {strange[0]} needs nodeplane to run as root")
 
 
-class _Database:
-    """/etc/passwd and /etc/group below a root: the host's, or an image's."""
+class _UserDatabase:
+    """User database (/etc/passwd and /etc/group) of the host, or of an image below its root."""
 
     def __init__(self, root: str) -> None:
         self._root = "" if root == "/" else root
 
     def find(self, user: str) -> tuple[int, int]:
-        """`name`, `uid`, `name:group` or `uid:gid`."""
+        """Resolve `name`, `uid`, `name:group` or `uid:gid`."""
         name, _, group = user.partition(":")
         if name.isdecimal():
             uid, gid = int(name), self.group_of(int(name))
@@ -98,7 +98,7 @@ class _Database:
         return uid, gid
 
     def group_of(self, uid: int) -> int:
-        """The first group of a user; 0 of one nobody knows."""
+        """Return the primary group of a user; 0 if the user is unknown."""
         return next((int(line[3]) for line in self._lines("passwd") if line[2] == str(uid)), 0)
 
     def _named(self, name: str) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class _Database:
 
 
 def _read(root: str, path: str) -> bytes:
-    """Return a file as the image's container would see it; anything but a file is empty. Raises OSError."""
+    """Read a file as a container of the image sees it; empty for anything but a regular file. Raises OSError."""
     top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = open_beneath(top, path, Walk(in_root=True))

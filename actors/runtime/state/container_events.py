@@ -17,25 +17,30 @@ SANDBOX_TAG, CONTAINER_TAG = b"\x22", b"\x2a"
 """Fields 4 and 5 of ContainerEventResponse, length-delimited."""
 
 
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes that one subscriber may be behind; annotations make events large."""
 PART_BYTES = 16
 """Cost of a status shared with earlier events: its reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedEvent:
-    """A serialized ContainerEventResponse in pieces. Events of one sandbox share the statuses that did not change:
-    joined at once, 1,000 queued events of a sandbox with 200 containers would take 60 MB, in pieces they take 4."""
+    """Serialized ContainerEventResponse in pieces.
+
+    Events of one sandbox share unchanged statuses: 1,000 queued events of a sandbox with 200 containers take 60 MB
+    joined, and 4 MB in pieces.
+    """
 
     parts: list[bytes]
     cost: int
-    """Bytes that holding this event takes, without the statuses that earlier events hold already."""
+    """Memory of this event in bytes, without statuses that earlier events hold already."""
 
     def joined(self) -> bytes:
         return b"".join(self.parts)
 
 
-def event(kind: pb.ContainerEventType, id: str, at: int, sandbox: Sandbox, tail: bytes = b"") -> EncodedEvent:
-    """Return the event with the sandbox and all its containers, in order of creation; `tail` are further fields."""
+def encode_event(kind: pb.ContainerEventType, id: str, at: int, sandbox: Sandbox, tail: bytes = b"") -> EncodedEvent:
+    """Encode an event with the sandbox and all its containers in order of creation; `tail` holds further fields."""
     head = pb.ContainerEventResponse(container_id=id, container_event_type=kind, created_at=at).SerializeToString()
     parts, fresh = [head + tail], len(head) + len(tail)
     ordered = sorted(sandbox.containers.values(), key=_created)
@@ -46,19 +51,22 @@ def event(kind: pb.ContainerEventType, id: str, at: int, sandbox: Sandbox, tail:
 
 
 def _sandbox(sandbox: Sandbox) -> tuple[bytes, bool]:
-    """Return the field, and whether it was encoded just now."""
-    if sandbox.told is not None and sandbox.told[0] is sandbox.record:
-        return sandbox.told[1], False
-    sandbox.told = (sandbox.record, _field(SANDBOX_TAG, sandbox_status(sandbox).SerializeToString()))
-    return sandbox.told[1], True
+    """Return the encoded field, and True if it was not cached."""
+    if sandbox.encoded_status is not None and sandbox.encoded_status[0] is sandbox.record:
+        return sandbox.encoded_status[1], False
+    sandbox.encoded_status = (sandbox.record, _field(SANDBOX_TAG, sandbox_status(sandbox).SerializeToString()))
+    return sandbox.encoded_status[1], True
 
 
 def _container(container: Container) -> tuple[bytes, bool]:
-    """Return the field, and whether it was encoded just now."""
-    if container.told is not None and container.told[0] is container.record:
-        return container.told[1], False
-    container.told = (container.record, _field(CONTAINER_TAG, container_status(container).SerializeToString()))
-    return container.told[1], True
+    """Return the encoded field, and True if it was not cached."""
+    if container.encoded_status is not None and container.encoded_status[0] is container.record:
+        return container.encoded_status[1], False
+    container.encoded_status = (
+        container.record,
+        _field(CONTAINER_TAG, container_status(container).SerializeToString()),
+    )
+    return container.encoded_status[1], True
 
 
 def _created(container: Container) -> int:
@@ -80,10 +88,6 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-MOST_BYTES = 32 * 1024 * 1024
-"""What one subscriber may be behind in bytes; annotations make events large."""
-
-
 class Subscription:
     """One GetContainerEvents stream."""
 
@@ -96,7 +100,7 @@ class Subscription:
         self._overflowed = False
 
     def put(self, event: EncodedEvent) -> bool:
-        """False when this event was too many: everything queued is dropped and the stream ends."""
+        """Queue an event. On overflow, return False; the queue is dropped and the stream ends."""
         self._bytes += event.cost
         if len(self._queue) >= self._ring or self._bytes > self._most_bytes:
             self._queue.clear()
@@ -107,7 +111,7 @@ class Subscription:
         return not self._overflowed
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Without end; raises SubscriberTooSlow after an overflow."""
+        """Iterate forever; raise SubscriberTooSlow after an overflow."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -122,8 +126,8 @@ class Subscription:
                 )
 
 
-class Events:
-    """Builds and numbers events and hands them out. Nothing is kept for those who subscribe later."""
+class ContainerEvents:
+    """Numbers events and sends them to all subscribers; later subscribers get no earlier events."""
 
     def __init__(self, clock: Clock, ring: int) -> None:
         self._clock = clock
@@ -131,7 +135,7 @@ class Events:
         self._subscriptions: set[Subscription] = set()
         self._incarnation = int.from_bytes(os.urandom(8), "little")
         self.emitted = 0
-        """Events so far, also those that nobody was subscribed to: the number of the newest one."""
+        """Number of the newest event; counts events without a subscriber too."""
         self.overflows = 0
 
     def subscribe(self) -> Subscription:
@@ -143,12 +147,12 @@ class Events:
         self._subscriptions.discard(subscription)
 
     def emit(self, kind: pb.ContainerEventType, id: str, sandbox: Sandbox) -> None:
-        """Stamp, read and hand out in one step of the loop: a later stamp never carries an older state."""
+        """Time stamp, encode and queue in one step of the loop, so that a later time never carries an older state."""
         at = self._clock.next()
         self.emitted += 1
         if not self._subscriptions:
             return
-        told = event(kind, id, at, sandbox, number_field(EventNumber(self._incarnation, self.emitted)))
-        slow = {subscription for subscription in self._subscriptions if not subscription.put(told)}
+        encoded = encode_event(kind, id, at, sandbox, number_field(EventNumber(self._incarnation, self.emitted)))
+        slow = {subscription for subscription in self._subscriptions if not subscription.put(encoded)}
         self._subscriptions -= slow
         self.overflows += len(slow)

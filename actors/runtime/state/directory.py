@@ -1,4 +1,4 @@
-"""The state directory: one JSON file per sandbox and container, one journal of simulated ones, one folder per shim."""
+"""State directory: one JSON file per sandbox and container, a journal of simulated ones, one directory per shim."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ _LOG = logging.getLogger("runtime")
 
 
 class StateDirectory:
-    """Every method is a short system call or two; those that sync are meant for a thread."""
+    """Methods take a system call or two; call those that sync in a thread."""
 
     def __init__(self, root: Path) -> None:
         self._sandboxes = root / "sandboxes"
@@ -38,7 +38,7 @@ class StateDirectory:
         return os.listdir(self._shims)
 
     def load(self) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
-        """All records. A file that does not decode is left alone and named in the log."""
+        """Read all records. A file that does not decode is logged and skipped."""
         filed = {record.id: record for record in _load(self._containers, ContainerRecord)}
         containers = list((filed | {record.id: record for record in self._journal.load()}).values())
         return _load(self._sandboxes, SandboxRecord), containers
@@ -61,15 +61,15 @@ class StateDirectory:
         except OSError as error:
             raise StateNotWritten(f"cannot remove {self._path(record)}: {error.strerror}") from None
 
-    def note(self, record: ContainerRecord) -> None:
-        """Keep a simulated container's record: it survives kill -9, but not the loss of power."""
+    def save_hollow(self, record: ContainerRecord) -> None:
+        """Save the record of a simulated container; it survives kill -9, but not the loss of power."""
         try:
             self._journal.write(record)
         except OSError as error:
             raise _not_written(self._containers.parent, error) from None
 
     def forget(self, record: ContainerRecord) -> None:
-        """Gone, but not durably. A simulated one has a file only if an older version wrote it."""
+        """Remove a container without a sync. A simulated one has a file only if an older version wrote it."""
         try:
             self._journal.remove(record.id)
             self._path(record).unlink(missing_ok=True)
@@ -99,15 +99,15 @@ def _load(directory: Path, kind: type[Record]) -> list[Record]:
     records = []
     for path in directory.iterdir():
         if path.suffix != ".json" or path.name.startswith("."):
-            path.unlink(missing_ok=True)  # left by a write that was cut off
+            path.unlink(missing_ok=True)  # left by an interrupted write
             continue
         try:
             record = msgspec.json.decode(path.read_bytes(), type=kind)
         except (msgspec.DecodeError, OSError) as error:
-            _LOG.error("state file %s is unusable and was passed over: %s", path, error)
+            _LOG.error("state file skipped path=%s error=%s", path, error)
             continue
         if record.id == path.stem:
             records.append(record)
         else:
-            _LOG.error("state file %s is of %s and was passed over; remove it", path, record.id)
+            _LOG.error("state file skipped, remove it: it has another id path=%s id=%s", path, record.id)
     return records

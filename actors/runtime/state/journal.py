@@ -1,7 +1,7 @@
-"""Records of simulated containers in one file that is appended to: a change costs one write, whatever their number.
+"""Journal of simulated containers: one append-only file, so that a change costs one write, whatever their number.
 
-It survives kill -9, not the loss of power. A line is whole or not there: a write that fails is taken back, and what a
-kill cut off at the end is dropped when the file is read.
+It survives kill -9, but not the loss of power. A failed write is truncated, and an incomplete last line is dropped when
+the file is read.
 """
 
 import contextlib
@@ -14,13 +14,13 @@ import msgspec
 from actors.runtime.model.containers import ContainerRecord, Life
 
 SLACK = 4 << 20
-"""Bytes of outdated lines that are kept before the file is written anew."""
+"""Bytes of outdated lines before the file is rewritten."""
 
 _LOG = logging.getLogger("runtime")
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change: the whole record, its life alone, or (neither) that it is gone."""
+class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change: the whole record, its life alone, or neither for a removal."""
 
     id: str
     record: ContainerRecord | None = None
@@ -28,7 +28,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """Every method raises OSError and then has changed nothing. Used from one thread."""
+    """Records by id. Methods raise OSError and then have changed nothing. Use from one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class Journal:
         self._file = -1
 
     def load(self) -> list[ContainerRecord]:
-        """Everything the file holds; afterwards it holds nothing else."""
+        """Return all records, and rewrite the file without outdated lines."""
         with contextlib.suppress(FileNotFoundError):
             self._replay(self._path.read_bytes())
         self._rewrite()
@@ -48,27 +48,27 @@ class Journal:
     def write(self, record: ContainerRecord) -> None:
         known = self._records.get(record.id)
         if known is not None and known.config is record.config:
-            self._append(Line(record.id, life=record.life))
+            self._append(JournalEntry(record.id, life=record.life))
         else:
-            self._append(Line(record.id, record=record))
+            self._append(JournalEntry(record.id, record=record))
         self._records[record.id] = record
         if self._size > self._limit:
             self._rewrite()
 
     def remove(self, id: str) -> None:
         if id in self._records:
-            self._append(Line(id))
+            self._append(JournalEntry(id))
             del self._records[id]
 
     def _replay(self, data: bytes) -> None:
         whole, _, _ = data.rpartition(b"\n")
         for text in whole.splitlines():
             try:
-                self._take(msgspec.json.decode(text, type=Line))
+                self._take(msgspec.json.decode(text, type=JournalEntry))
             except (msgspec.DecodeError, KeyError) as error:
-                _LOG.error("a line of %s is unusable and was passed over: %s", self._path, error)
+                _LOG.error("journal line skipped path=%s error=%s", self._path, error)
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: JournalEntry) -> None:
         if line.record is not None:
             self._records[line.id] = line.record
         elif line.life is not None:
@@ -76,7 +76,7 @@ class Journal:
         else:
             self._records.pop(line.id, None)
 
-    def _append(self, line: Line) -> None:
+    def _append(self, line: JournalEntry) -> None:
         data = self._encode(line) + b"\n"
         if self._file < 0:
             self._rewrite()
@@ -90,8 +90,8 @@ class Journal:
         self._size += written
 
     def _rewrite(self) -> None:
-        """The same records without what is outdated; the old file is in place until the new one is whole."""
-        data = b"".join(self._encode(Line(item.id, record=item)) + b"\n" for item in self._records.values())
+        """Rewrite the file without outdated lines; the old file stays until the new one is complete."""
+        data = b"".join(self._encode(JournalEntry(item.id, record=item)) + b"\n" for item in self._records.values())
         temporary = self._path.with_name(f".{self._path.name}.tmp")
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:

@@ -1,4 +1,4 @@
-"""The one place where a container's life moves on: drivers report here, waiters and subscribers hear from here."""
+"""Lifecycle of a container: created, running, exited, never back. Backends report here; waiters and events follow."""
 
 import asyncio
 
@@ -6,12 +6,12 @@ import msgspec
 
 from actors.runtime.model.containers import Container, Life, State
 from actors.runtime.model.errors import WrongState
-from actors.runtime.state.container_events import Events
+from actors.runtime.state.container_events import ContainerEvents
 from protocols.wire import cri_pb2 as pb
 
 START_ERROR = 128
 LOST = 137
-"""Exit code of a container whose end nobody saw: its processes were killed together with their shim."""
+"""Exit code of a container that was killed together with its shim, so that no exit was recorded."""
 
 
 def started(life: Life, at: int) -> Life:
@@ -20,13 +20,13 @@ def started(life: Life, at: int) -> Life:
     return msgspec.structs.replace(life, started_at=max(at, life.created_at))
 
 
-def exited(life: Life, at: int, code: int, starved: bool = False) -> Life:
-    """The end of a running container; a second end changes nothing. `starved`: killed for want of memory."""
+def exited(life: Life, at: int, code: int, oom_killed: bool = False) -> Life:
+    """Return the life after the end of a running container; a second end changes nothing."""
     if life.state is State.EXITED:
         return life
     if life.state is State.CREATED:
         raise WrongState("container has not been started")
-    reason = "OOMKilled" if starved else "Completed" if code == 0 else "Error"
+    reason = "OOMKilled" if oom_killed else "Completed" if code == 0 else "Error"
     return _end(life, at, code, reason, "")
 
 
@@ -37,7 +37,7 @@ def start_failed(life: Life, at: int, message: str) -> Life:
 
 
 def lost(life: Life, at: int) -> Life:
-    """The end of a container whose shim died without a record."""
+    """Return the life of a container whose shim died without an exit record."""
     if life.state is State.EXITED:
         return life
     message = "the container's shim was killed, and the container with it; its own exit code is not known"
@@ -50,9 +50,9 @@ def _end(life: Life, at: int, code: int, reason: str, message: str) -> Life:
 
 
 class Lifecycle:
-    """Every method is one step of the loop: life, then event, then waiters. STARTED always precedes STOPPED."""
+    """Apply transitions, each in one step of the loop: life, then event, then waiters. STARTED precedes STOPPED."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: ContainerEvents) -> None:
         self._events = events
 
     def started(self, container: Container, at: int) -> None:
@@ -60,9 +60,9 @@ class Lifecycle:
             self._move(container, started(container.life, at))
             self._events.emit(pb.CONTAINER_STARTED_EVENT, container.id, container.sandbox)
 
-    def exited(self, container: Container, at: int, code: int, starved: bool = False) -> None:
+    def exited(self, container: Container, at: int, code: int, oom_killed: bool = False) -> None:
         if container.life.state is State.RUNNING:
-            self._end(container, exited(container.life, at, code, starved))
+            self._end(container, exited(container.life, at, code, oom_killed))
 
     def start_failed(self, container: Container, at: int, message: str) -> None:
         if container.life.state is State.CREATED:
@@ -84,7 +84,7 @@ class Lifecycle:
 
 
 async def wait_ended(container: Container, timeout: float | None) -> bool:
-    """Whether the container has ended within `timeout` seconds."""
+    """Wait for the end of a container; False after `timeout` seconds."""
     if container.life.state is State.EXITED:
         return True
     if container.ended is None:

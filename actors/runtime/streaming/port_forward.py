@@ -1,6 +1,6 @@
-"""Port-forward: connections to ports of a pod, many in one SPDY connection, which comes in a websocket's messages.
+"""Port-forward: connections to ports of a pod, multiplexed in one SPDY connection in a websocket's messages.
 
-Each is a pair of streams with the same request id: `data`, and `error` for the reason when it cannot be made.
+Each is a pair of streams with the same request id: `data`, and `error` for the reason of a failure.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ HOST = "127.0.0.1"
 CONNECT_S = 10.0
 CHUNK = 32 * 1024
 AHEAD = 16
-"""Pieces a stream may be ahead of its port, before the whole connection waits for it."""
+"""Chunks that a stream may be ahead of its port, before the whole connection waits for it."""
 
 
 class PortForward(msgspec.Struct, frozen=True):
-    """What a PortForward ticket stands for."""
+    """Parameters of a PortForward stream."""
 
     sandbox: str
     private: Callable[[], Collection[int]] = frozenset
-    """Ports that no connection may be made to."""
+    """Ports that are rejected."""
 
 
 @dataclass(eq=False)
@@ -38,12 +38,12 @@ class _Pair:
     error: int = 0
     port: int = 0
     pieces: "asyncio.Queue[bytes]" = field(default_factory=lambda: asyncio.Queue(AHEAD))
-    """From the client; an empty one is the end."""
+    """Chunks from the client; an empty one is the end."""
     task: "asyncio.Task[None] | None" = None
 
 
 class Forwarding:
-    """One client."""
+    """Connections of one client."""
 
     def __init__(self, socket: Socket, private: Callable[[], Collection[int]]) -> None:
         self._socket = socket
@@ -53,7 +53,7 @@ class Forwarding:
         self._by_data: dict[int, _Pair] = {}
 
     async def run(self) -> None:
-        """Until the client goes away or talks nonsense."""
+        """Serve until the client goes away or violates the protocol."""
         try:
             async for message in self._socket:
                 if message.type is aiohttp.WSMsgType.BINARY:
@@ -103,17 +103,17 @@ class Forwarding:
             await self._socket.send_bytes(frames.pack_data(pair.data, b"", fin=True))
             await self._socket.send_bytes(frames.pack_data(pair.error, b"", fin=True))
         except ConnectionError:
-            return  # the client's end of it all is noticed by run()
+            return  # run() notices that the client is gone
         finally:
             self._spdy.forget(pair.data)
             self._spdy.forget(pair.error)
             self._by_data.pop(pair.data, None)
             self._pairs.pop(request, None)
             while not pair.pieces.empty():
-                pair.pieces.get_nowait()  # whoever waits to put one in finds room
+                pair.pieces.get_nowait()  # unblock a waiting put
 
     async def _connection(self, pair: _Pair) -> str:
-        """Until both ways have ended; why it failed, if it did."""
+        """Copy both ways until they have ended; return the error, empty on success."""
         if pair.port in self._private():
             return f"port {pair.port} is the plane's own, not the pod's; pods share the host's network"
         try:
@@ -134,8 +134,8 @@ class Forwarding:
         return ""
 
 
-async def run_port_forward(socket: Socket, what: PortForward) -> None:
-    await Forwarding(socket, what.private).run()
+async def run_port_forward(socket: Socket, request: PortForward) -> None:
+    await Forwarding(socket, request.private).run()
 
 
 async def _send(pieces: "asyncio.Queue[bytes]", writer: asyncio.StreamWriter) -> None:
@@ -145,7 +145,7 @@ async def _send(pieces: "asyncio.Queue[bytes]", writer: asyncio.StreamWriter) ->
             await writer.drain()
         writer.write_eof()
         return
-    while await pieces.get():  # the port reads no more: what comes is dropped
+    while await pieces.get():  # the port does not read any more: drop the rest
         pass
 
 

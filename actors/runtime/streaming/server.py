@@ -28,43 +28,41 @@ from protocols.streams.join import Socket
 from protocols.streams.spdy.channels import OFFERED, SpdyChannels
 from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offered, upgrade, wants_spdy
 
+HOST = "127.0.0.1"
+CLOSE_S = 0.2
+IDLE_S = 75.0
+Stream = Exec | Attach | PortForward
 VALID_S = 60.0
 MOST = 1000
 T = TypeVar("T")
 
 
 class Tickets(Generic[T]):
-    """`clock` gives monotonic seconds."""
+    """One-time tokens, valid for a minute. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._open: dict[str, tuple[float, T]] = {}
 
-    def give(self, what: T) -> str:
-        """The token. Raises TooManyTickets."""
+    def issue(self, stream: T) -> str:
+        """Return a new token. Raises TooManyTickets."""
         now = self._clock()
         self._open = {token: entry for token, entry in self._open.items() if entry[0] > now}
         if len(self._open) >= MOST:
             raise TooManyTickets(f"{MOST} streams were asked for and not opened; try again in a minute")
         token = secrets.token_urlsafe(32)
-        self._open[token] = (now + VALID_S, what)
+        self._open[token] = (now + VALID_S, stream)
         return token
 
-    def take(self, token: str) -> T | None:
-        """None when it was never given, was used or is too old."""
-        until, what = self._open.pop(token, (0.0, None))
-        return what if until > self._clock() else None
-
-
-HOST = "127.0.0.1"
-CLOSE_S = 0.2
-IDLE_S = 75.0
-What = Exec | Attach | PortForward
+    def redeem(self, token: str) -> T | None:
+        """Return the stream of a token; None if it is unknown, used or expired."""
+        until, stream = self._open.pop(token, (0.0, None))
+        return stream if until > self._clock() else None
 
 
 class StreamServer:
     def __init__(self) -> None:
-        self._tickets: Tickets[What] = Tickets(asyncio.get_running_loop().time)
+        self._tickets: Tickets[Stream] = Tickets(asyncio.get_running_loop().time)
         self._server = BoundedServer(
             self._serve, authenticated_timeout=IDLE_S, handler_cancellation=True, access_log=None
         )
@@ -73,14 +71,14 @@ class StreamServer:
         self._starting = asyncio.Lock()
         self._address = ""
         self.port = 0
-        """0 until the first URL was asked for."""
+        """Port; 0 before the first URL."""
 
-    async def url(self, what: What) -> str:
-        """Good once, for a minute. Raises TooManyTickets, StateNotWritten."""
+    async def url(self, stream: Stream) -> str:
+        """Return a URL that is valid once, for a minute. Raises TooManyTickets, StateNotWritten."""
         async with self._starting:
             if not self._address:
                 await self._start()
-        return f"{self._address}/{type(what).__name__.lower()}/{self._tickets.give(what)}"
+        return f"{self._address}/{type(stream).__name__.lower()}/{self._tickets.issue(stream)}"
 
     async def close(self) -> None:
         if self._listener is not None:
@@ -98,13 +96,13 @@ class StreamServer:
         self._address = f"http://{HOST}:{self.port}"
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        what = self._tickets.take(request.path.rpartition("/")[2])
-        if what is None:
+        stream = self._tickets.redeem(request.path.rpartition("/")[2])
+        if stream is None:
             return web.Response(status=404, text="no such stream, or it was opened before\n")
         mark_authenticated(request)
         if wants_spdy(request):
-            return await _bare(request, what)
-        protocols = (TUNNEL,) if isinstance(what, PortForward) else CHANNEL_PROTOCOLS
+            return await _serve_spdy(request, stream)
+        protocols = (TUNNEL,) if isinstance(stream, PortForward) else CHANNEL_PROTOCOLS
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(protocols)}, or SPDY\n")
         socket = web.WebSocketResponse(
@@ -112,38 +110,38 @@ class StreamServer:
         )
         await socket.prepare(request)
         with contextlib.suppress(ConnectionError):
-            await _run(socket, what)
+            await _run(socket, stream)
             await socket.close()
         return socket
 
 
-async def _bare(request: web.BaseRequest, what: What) -> web.StreamResponse:
-    """SPDY without a websocket, as crictl speaks it unless told otherwise."""
-    protocol = FORWARD if isinstance(what, PortForward) else OFFERED
+async def _serve_spdy(request: web.BaseRequest, stream: Stream) -> web.StreamResponse:
+    """Serve SPDY without a websocket, crictl's default."""
+    protocol = FORWARD if isinstance(stream, PortForward) else OFFERED
     if protocol not in offered(request):
         return web.Response(status=400, text=f"offer protocol {protocol} in {VERSION_HEADER}\n")
     wire = upgrade(request, protocol)
-    client = Spdy(wire) if isinstance(what, PortForward) else SpdyChannels(wire)
+    client = Spdy(wire) if isinstance(stream, PortForward) else SpdyChannels(wire)
     with contextlib.suppress(ConnectionError):
-        if not isinstance(client, SpdyChannels) or await client.open(_channels(what)):
-            await _run(client, what)
+        if not isinstance(client, SpdyChannels) or await client.open(_channels(stream)):
+            await _run(client, stream)
             await client.close()
     return client.answer
 
 
-def _channels(what: What) -> set[int]:
-    """What the client is going to open."""
-    if isinstance(what, PortForward):
+def _channels(stream: Stream) -> set[int]:
+    """Return the channels that the client is going to open."""
+    if isinstance(stream, PortForward):
         return set()
-    terminal = what.terminal if isinstance(what, Exec) else what.container.config.tty
-    return {ERROR, *what.outputs} | ({STDIN} if what.stdin else set()) | ({RESIZE} if terminal else set())
+    terminal = stream.terminal if isinstance(stream, Exec) else stream.container.config.tty
+    return {ERROR, *stream.outputs} | ({STDIN} if stream.stdin else set()) | ({RESIZE} if terminal else set())
 
 
-async def _run(socket: Socket, what: What) -> None:
-    match what:
+async def _run(socket: Socket, stream: Stream) -> None:
+    match stream:
         case Exec():
-            await run_exec(socket, what)
+            await run_exec(socket, stream)
         case Attach():
-            await run_attach(socket, what)
+            await run_attach(socket, stream)
         case PortForward():
-            await run_port_forward(socket, what)
+            await run_port_forward(socket, stream)

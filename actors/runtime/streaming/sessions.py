@@ -8,7 +8,7 @@ from typing import Protocol
 import aiohttp
 import msgspec
 
-from actors.runtime.model.containers import Container, Driver
+from actors.runtime.model.containers import Backend, Container
 from actors.runtime.model.errors import ExecFailed, RuntimeFault
 from actors.runtime.state.lifecycle import wait_ended
 from actors.runtime.streaming.stdio import Pipes, Reader, Stdio, Terminal, Writer, set_size
@@ -28,7 +28,7 @@ from protocols.streams.join import Socket
 
 
 class Sink(Protocol):
-    """What a client's messages act on."""
+    """Destination of a client's input, resizes and end of input."""
 
     async def write(self, data: bytes) -> None: ...
 
@@ -37,8 +37,8 @@ class Sink(Protocol):
     def resize(self, size: Size) -> None: ...
 
 
-async def take_input(socket: Socket, sink: Sink) -> None:
-    """Until the client goes away. A sink that is full holds the client back."""
+async def receive_input(socket: Socket, sink: Sink) -> None:
+    """Pass messages to the sink until the client goes away; a full sink blocks the client."""
     async for message in socket:
         if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
             continue
@@ -51,29 +51,29 @@ async def take_input(socket: Socket, sink: Sink) -> None:
             await sink.end_input()
 
 
-async def give_output(socket: Socket, channel: int, reader: Reader) -> None:
-    """To the reader's end. A client that does not read holds the writer back."""
+async def send_output(socket: Socket, channel: int, reader: Reader) -> None:
+    """Send all output; a client that does not read blocks the writer."""
     prefix = bytes([channel])
     async for data in reader.chunks():
         await socket.send_bytes(prefix + data)
 
 
-async def converse(
+async def run_session(
     socket: Socket,
     sink: Sink,
     readers: dict[int, Reader],
     outcome: Callable[[], Awaitable[bytes]],
 ) -> None:
-    """Both ways at once, until `outcome` gives the final Status or the client goes away; leaves nothing behind."""
-    client = asyncio.ensure_future(take_input(socket, sink))
-    outputs = [asyncio.ensure_future(give_output(socket, channel, reader)) for channel, reader in readers.items()]
+    """Run both directions until `outcome` returns the final Status or the client goes away."""
+    client = asyncio.ensure_future(receive_input(socket, sink))
+    outputs = [asyncio.ensure_future(send_output(socket, channel, reader)) for channel, reader in readers.items()]
     end = asyncio.ensure_future(outcome())
     try:
         await asyncio.wait((client, end), return_when=asyncio.FIRST_COMPLETED)
         if not end.done():
             return
         for reader in readers.values():
-            reader.last_call()
+            reader.finish()
         await asyncio.wait((client, asyncio.gather(*outputs)), return_when=asyncio.FIRST_COMPLETED)
         if not client.done():
             await socket.send_bytes(bytes([ERROR]) + end.result())
@@ -87,23 +87,25 @@ async def converse(
 
 
 class Exec(msgspec.Struct, frozen=True):
-    """What an Exec ticket stands for."""
+    """Parameters of an Exec stream."""
 
     container: Container
-    driver: Driver
+    backend: Backend
     command: tuple[str, ...]
     stdin: bool
     outputs: tuple[int, ...]
-    """Channels the client wants to read."""
+    """Channels that the client reads."""
     terminal: bool
 
 
-async def run_exec(socket: Socket, what: Exec) -> None:
-    stdio: Stdio = Terminal() if what.terminal else Pipes(what.stdin, what.outputs)
+async def run_exec(socket: Socket, request: Exec) -> None:
+    stdio: Stdio = Terminal() if request.terminal else Pipes(request.stdin, request.outputs)
     try:
-        async with what.driver.running(what.container, list(what.command), stdio.ends, stdio.terminal) as ended:
-            stdio.handed_over()
-            await converse(socket, stdio, stdio.readers, lambda: _exec_outcome(ended))
+        async with request.backend.start_exec(
+            request.container, list(request.command), stdio.ends, stdio.terminal
+        ) as ended:
+            stdio.close_child_ends()
+            await run_session(socket, stdio, stdio.readers, lambda: _exec_outcome(ended))
     except RuntimeFault as error:
         await socket.send_bytes(bytes([ERROR]) + failure_status(str(error)))
     finally:
@@ -118,34 +120,34 @@ async def _exec_outcome(ended: "asyncio.Future[int]") -> bytes:
 
 
 ENDING_S = 2.0
-"""The output of a container that ends closes a moment before its end is known."""
+"""The output of an ending container closes slightly before its end is known."""
 
 
 class Attach(msgspec.Struct, frozen=True):
-    """What an Attach ticket stands for."""
+    """Parameters of an Attach stream."""
 
     container: Container
-    driver: Driver
+    backend: Backend
     stdin: bool
     outputs: tuple[int, ...]
 
 
 class _Input:
-    """The container's stdin or terminal, written by whoever is attached. `descriptor` -1: it has none."""
+    """Sink for the container's stdin or terminal; `descriptor` is -1 if it has neither."""
 
-    def __init__(self, what: Attach, descriptor: int) -> None:
-        self._what = what
+    def __init__(self, request: Attach, descriptor: int) -> None:
+        self._request = request
         self._descriptor = descriptor
-        self._writer = Writer(descriptor) if descriptor >= 0 and what.stdin else None
+        self._writer = Writer(descriptor) if descriptor >= 0 and request.stdin else None
 
     async def write(self, data: bytes) -> None:
         if self._writer is not None:
             await self._writer.write(data)
 
     async def end_input(self) -> None:
-        """Only a container that wants one client (stdinOnce) sees that it has left."""
-        if self._writer is not None and self._what.container.config.stdin_once:
-            self._what.driver.close_input(self._what.container)
+        """Close the container's stdin with its first client (stdinOnce); otherwise leave it open for others."""
+        if self._writer is not None and self._request.container.config.stdin_once:
+            self._request.backend.close_input(self._request.container)
             self.close()
 
     def close(self) -> None:
@@ -159,18 +161,18 @@ class _Input:
             set_size(self._descriptor, size)
 
 
-async def run_attach(socket: Socket, what: Attach) -> None:
+async def run_attach(socket: Socket, request: Attach) -> None:
     ends = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
     given = [writable for _, writable in ends]
     try:
-        async with what.driver.attached(what.container, (given[0], given[1])) as descriptor:
+        async with request.backend.attach(request.container, (given[0], given[1])) as descriptor:
             while given:
                 os.close(given.pop())
             readers = {channel: Reader(end[0]) for channel, end in zip((STDOUT, STDERR), ends, strict=True)}
-            wanted = {channel: reader for channel, reader in readers.items() if channel in what.outputs}
-            sink = _Input(what, descriptor)
+            selected = {channel: reader for channel, reader in readers.items() if channel in request.outputs}
+            sink = _Input(request, descriptor)
             try:
-                await converse(socket, sink, wanted, lambda: _attach_outcome(what.container, wanted))
+                await run_session(socket, sink, selected, lambda: _attach_outcome(request.container, selected))
             finally:
                 sink.close()
     except RuntimeFault as error:
@@ -185,7 +187,10 @@ async def _ended(reader: Reader) -> bool:
 
 
 async def _attach_outcome(container: Container, readers: dict[int, Reader]) -> bytes:
-    """How the container ended is told by its status, not here. The shim lets go of a client that stops reading."""
+    """Wait for the container or its output to end.
+
+    The exit code is in the container's status, not here. The shim detaches a client that stops reading.
+    """
     ends: list[asyncio.Future[bool]] = [asyncio.ensure_future(_ended(reader)) for reader in readers.values()]
     ends.append(asyncio.ensure_future(wait_ended(container, None)))
     try:

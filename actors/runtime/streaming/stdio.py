@@ -13,11 +13,11 @@ from protocols.streams.channels import STDERR, STDOUT, Size
 
 CHUNK = 32 * 1024
 LINGER_S = 0.05
-"""How long a terminal is read on after its command has ended: the kernel hands its last bytes over a little later."""
+"""Time to read a terminal after its command has ended: the kernel delivers the last bytes a little later."""
 
 
 class Reader:
-    """`chunks` ends at the end of the file, or after `last_call` when there is nothing more right now."""
+    """Non-blocking reader; `chunks` ends at the end of the file, or after `finish` once the descriptor is drained."""
 
     def __init__(self, descriptor: int, linger: float = 0.0) -> None:
         os.set_blocking(descriptor, False)
@@ -25,11 +25,11 @@ class Reader:
         self._linger = linger
         self._last = False
         self.ended = asyncio.Event()
-        """Nothing more will come."""
+        """Set after the last chunk."""
         self._wake = asyncio.Event()
 
-    def last_call(self) -> None:
-        """The writer has ended; whoever else holds the other end is not waited for."""
+    def finish(self) -> None:
+        """Read what is there and end, without waiting for other holders of the descriptor."""
         self._last = True
         self._wake.set()
 
@@ -44,7 +44,7 @@ class Reader:
         lingered = False
         while True:
             self._wake.clear()
-            last = self._last  # before the read: what was written until then is there
+            last = self._last  # before the read, which then returns everything written so far
             try:
                 data = os.read(self._descriptor, CHUNK)
             except BlockingIOError:
@@ -53,7 +53,7 @@ class Reader:
                 lingered = last
                 await self._readable(self._linger if last else None)
                 continue
-            except OSError:  # a terminal nobody has open any more
+            except OSError:  # EIO: no process has the terminal open any more
                 return
             if not data:
                 return
@@ -71,7 +71,7 @@ class Reader:
 
 
 class Writer:
-    """What nobody reads any more is dropped."""
+    """Non-blocking writer; drops data once the reader is gone."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -103,7 +103,7 @@ def _resolve(ready: "asyncio.Future[None]") -> None:
 
 
 END_OF_INPUT = b"\x04"
-"""What a terminal sends for Ctrl-D."""
+"""Ctrl-D."""
 
 
 class Stdio(Protocol):
@@ -113,8 +113,8 @@ class Stdio(Protocol):
     readers: dict[int, Reader]
     """By channel."""
 
-    def handed_over(self) -> None:
-        """The command has its ends."""
+    def close_child_ends(self) -> None:
+        """Close the ends, which the command has inherited."""
 
     async def write(self, data: bytes) -> None: ...
 
@@ -129,15 +129,15 @@ class Pipes:
     terminal = False
 
     def __init__(self, stdin: bool, outputs: tuple[int, ...] = (STDOUT, STDERR)) -> None:
-        """An output that is not among `outputs` (channels) goes nowhere."""
+        """Discard outputs that are not among the channels `outputs`."""
         self._ours: list[int] = []
         self.readers: dict[int, Reader] = {}
-        source, self._input = os.pipe2(os.O_CLOEXEC) if stdin else (_nothing(), -1)
+        source, self._input = os.pipe2(os.O_CLOEXEC) if stdin else (_open_null(), -1)
         self.ends = (source, self._output(STDOUT, outputs), self._output(STDERR, outputs))
         self._theirs = list(self.ends)
         self._writer = Writer(self._input) if stdin else None
 
-    def handed_over(self) -> None:
+    def close_child_ends(self) -> None:
         while self._theirs:
             os.close(self._theirs.pop())
 
@@ -151,18 +151,18 @@ class Pipes:
             self._input, self._writer = -1, None
 
     def resize(self, size: Size) -> None:
-        """A pipe has no size."""
+        """Do nothing: a pipe has no size."""
 
     def _output(self, channel: int, wanted: tuple[int, ...]) -> int:
         if channel not in wanted:
-            return _nothing()
+            return _open_null()
         ours, theirs = os.pipe2(os.O_CLOEXEC)
         self._ours.append(ours)
         self.readers[channel] = Reader(ours)
         return theirs
 
     def close(self) -> None:
-        self.handed_over()
+        self.close_child_ends()
         while self._ours:
             os.close(self._ours.pop())
         if self._input >= 0:
@@ -179,7 +179,7 @@ class Terminal:
         self.readers = {STDOUT: Reader(self._ours, LINGER_S)}
         self._writer = Writer(self._ours)
 
-    def handed_over(self) -> None:
+    def close_child_ends(self) -> None:
         if self._theirs >= 0:
             os.close(self._theirs)
             self._theirs = -1
@@ -194,17 +194,17 @@ class Terminal:
         set_size(self._ours, size)
 
     def close(self) -> None:
-        self.handed_over()
+        self.close_child_ends()
         if self._ours >= 0:
             os.close(self._ours)
             self._ours = -1
 
 
-def _nothing() -> int:
+def _open_null() -> int:
     return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
 def set_size(descriptor: int, size: Size) -> None:
-    """No effect on what is no terminal."""
+    """Set a terminal's size; no effect on other descriptors."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
