@@ -11,17 +11,11 @@ import time
 import grpc
 import grpc.aio
 
-from actors.cri.backoff import FALLEN_BACK
-from actors.cri.channel import RuntimeChannel
-from actors.cri.connection import Connection, Phase
-from actors.cri.errors import ListTooLong, OperationUnknown
-from actors.cri.events import EventStream, EventStreamOptions
-from actors.cri.faults import Faults
-from actors.cri.lists import Lists, Streaming
-from actors.cri.metrics import cri_metrics
-from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED
-from actors.cri.runtime import RuntimeInfo
-from actors.cri.status import StatusWatch, StatusWatchOptions
+from actors.cri.event_stream import FALLEN_BACK, Connection, EventStream, EventStreamOptions, Phase
+from actors.cri.fault_injection import Faults
+from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED, OperationUnknown, cri_metrics
+from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
+from actors.cri.runtime_status import RuntimeInfo, StatusWatch, StatusWatchOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Op, StateSource, error_for
 from protocols.messages import cri as messages

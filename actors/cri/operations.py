@@ -1,6 +1,20 @@
-"""Which CRI v1 methods are passed on, to which service, and how long each may take (upstream's runtime timeouts)."""
+"""CRI v1 methods that are passed on: gRPC path, time limit (upstream's runtime timeouts) and metrics of each."""
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from protocols.actor.metrics import PlainCounter
+from protocols.errors import NodeplaneError
+
+
+class OperationUnknown(NodeplaneError):
+    """Raised when a peer asks for a method that CRI v1 does not have or that this actor does not pass on."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
 
 GENERAL_S = 120.0
 RUNTIME, IMAGE = "RuntimeService", "ImageService"
@@ -72,3 +86,41 @@ STREAMED = {
 another are the whole answer's bytes, and the requests are the same as well."""
 EVENTS_PATH = f"/runtime.v1.{RUNTIME}/GetContainerEvents"
 EVENTS_METRIC = "get_container_events"
+
+
+BUCKETS = tuple(0.005 * 2.5**i for i in range(14))
+
+
+@dataclass(frozen=True)
+class CriMetrics:
+    operations: Counter
+    errors: Counter
+    durations: Histogram
+    connection_errors: PlainCounter
+    connection_success: PlainCounter
+
+
+def cri_metrics(registry: CollectorRegistry, gate: bool) -> CriMetrics:
+    """Registers kubelet_runtime_operations_* and the two counters of the event stream's connection."""
+    kind = ["operation_type"]
+    return CriMetrics(
+        operations=Counter("kubelet_runtime_operations", "Runtime operations.", kind, registry=registry),
+        errors=Counter("kubelet_runtime_operations_errors", "Failed runtime operations.", kind, registry=registry),
+        durations=Histogram(
+            "kubelet_runtime_operations_duration_seconds",
+            "Duration of runtime operations.",
+            kind,
+            buckets=BUCKETS,
+            registry=registry,
+        ),
+        connection_errors=PlainCounter(
+            "kubelet_evented_pleg_connection_error_count",
+            "Failures to open or to read the event stream.",
+            registry=registry if gate else None,
+        ),
+        connection_success=PlainCounter(
+            "kubelet_evented_pleg_connection_success_count",
+            "Event streams opened.",
+            registry=registry if gate else None,
+        ),
+    )

@@ -3,10 +3,8 @@
 import pytest
 
 from actors.cri.actor import runtime_note
-from actors.cri.backoff import SETTLED_S, retry_delay
-from actors.cri.connection import PROBE_UNSUPPORTED_S, Connection, Phase
-from actors.cri.runtime import read_status
-from actors.cri.status import AWAY_S, CALM_AFTER, CALM_S, SILENCE_S, STATUS_S, patience
+from actors.cri.event_stream import PROBE_UNSUPPORTED_S, SETTLED_S, Connection, Phase, retry_delay
+from actors.cri.runtime_status import AWAY_S, CALM_AFTER, CALM_S, SILENCE_S, STATUS_S, patience, read_status
 from protocols.messages.cri import RuntimeState
 from protocols.wire import cri_pb2
 

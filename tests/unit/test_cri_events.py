@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.cri import events
-from actors.cri.channel import RuntimeChannel
-from actors.cri.connection import Connection, Phase
-from actors.cri.events import ENDED, ENDED_AT_ONCE, EventStream, EventStreamOptions
+from actors.cri import event_stream as events
+from actors.cri.event_stream import ENDED, ENDED_AT_ONCE, Connection, EventStream, EventStreamOptions, Phase
 from actors.cri.operations import Operation
+from actors.cri.runtime_client import RuntimeChannel
 from protocols.http2.calls import rpc_error
 from tests.support.runtime import until
 

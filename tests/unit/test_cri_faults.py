@@ -2,8 +2,7 @@
 
 import pytest
 
-from actors.cri.errors import FaultUnknown
-from actors.cri.faults import BATCH, HELD, Faults
+from actors.cri.fault_injection import BATCH, HELD, Faults, FaultUnknown
 from protocols.messages.cri import ChaosRuntime
 from protocols.wire import cri_pb2
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.cri.backoff import retry_delay
-from actors.cri.connection import Connection
+from actors.cri.event_stream import Connection, retry_delay
 from actors.pleg.service.relister import Relister, RelisterOptions
 from actors.pleg.service.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp

@@ -1,17 +1,88 @@
-"""Keeps GetContainerEvents open and hands every message on; tells how the stream fares."""
+"""Keep GetContainerEvents open: state of the stream, backoff, and reading its messages.
+
+connecting --headers or message--> streaming --error, EOF--> broken --delay--> connecting
+connecting --UNIMPLEMENTED--> unsupported --10 min, or another runtime--> connecting
+"""
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 import grpc.aio
 
-from actors.cri.channel import RuntimeChannel
-from actors.cri.connection import Connection, Phase
 from actors.cri.operations import OPERATIONS
+from actors.cri.runtime_client import RuntimeChannel
 from protocols.http2.calls import ServerStream
+
+SETTLED_S = 30.0
+"""A stream that was up this long clears the count of failures; a shorter one does not, so that a runtime which
+accepts and breaks at once cannot cause a loop without delay."""
+
+FALLEN_BACK = 5
+"""Consecutive failures from which status and metrics say that events are given up for now (retries go on)."""
+
+
+def retry_delay(failures: int) -> float:
+    """Seconds to wait after the n-th consecutive failure: 0, 1, 2, 4, 8, 16, 32, 64, then 60 each time."""
+    if failures <= 1:
+        return 0.0
+    if failures <= 8:
+        return float(2 ** (failures - 2))
+    return 60.0
+
+
+PROBE_UNSUPPORTED_S = 600.0
+"""How often a runtime without events is asked again."""
+
+
+class Phase(Enum):
+    CONNECTING = "connecting"
+    STREAMING = "streaming"
+    BROKEN = "broken"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass
+class Connection:
+    """All times are monotonic seconds given by the caller."""
+
+    phase: Phase = Phase.CONNECTING
+    failures: int = 0
+    streaming_since: float = 0.0
+    retry_at: float = 0.0
+
+    def opened(self, now: float) -> bool:
+        """Headers or a first message arrived; True when that was news."""
+        if self.phase is Phase.STREAMING:
+            return False
+        self.phase = Phase.STREAMING
+        self.streaming_since = now
+        return True
+
+    def failed(self, now: float) -> float:
+        """The stream ended or could not be opened; returns seconds until the next attempt."""
+        if self.phase is Phase.STREAMING and now - self.streaming_since >= SETTLED_S:
+            self.failures = 0
+        self.failures += 1
+        self.phase = Phase.BROKEN
+        return self._wait(now, retry_delay(self.failures))
+
+    def unsupported(self, now: float) -> float:
+        """The runtime has no event stream; returns seconds until it is asked again."""
+        self.phase = Phase.UNSUPPORTED
+        return self._wait(now, PROBE_UNSUPPORTED_S)
+
+    def connecting(self) -> None:
+        if self.phase is not Phase.UNSUPPORTED:
+            self.phase = Phase.CONNECTING
+
+    def _wait(self, now: float, delay: float) -> float:
+        self.retry_at = now + delay
+        return delay
+
 
 EARLY_S = 0.25
 """An early attempt (the runtime answers again) comes no sooner than this after a failure."""

@@ -1,13 +1,67 @@
-"""Asks the runtime every few seconds who it is and whether it is ready; tells when that changes."""
+"""Poll Version and Status of the runtime, and report changes."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
-from actors.cri.errors import RuntimeRefused
-from actors.cri.runtime import RuntimeInfo, read_status, read_version
+import msgspec
+from google.protobuf.message import DecodeError, Message
+
 from protocols.bus import BusError
+from protocols.errors import NodeplaneError
+from protocols.wire import cri_pb2
+
+
+class RuntimeRefused(NodeplaneError):
+    """Raised when Version or Status of the runtime cannot be used: names missing, or RuntimeReady false."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+M = TypeVar("M", bound=Message)
+
+
+class RuntimeInfo(msgspec.Struct, frozen=True):
+    name: str
+    version: str
+
+
+def read_version(reply: bytes) -> RuntimeInfo:
+    """Raises RuntimeRefused when one of the four names is empty, as kubelet does."""
+    answer = _read(cri_pb2.VersionResponse, reply)
+    fields = ("version", "runtime_name", "runtime_version", "runtime_api_version")
+    missing = [field for field in fields if not getattr(answer, field)]
+    if missing:
+        raise RuntimeRefused(f"the runtime's Version lacks {', '.join(missing)}; use a runtime that speaks CRI v1")
+    return RuntimeInfo(name=answer.runtime_name, version=answer.runtime_version)
+
+
+def read_status(reply: bytes) -> str:
+    """Why pods get no network of their own, empty if they do, in the words upstream's clients know.
+
+    Raises RuntimeRefused when the condition RuntimeReady is missing or false.
+    """
+    conditions = {item.type: item for item in _read(cri_pb2.StatusResponse, reply).status.conditions}
+    ready = conditions.get("RuntimeReady")
+    if ready is None or not ready.status:
+        detail = "no condition RuntimeReady" if ready is None else f"{ready.reason}: {ready.message}"
+        raise RuntimeRefused(f"the runtime is not ready ({detail}); look at its log")
+    network = conditions.get("NetworkReady")
+    if network is None or network.status:
+        return ""
+    said = f"NetworkReady=false reason:{network.reason} message:{network.message}"
+    return f"container runtime network not ready: {said}"
+
+
+def _read(kind: type[M], reply: bytes) -> M:
+    try:
+        return kind.FromString(reply)
+    except DecodeError:
+        raise RuntimeRefused(f"the runtime's {kind.__name__} is not CRI v1; use a runtime that speaks CRI v1") from None
+
 
 STATUS_S = 5.0
 """Period of the Status poll (upstream's), and the deadline of its calls."""

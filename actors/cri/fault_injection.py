@@ -2,12 +2,21 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from google.protobuf.message import DecodeError
 
-from actors.cri.errors import FaultUnknown
+from protocols.errors import NodeplaneError
 from protocols.messages import cri as messages
 from protocols.wire import cri_pb2
+
+
+class FaultUnknown(NodeplaneError):
+    """Raised when a fault is asked for that there is not."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
 
 BATCH = 4
 """Events that reorder-events keeps back, to pass them on the other way round."""

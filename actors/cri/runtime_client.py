@@ -1,0 +1,114 @@
+"""Client of the runtime: unary calls, lists in pieces, and the event stream, as bytes."""
+
+import asyncio
+from enum import Enum
+from typing import ClassVar
+
+import grpc
+import grpc.aio
+
+from actors.cri.operations import EVENTS_PATH, STREAMED, Operation
+from protocols.errors import NodeplaneError
+from protocols.http2.calls import Calls, ServerStream, rpc_error
+from protocols.http2.line import Place
+from protocols.wire import cri_pb2
+
+
+class ListTooLong(NodeplaneError):
+    """Raised when a list that the runtime sends in pieces exceeds what one answer may carry."""
+
+    http: ClassVar[int] = 507
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
+LIMIT = 16 * 1024 * 1024
+MOST_BYTES = 56 << 20
+"""Of a list in pieces: what fits in one message of the bus."""
+
+
+class RuntimeChannel:
+    """`call`, `pieces` and `events` raise grpc.aio.AioRpcError."""
+
+    def __init__(self, target: str) -> None:
+        self._place = Place(path=target.removeprefix("unix:").removeprefix("//"), largest=LIMIT)
+        self._calls = Calls(self._place)
+
+    def renew(self) -> None:
+        """Leave a broken connection behind."""
+        old, self._calls = self._calls, Calls(self._place)
+        old.close()
+
+    async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
+        return await self._calls.unary(operation.path, request, min(timeout, operation.limit_s))
+
+    async def pieces(self, operation: Operation, request: bytes, timeout: float) -> bytes:
+        """All messages of a streamed answer, one after another."""
+        try:
+            async with asyncio.timeout(min(timeout, operation.limit_s)):
+                stream = await self._calls.stream(operation.path, request)
+                try:
+                    return await _joined(stream)
+                finally:
+                    stream.cancel()
+        except TimeoutError:
+            raise rpc_error("DEADLINE_EXCEEDED", "Deadline Exceeded") from None
+
+    async def events(self) -> ServerStream:
+        """Open GetContainerEvents; the empty request is zero bytes."""
+        return await self._calls.stream(EVENTS_PATH, b"")
+
+    def close(self) -> None:
+        self._calls.close()
+
+
+async def _joined(stream: ServerStream) -> bytes:
+    found: list[bytes] = []
+    left = MOST_BYTES
+    while (piece := await stream.read()) is not None:
+        found.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove what nobody needs")
+    return b"".join(found)
+
+
+PROBE_S = 5.0
+NOBODY = "0" * 64
+
+
+class Streaming(Enum):
+    UNKNOWN = "unknown"
+    YES = "yes"
+    NO = "no"
+
+
+class Lists:
+    """Whole lists as long as they fit: they cost less. The first that does not makes it pieces for good."""
+
+    def __init__(self, channel: RuntimeChannel) -> None:
+        self._channel = channel
+        self._long: set[str] = set()
+        self.streaming = Streaming.UNKNOWN
+
+    async def probe(self) -> None:
+        """Ask for the pieces of a list of nothing: a runtime that cannot says so (or, very old ones, sends nothing)."""
+        filter_ = cri_pb2.PodSandboxFilter(id=NOBODY)
+        request = cri_pb2.ListPodSandboxRequest(filter=filter_).SerializeToString()
+        try:
+            await self._channel.pieces(STREAMED["ListPodSandbox"], request, PROBE_S)
+            self.streaming = Streaming.YES
+        except grpc.aio.AioRpcError as error:
+            known = error.code() is grpc.StatusCode.UNIMPLEMENTED
+            self.streaming = Streaming.NO if known else Streaming.UNKNOWN
+
+    async def call(self, name: str, operation: Operation, request: bytes, timeout: float) -> bytes:
+        """Raises grpc.aio.AioRpcError, ListTooLong."""
+        if name in self._long and self.streaming is Streaming.YES:
+            return await self._channel.pieces(STREAMED[name], request, timeout)
+        try:
+            return await self._channel.call(operation, request, timeout)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED or self.streaming is not Streaming.YES:
+                raise
+        self._long.add(name)
+        return await self._channel.pieces(STREAMED[name], request, timeout)
