@@ -1,8 +1,8 @@
-"""cri: the node's one connection to the container runtime.
+"""cri: the node's only connection to the container runtime.
 
-Why a process: a hung or lying runtime must not block anyone else, and every runtime call is counted in one place.
-Owns: the connection; the streams `container-events` and `runtime-state`.
-On kill -9: events in flight are lost; followers see a new epoch and reconcile by a relist. Nothing durable is here.
+A process of its own, so that a hung runtime blocks no other process and every runtime call is counted in one place.
+Owns the connection and the streams `container-events` and `runtime-state`.
+On kill -9 events in flight are lost; followers see a new epoch and relist. Nothing here is durable.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from actors.cri.event_stream import FALLEN_BACK, Connection, EventStream, EventS
 from actors.cri.fault_injection import Faults
 from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED, OperationUnknown, cri_metrics
 from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
-from actors.cri.runtime_status import RuntimeInfo, StatusWatch, StatusWatchOptions
+from actors.cri.runtime_status import RuntimeInfo, StatusPoller, StatusPollerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Op, StateSource, error_for
 from protocols.messages import cri as messages
 
 KEY = "runtime"
 RING = 16_384
-"""Events kept for a pleg that was held up: seconds of a storm, after which it must list everything."""
+"""Journal of events for a pleg that falls behind: seconds of an event storm, after which it must relist."""
 REORDER_S = 0.1
-"""Longest time that reorder-events keeps an event back."""
+"""Longest time that the fault reorder-events holds an event back."""
 
 
 class Cri:
@@ -37,18 +37,20 @@ class Cri:
         self._metrics = cri_metrics(context.registry, self._gate)
         self._faults = Faults()
         self._reason = ""
-        """Why there are no events."""
+        """Why the event stream is not open; empty if it is."""
         self._state = messages.RuntimeState()
         self._published: dict[str, messages.RuntimeState] = {}
         self._states = context.bus.own(messages.RUNTIME_STATE, StateSource(self._published))
         self._events = context.bus.own(messages.CONTAINER_EVENTS, EdgeSource(), ring=RING)
         self._stream = EventStream(EventStreamOptions(self._events_channel, self._on_event, self._on_stream))
-        self._watch = StatusWatch(StatusWatchOptions(self._run, self._connected, self._away, self._silent))
+        self._poller = StatusPoller(
+            StatusPollerOptions(self._run, self._on_connected, self._on_failure, self._on_silent)
+        )
 
     async def start(self) -> None:
         self._context.bus.serve(messages.CALL, messages.CriCall, self._call)
         self._context.bus.serve(messages.CHAOS, messages.ChaosRuntime, self._chaos)
-        self._context.spawn(self._watch.run(), "runtime status")
+        self._context.spawn(self._poller.run(), "runtime status")
         if self._gate:
             self._context.spawn(self._stream.run(), "event stream")
 
@@ -62,7 +64,7 @@ class Cri:
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             raise OperationUnknown(f"CRI operation {request.operation!r} is not passed on; use a v1 unary method")
-        reply = await self._run(request.operation, request.request, left(call))
+        reply = await self._run(request.operation, request.request, remaining_s(call))
         if request.operation == "PodSandboxStatus":
             reply = self._faults.shifted_status(reply)
         return messages.CriReply(reply)
@@ -80,30 +82,30 @@ class Cri:
             raise
         except grpc.aio.AioRpcError as error:
             self._metrics.errors.labels(operation.metric).inc()
-            raise error_for(error.code().name, _told(name, error), _details(name, error)) from None
+            raise error_for(error.code().name, _message(name, error), _details(name, error)) from None
         finally:
             self._metrics.durations.labels(operation.metric).observe(time.perf_counter() - started)
 
     # events
 
     def _on_event(self, payload: bytes) -> None:
-        for heard in self._faults.pass_on(payload):
-            self._hear(heard)
+        for passed in self._faults.apply(payload):
+            self._publish_event(passed)
         if self._faults.fault == messages.REORDER:
             asyncio.get_running_loop().call_later(REORDER_S, self._flush)
 
     def _flush(self) -> None:
         if self._faults.fault == messages.REORDER:
-            for heard in self._faults.flush():
-                self._hear(heard)
+            for held in self._faults.flush():
+                self._publish_event(held)
 
-    def _hear(self, payload: bytes) -> None:
+    def _publish_event(self, payload: bytes) -> None:
         event = messages.ContainerEvent(payload=payload, received_ns=time.time_ns())
         self._events.publish(Op.APPEND, "", event)
 
     async def _chaos(self, request: messages.ChaosRuntime, call: Call) -> messages.Empty:
-        for heard in self._faults.set(request):
-            self._hear(heard)
+        for held in self._faults.set(request):
+            self._publish_event(held)
         if request.fault == messages.DISCONNECT:
             self._stream.cut("cut by nodeplane chaos")
         self._context.note(self._note())
@@ -114,38 +116,38 @@ class Cri:
         self._count(streaming)
         self._reason = reason
         if not streaming:
-            self._watch.poll_now()
+            self._poller.poll_now()
         supported = connection.phase is not Phase.UNSUPPORTED
         self._publish(streaming=streaming, events_supported=supported, failures=connection.failures, message=reason)
 
     def _count(self, streaming: bool) -> None:
-        """The stream counts as one call from its opening to its end."""
+        """Count the stream as one operation from its opening to its end."""
         (self._metrics.connection_success if streaming else self._metrics.connection_errors).inc()
         if streaming or not self._state.streaming:
             self._metrics.operations.labels(EVENTS_METRIC).inc()
         if not streaming:
             self._metrics.errors.labels(EVENTS_METRIC).inc()
 
-    # how the runtime is
+    # state of the runtime
 
-    def _connected(self, info: RuntimeInfo, network: str) -> None:
+    def _on_connected(self, info: RuntimeInfo, network: str) -> None:
         back = not self._state.connected and self._stream.connection.phase is Phase.BROKEN
         other = self._state.name and (info.name, info.version) != (self._state.name, self._state.version)
         if back or other:
             self._stream.try_again()
         if other or self._lists.streaming is Streaming.UNKNOWN:
-            self._context.spawn(self._lists_probed(), "streaming lists")
+            self._context.spawn(self._probe_lists(), "streaming lists")
         self._publish(connected=True, name=info.name, version=info.version, network=network, message=self._reason)
         self._context.ready(self._note())
 
-    async def _lists_probed(self) -> None:
+    async def _probe_lists(self) -> None:
         await self._lists.probe()
         self._publish(streams_lists=self._lists.streaming is Streaming.YES)
 
-    def _away(self, reason: str) -> None:
+    def _on_failure(self, reason: str) -> None:
         self._publish(connected=False, message=reason)
 
-    def _silent(self) -> None:
+    def _on_silent(self) -> None:
         self._stream.cut("the runtime has been silent for 30 s")
 
     def _publish(self, **changes: object) -> None:
@@ -163,7 +165,7 @@ class Cri:
 
 
 def runtime_note(state: messages.RuntimeState, gate: bool) -> str:
-    """One line for people."""
+    """Return one line for `nodeplane status`."""
     if not state.connected:
         return f"no runtime: {state.message}"
     network = f", pods get no network of their own ({state.network})" if state.network else ""
@@ -180,24 +182,23 @@ def _events_note(state: messages.RuntimeState, gate: bool) -> str:
     return f"{who}, no events ({state.message or 'not open yet'}){given_up}"
 
 
-def _told(operation: str, error: grpc.aio.AioRpcError) -> str:
-    """What the runtime said; grpc's own words for a deadline do not tell of what."""
-    if _was_silent(error):
+def _message(operation: str, error: grpc.aio.AioRpcError) -> str:
+    """Return the runtime's message, or one that names the operation when our deadline passed."""
+    if _deadline_was_ours(error):
         return f"the runtime did not answer {operation} in time"
     return error.details() or ""
 
 
 def _details(operation: str, error: grpc.aio.AioRpcError) -> dict[str, str]:
-    return {"operation": operation} | ({} if _was_silent(error) else {messages.ANSWERED: "true"})
+    return {"operation": operation} | ({} if _deadline_was_ours(error) else {messages.ANSWERED: "true"})
 
 
-def _was_silent(error: grpc.aio.AioRpcError) -> bool:
-    """The deadline was ours: a command that ran too long is told of by the runtime in words of its own."""
+def _deadline_was_ours(error: grpc.aio.AioRpcError) -> bool:
+    """True if our own deadline passed; for a command that ran too long the runtime sends a message of its own."""
     return error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and error.details() == "Deadline Exceeded"
 
 
-def left(call: Call) -> float:
-    """Seconds until the caller's deadline."""
+def remaining_s(call: Call) -> float:
     return max(0.0, call.deadline - asyncio.get_running_loop().time())
 
 

@@ -17,16 +17,16 @@ from actors.cri.operations import OPERATIONS
 from actors.cri.runtime_client import RuntimeChannel
 from protocols.http2.calls import ServerStream
 
-SETTLED_S = 30.0
-"""A stream that was up this long clears the count of failures; a shorter one does not, so that a runtime which
-accepts and breaks at once cannot cause a loop without delay."""
+STABLE_S = 30.0
+"""A stream that lasted this long clears the count of failures; a shorter one does not, so that a runtime that accepts
+and breaks at once cannot cause a loop without delay."""
 
 FALLEN_BACK = 5
-"""Consecutive failures from which status and metrics say that events are given up for now (retries go on)."""
+"""Consecutive failures from which status and metrics report that events are given up for now (retries continue)."""
 
 
 def retry_delay(failures: int) -> float:
-    """Seconds to wait after the n-th consecutive failure: 0, 1, 2, 4, 8, 16, 32, 64, then 60 each time."""
+    """Return seconds to wait after the n-th consecutive failure: 0, 1, 2, 4, 8, 16, 32, 64, then 60 (KEP-3386)."""
     if failures <= 1:
         return 0.0
     if failures <= 8:
@@ -35,7 +35,7 @@ def retry_delay(failures: int) -> float:
 
 
 PROBE_UNSUPPORTED_S = 600.0
-"""How often a runtime without events is asked again."""
+"""Period of attempts with a runtime that has no event stream."""
 
 
 class Phase(Enum):
@@ -47,7 +47,7 @@ class Phase(Enum):
 
 @dataclass
 class Connection:
-    """All times are monotonic seconds given by the caller."""
+    """State of the event stream. Pure: callers pass the time in monotonic seconds."""
 
     phase: Phase = Phase.CONNECTING
     failures: int = 0
@@ -55,7 +55,7 @@ class Connection:
     retry_at: float = 0.0
 
     def opened(self, now: float) -> bool:
-        """Headers or a first message arrived; True when that was news."""
+        """Record headers or a message; True if the stream was not open before."""
         if self.phase is Phase.STREAMING:
             return False
         self.phase = Phase.STREAMING
@@ -63,15 +63,15 @@ class Connection:
         return True
 
     def failed(self, now: float) -> float:
-        """The stream ended or could not be opened; returns seconds until the next attempt."""
-        if self.phase is Phase.STREAMING and now - self.streaming_since >= SETTLED_S:
+        """Record a failure to open, or the end of the stream; return seconds until the next attempt."""
+        if self.phase is Phase.STREAMING and now - self.streaming_since >= STABLE_S:
             self.failures = 0
         self.failures += 1
         self.phase = Phase.BROKEN
         return self._wait(now, retry_delay(self.failures))
 
     def unsupported(self, now: float) -> float:
-        """The runtime has no event stream; returns seconds until it is asked again."""
+        """Record that the runtime has no event stream; return seconds until the next attempt."""
         self.phase = Phase.UNSUPPORTED
         return self._wait(now, PROBE_UNSUPPORTED_S)
 
@@ -85,10 +85,10 @@ class Connection:
 
 
 EARLY_S = 0.25
-"""An early attempt (the runtime answers again) comes no sooner than this after a failure."""
+"""Shortest time between a failure and an early attempt, made when the runtime answers again."""
 SILENT_S = 2.0
-"""A server that sends no headers before its first event (grpc-go) is believed to stream after this long, when it
-answers another call meanwhile: had it no event stream, it would have said so."""
+"""A server that sends no headers before its first event (grpc-go) counts as streaming after this time, if it answers
+another call meanwhile: without an event stream it would have sent an error."""
 ANSWER_S = 5.0
 ENDED = "the runtime ended the event stream"
 ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_pod_events = true)"
@@ -97,10 +97,10 @@ ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_
 @dataclass(frozen=True)
 class EventStreamOptions:
     channel: RuntimeChannel
-    """Of the events alone: it is renewed at every attempt."""
+    """Channel for events only: it is replaced at every attempt."""
     on_message: Callable[[bytes], None]
     on_change: Callable[[Connection, str], None]
-    """Called with the state and, when it is not well, the reason."""
+    """Called with the state, and the reason if the stream is not open."""
 
 
 class EventStream:
@@ -112,11 +112,11 @@ class EventStream:
         self._cut = ""
 
     def try_again(self) -> None:
-        """Something changed (the runtime answers again, or is another): do not wait for the table's delay."""
+        """Skip the rest of the delay: the runtime answers again, or is another one."""
         self._again.set()
 
     def cut(self, reason: str) -> None:
-        """End the stream from this side: it counts as a failure."""
+        """End the stream from this side, as a failure."""
         if self._call is not None:
             self._cut = reason
             self._call.cancel()
@@ -132,8 +132,8 @@ class EventStream:
     async def _attempt(self) -> float:
         self._cut = ""
         try:
-            heard = await self._read()
-            return self._broken(self._cut or (ENDED if heard else ENDED_AT_ONCE))
+            was_open = await self._read()
+            return self._broken(self._cut or (ENDED if was_open else ENDED_AT_ONCE))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 delay = self.connection.unsupported(time.monotonic())
@@ -142,7 +142,7 @@ class EventStream:
             return self._broken(self._cut or f"{error.code().name}: {error.details()}")
 
     async def _read(self) -> bool:
-        """Until the stream ends; whether it was open before."""
+        """Read until the stream ends; return True if it was open before."""
         call = self._call = await self._options.channel.events()
         opening = asyncio.ensure_future(self._opened(call))
         try:
@@ -156,9 +156,9 @@ class EventStream:
         return self.connection.phase is Phase.STREAMING
 
     async def _opened(self, call: ServerStream) -> None:
-        """Headers open the stream, but those of an immediate error do not.
+        """Mark the stream open at its headers, unless they belong to an immediate error.
 
-        A runtime that hangs is asked until it answers: it may send no event, and so no header, for hours after.
+        A runtime that hangs is asked until it answers: later it may send no event, and so no headers, for hours.
         """
         while not call.done:
             try:
@@ -190,7 +190,7 @@ class EventStream:
         return delay
 
     async def _pause(self, delay: float) -> None:
-        """Wait as the table says, or less: until the runtime is known to answer again."""
+        """Wait for the delay, or until the runtime answers again."""
         await asyncio.sleep(min(delay, EARLY_S))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, delay - EARLY_S)):

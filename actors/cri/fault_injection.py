@@ -1,4 +1,4 @@
-"""Faults put on purpose between the runtime's events and those who hear them (`nodeplane chaos runtime`). Pure."""
+"""Fault injection between the runtime's events and their followers (`nodeplane chaos runtime`). Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -12,28 +12,28 @@ from protocols.wire import cri_pb2
 
 
 class FaultUnknown(NodeplaneError):
-    """Raised when a fault is asked for that there is not."""
+    """Raised for an unknown fault."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
-BATCH = 4
-"""Events that reorder-events keeps back, to pass them on the other way round."""
-HELD = 4096
-"""Events that a stall keeps at most; the oldest are lost then, as in a runtime's own buffer."""
+REORDER_BATCH = 4
+"""Events that reorder-events holds back and passes on in reverse order."""
+MOST_HELD = 4096
+"""Most events that a stall holds back; then the oldest are lost, as in a runtime's own buffer."""
 
 
 @dataclass
 class Faults:
     fault: str = ""
     count: int = 0
-    """Events still to be dropped; 0 with drop-events: all."""
+    """Events still to drop; with drop-events 0 means all."""
     shift_ns: int = 0
-    _held: deque[bytes] = field(default_factory=lambda: deque(maxlen=HELD))
+    _held: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_HELD))
 
     def set(self, request: messages.ChaosRuntime) -> list[bytes]:
-        """Take on another fault; returns what the former one kept back. Raises FaultUnknown."""
+        """Switch to another fault; return the events that the previous one held back. Raises FaultUnknown."""
         if request.fault not in messages.RUNTIME_FAULTS:
             raise FaultUnknown(f"no fault {request.fault!r}; there are {', '.join(messages.RUNTIME_FAULTS)}")
         self.fault = "" if request.fault in (messages.CLEAR, messages.DISCONNECT) else request.fault
@@ -43,18 +43,18 @@ class Faults:
         return self.flush()
 
     def flush(self) -> list[bytes]:
-        """What is kept back, in the order in which it is to be heard."""
-        kept = list(self._held)
+        """Return and clear the events held back, in the order to publish them."""
+        held = list(self._held)
         self._held.clear()
-        return kept[::-1] if self.fault == messages.REORDER else kept
+        return held[::-1] if self.fault == messages.REORDER else held
 
-    def pass_on(self, payload: bytes) -> list[bytes]:
-        """What is heard of one event of the runtime, now."""
+    def apply(self, payload: bytes) -> list[bytes]:
+        """Return the events to publish now for one event of the runtime."""
         if self.fault == messages.DROP:
             return self._drop(payload)
         if self.fault in (messages.STALL, messages.REORDER):
             self._held.append(payload)
-            return self.flush() if self.fault == messages.REORDER and len(self._held) >= BATCH else []
+            return self.flush() if self.fault == messages.REORDER and len(self._held) >= REORDER_BATCH else []
         if self.fault == messages.DUPLICATE:
             return [payload, payload]
         return [self.shifted_event(payload)]
@@ -76,7 +76,7 @@ class Faults:
         return event.SerializeToString()
 
     def shifted_status(self, reply: bytes) -> bytes:
-        """The same for the stamp of a PodSandboxStatusResponse."""
+        """Shift the timestamp of a PodSandboxStatusResponse."""
         if not self.shift_ns:
             return reply
         try:

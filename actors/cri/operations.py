@@ -10,7 +10,7 @@ from protocols.errors import NodeplaneError
 
 
 class OperationUnknown(NodeplaneError):
-    """Raised when a peer asks for a method that CRI v1 does not have or that this actor does not pass on."""
+    """Raised for a method that CRI v1 does not have or that this actor does not pass on."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -58,7 +58,7 @@ _IMAGE_METHODS = {
     "ImageFsInfo": "image_fs_info",
 }
 _LONGER = {"RunPodSandbox": 2 * GENERAL_S, "StopContainer": 3600.0, "ExecSync": 3600.0, "PullImage": 600.0}
-"""StopContainer and ExecSync carry their own time limit; the caller's deadline bounds them."""
+"""StopContainer and ExecSync have a time limit in the request, and the caller's deadline."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ STREAMED = {
     "ListPodSandbox": Operation(f"/runtime.v1.{RUNTIME}/StreamPodSandboxes", "list_podsandbox", GENERAL_S),
     "ListContainers": Operation(f"/runtime.v1.{RUNTIME}/StreamContainers", "list_containers", GENERAL_S),
 }
-"""The same lists in pieces (KEP-5825). A piece has the items where the whole answer has them, field 1: pieces one after
-another are the whole answer's bytes, and the requests are the same as well."""
+"""The same lists in pieces (KEP-5825). A piece has its items in the same field as the whole answer, so that pieces
+concatenated are the bytes of the whole answer; the requests are the same too."""
 EVENTS_PATH = f"/runtime.v1.{RUNTIME}/GetContainerEvents"
 EVENTS_METRIC = "get_container_events"
 
@@ -101,7 +101,7 @@ class CriMetrics:
 
 
 def cri_metrics(registry: CollectorRegistry, gate: bool) -> CriMetrics:
-    """Registers kubelet_runtime_operations_* and the two counters of the event stream's connection."""
+    """Register kubelet_runtime_operations_* and the two counters of the event stream's connection."""
     kind = ["operation_type"]
     return CriMetrics(
         operations=Counter("kubelet_runtime_operations", "Runtime operations.", kind, registry=registry),

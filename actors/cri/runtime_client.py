@@ -15,7 +15,7 @@ from protocols.wire import cri_pb2
 
 
 class ListTooLong(NodeplaneError):
-    """Raised when a list that the runtime sends in pieces exceeds what one answer may carry."""
+    """Raised when a list that the runtime sends in pieces exceeds the limit of one answer."""
 
     http: ClassVar[int] = 507
     grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
@@ -23,7 +23,7 @@ class ListTooLong(NodeplaneError):
 
 LIMIT = 16 * 1024 * 1024
 MOST_BYTES = 56 << 20
-"""Of a list in pieces: what fits in one message of the bus."""
+"""Bytes of a list in pieces; fits in one message of the bus."""
 
 
 class RuntimeChannel:
@@ -34,7 +34,7 @@ class RuntimeChannel:
         self._calls = Calls(self._place)
 
     def renew(self) -> None:
-        """Leave a broken connection behind."""
+        """Replace a broken connection."""
         old, self._calls = self._calls, Calls(self._place)
         old.close()
 
@@ -42,7 +42,7 @@ class RuntimeChannel:
         return await self._calls.unary(operation.path, request, min(timeout, operation.limit_s))
 
     async def pieces(self, operation: Operation, request: bytes, timeout: float) -> bytes:
-        """All messages of a streamed answer, one after another."""
+        """Return all messages of a streamed answer, concatenated."""
         try:
             async with asyncio.timeout(min(timeout, operation.limit_s)):
                 stream = await self._calls.stream(operation.path, request)
@@ -68,12 +68,12 @@ async def _joined(stream: ServerStream) -> bytes:
         found.append(piece)
         left -= len(piece)
         if left < 0:
-            raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove what nobody needs")
+            raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove unused containers")
     return b"".join(found)
 
 
 PROBE_S = 5.0
-NOBODY = "0" * 64
+UNKNOWN_ID = "0" * 64
 
 
 class Streaming(Enum):
@@ -83,7 +83,10 @@ class Streaming(Enum):
 
 
 class Lists:
-    """Whole lists as long as they fit: they cost less. The first that does not makes it pieces for good."""
+    """Lists, from runtimes that can also stream them in pieces (KEP-5825).
+
+    Whole lists cost less. After the first that exceeds one message, a list is always read in pieces.
+    """
 
     def __init__(self, channel: RuntimeChannel) -> None:
         self._channel = channel
@@ -91,8 +94,8 @@ class Lists:
         self.streaming = Streaming.UNKNOWN
 
     async def probe(self) -> None:
-        """Ask for the pieces of a list of nothing: a runtime that cannot says so (or, very old ones, sends nothing)."""
-        filter_ = cri_pb2.PodSandboxFilter(id=NOBODY)
+        """Find out if the runtime streams lists, with a filter that matches nothing."""
+        filter_ = cri_pb2.PodSandboxFilter(id=UNKNOWN_ID)
         request = cri_pb2.ListPodSandboxRequest(filter=filter_).SerializeToString()
         try:
             await self._channel.pieces(STREAMED["ListPodSandbox"], request, PROBE_S)

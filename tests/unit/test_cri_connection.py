@@ -3,17 +3,17 @@
 import pytest
 
 from actors.cri.actor import runtime_note
-from actors.cri.event_stream import PROBE_UNSUPPORTED_S, SETTLED_S, Connection, Phase, retry_delay
-from actors.cri.runtime_status import AWAY_S, CALM_AFTER, CALM_S, SILENCE_S, STATUS_S, patience, read_status
+from actors.cri.event_stream import PROBE_UNSUPPORTED_S, STABLE_S, Connection, Phase, retry_delay
+from actors.cri.runtime_status import RETRY_S, SILENCE_S, SLOW_AFTER, SLOW_S, STATUS_S, poll_delay, read_status
 from protocols.messages.cri import RuntimeState
 from protocols.wire import cri_pb2
 
 
 def test_a_runtime_that_is_well_is_asked_less_often_and_its_silence_is_found_as_soon() -> None:
-    assert patience(0, 12.3) == patience(CALM_AFTER - 1, 12.3) == STATUS_S
-    assert patience(CALM_AFTER, 12.5) == 7.5
-    assert patience(CALM_AFTER, 20.0) == CALM_S
-    assert CALM_S + STATUS_S + AWAY_S < SILENCE_S, "the poll that fails, and another one, come before the limit"
+    assert poll_delay(0, 12.3) == poll_delay(SLOW_AFTER - 1, 12.3) == STATUS_S
+    assert poll_delay(SLOW_AFTER, 12.5) == 7.5
+    assert poll_delay(SLOW_AFTER, 20.0) == SLOW_S
+    assert SLOW_S + STATUS_S + RETRY_S < SILENCE_S, "the poll that fails, and another one, come before the limit"
 
 
 def test_the_table_of_the_document() -> None:
@@ -43,7 +43,7 @@ def test_a_settled_stream_clears_the_count() -> None:
     for _ in range(4):
         connection.failed(0.0)
     connection.opened(10.0)
-    assert connection.failed(10.0 + SETTLED_S) == 0.0
+    assert connection.failed(10.0 + STABLE_S) == 0.0
     assert connection.failures == 1
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.cri import event_stream as events
+from actors.cri import event_stream
 from actors.cri.event_stream import ENDED, ENDED_AT_ONCE, Connection, EventStream, EventStreamOptions, Phase
 from actors.cri.operations import Operation
 from actors.cri.runtime_client import RuntimeChannel
@@ -14,7 +14,7 @@ from tests.support.runtime import until
 
 
 class Stream:
-    """One call that says nothing until it is told to."""
+    """A call that returns nothing until a test puts a message."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -52,18 +52,18 @@ class Channel(RuntimeChannel):
 
 
 def play(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
-    monkeypatch.setattr(events, "SILENT_S", 0.01)
+    monkeypatch.setattr(event_stream, "SILENT_S", 0.01)
 
     async def whole() -> None:
-        channel, told = Channel(), list[tuple[Phase, str]]()
+        channel, reported = Channel(), list[tuple[Phase, str]]()
 
         def on_change(connection: Connection, reason: str) -> None:
-            told.append((connection.phase, reason))
+            reported.append((connection.phase, reason))
 
         stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))
         running = asyncio.ensure_future(stream.run())
         async with asyncio.timeout(60):
-            await story(channel, told)
+            await story(channel, reported)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -73,34 +73,34 @@ def play(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
 def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_answers(monkeypatch: Any) -> None:
     """It may be idle for hours: no event comes to tell that the stream is open."""
 
-    async def story(channel: Channel, told: list[tuple[Phase, str]]) -> None:
+    async def story(channel: Channel, reported: list[tuple[Phase, str]]) -> None:
         await until(lambda: channel.asked >= 3)
-        assert told == []
+        assert reported == []
         channel.answers = True
-        await until(lambda: told)
-        assert told == [(Phase.STREAMING, "")]
+        await until(lambda: reported)
+        assert reported == [(Phase.STREAMING, "")]
         assert len(channel.streams) == 1
 
     play(monkeypatch, story)
 
 
 def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off(monkeypatch: Any) -> None:
-    async def story(channel: Channel, told: list[tuple[Phase, str]]) -> None:
+    async def story(channel: Channel, reported: list[tuple[Phase, str]]) -> None:
         await until(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(None)
-        await until(lambda: told)
-        assert told[0] == (Phase.BROKEN, ENDED_AT_ONCE)
+        await until(lambda: reported)
+        assert reported[0] == (Phase.BROKEN, ENDED_AT_ONCE)
         channel.answers = True
-        await until(lambda: told[-1][0] is Phase.STREAMING)
+        await until(lambda: reported[-1][0] is Phase.STREAMING)
         channel.streams[-1].messages.put_nowait(None)
-        await until(lambda: told[-1][0] is Phase.BROKEN)
-        assert told[-1] == (Phase.BROKEN, ENDED)
+        await until(lambda: reported[-1][0] is Phase.BROKEN)
+        assert reported[-1] == (Phase.BROKEN, ENDED)
 
     play(monkeypatch, story)
 
 
 def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> None:
-    async def story(channel: Channel, told: list[tuple[Phase, str]]) -> None:
+    async def story(channel: Channel, reported: list[tuple[Phase, str]]) -> None:
         await until(lambda: channel.streams)
 
         async def refused() -> bytes | None:
@@ -108,6 +108,6 @@ def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> 
 
         monkeypatch.setattr(Stream, "read", lambda self: refused())
         channel.streams[0].messages.put_nowait(b"one")
-        await until(lambda: told and told[-1][0] is Phase.UNSUPPORTED)
+        await until(lambda: reported and reported[-1][0] is Phase.UNSUPPORTED)
 
     play(monkeypatch, story)

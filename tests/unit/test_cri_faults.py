@@ -2,17 +2,17 @@
 
 import pytest
 
-from actors.cri.fault_injection import BATCH, HELD, Faults, FaultUnknown
+from actors.cri.fault_injection import MOST_HELD, REORDER_BATCH, Faults, FaultUnknown
 from protocols.messages.cri import ChaosRuntime
 from protocols.wire import cri_pb2
 
-EVENTS = [bytes([n]) for n in range(BATCH)]
+EVENTS = [bytes([n]) for n in range(REORDER_BATCH)]
 
 
 def heard(fault: str, count: int = 0) -> list[bytes]:
     faults = Faults()
     faults.set(ChaosRuntime(fault, count))
-    passed = [out for event in EVENTS for out in faults.pass_on(event)]
+    passed = [out for event in EVENTS for out in faults.apply(event)]
     return [*passed, b"|", *faults.set(ChaosRuntime("clear"))]
 
 
@@ -35,18 +35,18 @@ def test_what_is_heard(fault: str, count: int, out: list[bytes]) -> None:
 def test_a_stall_keeps_no_more_than_it_may() -> None:
     faults = Faults()
     faults.set(ChaosRuntime("stall"))
-    for n in range(HELD + 5):
-        faults.pass_on(str(n).encode())
-    assert len(faults.flush()) == HELD
+    for n in range(MOST_HELD + 5):
+        faults.apply(str(n).encode())
+    assert len(faults.flush()) == MOST_HELD
 
 
 def test_clock_jump_moves_stamps_and_leaves_garbage_alone() -> None:
     faults = Faults()
     faults.set(ChaosRuntime("clock-jump", seconds=-2.0))
     event = cri_pb2.ContainerEventResponse(container_id="c", created_at=5 * 10**9)
-    moved = cri_pb2.ContainerEventResponse.FromString(faults.pass_on(event.SerializeToString())[0])
+    moved = cri_pb2.ContainerEventResponse.FromString(faults.apply(event.SerializeToString())[0])
     assert moved.created_at == 3 * 10**9
-    assert faults.pass_on(b"\xff\xff") == [b"\xff\xff"]
+    assert faults.apply(b"\xff\xff") == [b"\xff\xff"]
     unstamped = cri_pb2.PodSandboxStatusResponse().SerializeToString()
     assert faults.shifted_status(unstamped) == unstamped
 
