@@ -4,15 +4,23 @@ import importlib
 import sys
 from typing import NamedTuple
 
-from supervisor.cli.flags import Parser, add_root
-from supervisor.errors import SupervisorError
+from supervisor.cli.flags import Parser, add_root, layout_from
 from supervisor.guard import guard
 from supervisor.startup.own import check_packages
 
 
 class Command(NamedTuple):
     module: str
+    """Below supervisor.cli, or an actor that is a command; the latter is passed the layout of the plane."""
     help: str
+
+    @property
+    def path(self) -> str:
+        return self.module if self.is_actor else f"supervisor.cli.{self.module}"
+
+    @property
+    def is_actor(self) -> bool:
+        return self.module.startswith("actors.")
 
 
 COMMANDS = {
@@ -30,8 +38,8 @@ COMMANDS = {
     "scale": Command("scale", "change the number of API processes, or of nodes"),
     "node-config": Command("node_config", "write the file by which a node on another machine joins"),
     "restart": Command("restart", "restart one actor in an orderly way"),
-    "plugin": Command("plugin", "run a device plugin"),
-    "dra-driver": Command("dra_driver", "run a DRA driver"),
+    "plugin": Command("actors.simulator.actor", "run a device plugin"),
+    "dra-driver": Command("actors.simulator.actor", "run a DRA driver"),
     "bench": Command("bench", "measure this machine"),
     "version": Command("version", "print the version"),
 }
@@ -50,19 +58,15 @@ def _run(words: list[str]) -> int:
         name, words = "version", ["version"]
     if name not in COMMANDS:
         return _no_command(name)
-    path = f"supervisor.cli.{COMMANDS[name].module}"
-    try:
-        module = importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name != path:
-            raise
-        raise SupervisorError(f"{name} is not supported yet") from None
+    command = COMMANDS[name]
+    module = importlib.import_module(command.path)
     parser = Parser(prog="nodeplane", allow_abbrev=False)
     add_root(parser)
     subparsers = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     module.add_parser(subparsers)
     _offer_root(subparsers.choices.get(name))
-    return int(module.run(parser.parse_args(words)))
+    args = parser.parse_args(words)
+    return int(module.run(args, layout_from(args)) if command.is_actor else module.run(args))
 
 
 def _offer_root(parser: Parser | None) -> None:

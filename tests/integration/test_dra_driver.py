@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from actors.simulator.driver.claims import Claims
+from actors.simulator.driver.health import HealthBoard
+from actors.simulator.driver.options import DriverOptions
+from actors.simulator.driver.process import DriverParts, ScriptPlayer
+from actors.simulator.driver.script import DriverScript
+from actors.simulator.driver.server import DriverServer
+from actors.simulator.engine.faults import Faults
+from actors.simulator.engine.scripts import parse_script
 from protocols.kube.client import ApiError
-from supervisor.dra_driver.claims import Claims
-from supervisor.dra_driver.director import Cast, Director
-from supervisor.dra_driver.health import HealthBoard
-from supervisor.dra_driver.script import DriverScript
-from supervisor.dra_driver.server import DriverServer
-from supervisor.dra_driver.types import DriverOptions
-from supervisor.scripted.faults import Faults
-from supervisor.scripted.reading import parse_script
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
 
@@ -83,8 +83,8 @@ def test_the_driver_plays_its_script_and_the_node_tells_of_it() -> None:
         (held,) = lab.shown["p"].containers["c"][0].devices
         assert (held.share_id, held.requests) == ("s-1", ("r",))
         assert [path.name for path in (lab.root / "cdi").iterdir()] == [f"{GPU}-a-uid.json"]
-        cast = Cast(script, server, board, Slices(), faults, said.append)  # type: ignore[arg-type]  # the list
-        director, device = Director(cast), f"{GPU}/n1/gpu-0"
+        cast = DriverParts(script, server, board, Slices(), faults, said.append)  # type: ignore[arg-type]  # the list
+        director, device = ScriptPlayer(cast), f"{GPU}/n1/gpu-0"
         for step, (health, message) in zip(script.steps, SEEN, strict=True):
             await director.perform(step)
             await lab.says(device, health, message)

@@ -8,18 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.simulator.driver.claims import _parameters
+from actors.simulator.driver.health import Health, HealthBoard, parse_health
+from actors.simulator.driver.kubeconfig import KubeconfigUnusable, client_options
+from actors.simulator.driver.options import DriverOptions
+from actors.simulator.driver.script import DriverScript, DriverStep
+from actors.simulator.driver.slices import slice_specs
+from actors.simulator.engine.files import HealthFileInvalid
+from actors.simulator.engine.scripts import ScriptInvalid, Seconds, parse_script
 from protocols.kube.quantity import parse_quantity
-from supervisor.dra_driver.claims import _parameters
-from supervisor.dra_driver.errors import KubeconfigUnusable
-from supervisor.dra_driver.health import Health, HealthBoard, parse
-from supervisor.dra_driver.kubeconfig import client_options
-from supervisor.dra_driver.script import DriverScript, DriverStep
-from supervisor.dra_driver.slices import slice_specs
-from supervisor.dra_driver.types import DriverOptions
-from supervisor.plugin.errors import HealthFileInvalid
-from supervisor.scripted.errors import ScriptInvalid
-from supervisor.scripted.reading import parse_script
-from supervisor.scripted.types import Seconds
 
 OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
 
@@ -69,9 +66,11 @@ def test_the_claims_own_parameters_go_before_its_classes() -> None:
 
 def test_health_by_file_and_by_step() -> None:
     board = HealthBoard(OPTIONS.all_devices())
-    assert board.set(parse("gpu-1 Unhealthy ECC error # page 3\n\n# nothing\n")) == ["gpu-1 is Unhealthy: ECC error"]
+    assert board.set(parse_health("gpu-1 Unhealthy ECC error # page 3\n\n# nothing\n")) == [
+        "gpu-1 is Unhealthy: ECC error"
+    ]
     with pytest.raises(HealthFileInvalid, match="line 1"):
-        parse("gpu-1")
+        parse_health("gpu-1")
     step = DriverStep(
         at=Seconds(1), healthy=("gpu-1",), unhealthy=("gpu-2", "gpu-99"), message="hot", remove=("gpu-7",)
     )
@@ -79,7 +78,7 @@ def test_health_by_file_and_by_step() -> None:
     assert len(board.devices) == 7
     board.apply(DriverStep(at=Seconds(2), add=("gpu-7",), silent=True))
     assert (len(board.devices), board.silent) == (8, True)
-    assert board.of(board.devices[2]) == Health("Unhealthy", "hot")
+    assert board.health_of(board.devices[2]) == Health("Unhealthy", "hot")
 
 
 def test_a_wrong_script_is_one_line() -> None:

@@ -86,6 +86,7 @@ LAYERED = (
     "podworker",
     "runtime",
     "scheduler",
+    "simulator",
     "store",
     "watchcache",
 )

@@ -2,12 +2,11 @@
 
 import pytest
 
+from actors.simulator.engine.scripts import Seconds
+from actors.simulator.plugin.devices import Devices, numbered
+from actors.simulator.plugin.script import Answer, DeviceNode, DeviceSpec, Mount, PluginStep, Strategy
+from actors.simulator.plugin.scripted_server import answer_for, prefer
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from supervisor.plugin.answer import answer_for
-from supervisor.plugin.devices import Devices, numbered
-from supervisor.plugin.preferred import prefer
-from supervisor.plugin.script import Answer, DeviceNode, DeviceSpec, Mount, PluginStep, Strategy
-from supervisor.scripted.types import Seconds
 
 
 def step(**what: object) -> PluginStep:

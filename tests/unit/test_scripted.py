@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.plugin.script import PluginScript
-from supervisor.scripted.errors import ScriptInvalid
-from supervisor.scripted.faults import Faults
-from supervisor.scripted.reading import parse_script, read_script
-from supervisor.scripted.timeline import Timeline
-from supervisor.scripted.types import Fault, Seconds, Step
+from actors.simulator.engine.faults import Faults
+from actors.simulator.engine.playback import Timeline
+from actors.simulator.engine.scripts import Fault, ScriptInvalid, Seconds, Step, parse_script, read_script
+from actors.simulator.plugin.script import PluginScript
 from tests.support.plane import REPO
 
 

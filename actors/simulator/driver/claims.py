@@ -1,0 +1,117 @@
+"""Prepare claims: read the allocation of a claim, and write the CDI file that brings its devices into a container."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from actors.simulator.driver.options import DriverOptions
+from protocols.errors import NodeplaneError
+from protocols.files import write_atomic
+from protocols.kube.client import ApiClient, ApiError
+from protocols.kube.resources import RESOURCECLAIMS
+
+Object = dict[str, Any]
+CDI_VERSION = "0.5.0"
+
+
+class ClaimRejected(NodeplaneError):
+    """Raised when a claim cannot be prepared: not allocated, replaced, or with a device that we lack."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """One device of a claim, as NodePrepareResources returns it."""
+
+    device: str
+    request: str
+    cdi: str
+    share_id: str = ""
+
+
+class Claims:
+    """Prepare and unprepare claims. The CDI files are the only state, so a restarted driver goes on with them."""
+
+    def __init__(self, options: DriverOptions, client: ApiClient) -> None:
+        self._options = options
+        self._client = client
+        self._devices = {device.name: device for device in options.all_devices()}
+
+    async def prepare(self, namespace: str, name: str, uid: str) -> list[Prepared]:
+        """Prepare a claim; idempotent. Raises ClaimRejected or ApiError."""
+        try:
+            claim = await self._client.get(RESOURCECLAIMS, name, namespace)
+        except ApiError as error:
+            if error.code == 404:
+                raise ClaimRejected(f"ResourceClaim {namespace}/{name} does not exist") from None
+            raise
+        if claim["metadata"].get("uid") != uid:
+            raise ClaimRejected(
+                f"ResourceClaim {namespace}/{name} is another one now, with uid {claim['metadata'].get('uid')}"
+            )
+        allocation = (claim.get("status") or {}).get("allocation")
+        if allocation is None:
+            raise ClaimRejected(f"ResourceClaim {namespace}/{name} is not allocated")
+        mine = [
+            item for item in allocation["devices"].get("results") or () if item.get("driver") == self._options.driver
+        ]
+        spec = self._cdi(uid, mine, allocation["devices"].get("config") or [])
+        await asyncio.to_thread(self._write, uid, spec)
+        return [self._prepared(uid, item) for item in mine]
+
+    def unprepare(self, uid: str) -> None:
+        """Remove the CDI file of a claim; one that was never prepared is no error."""
+        self._file(uid).unlink(missing_ok=True)
+
+    def _prepared(self, uid: str, item: Object) -> Prepared:
+        request = str(item["request"]).partition("/")[0]
+        name = str(item["device"])
+        return Prepared(name, request, self._cdi_name(uid, name), str(item.get("shareID") or ""))
+
+    def _cdi(self, uid: str, mine: list[Object], config: list[Object]) -> Object:
+        devices = [
+            {"name": f"{uid}-{item['device']}", "containerEdits": {"env": self._variables(item, config)}}
+            for item in mine
+        ]
+        return {"cdiVersion": CDI_VERSION, "kind": self._kind, "devices": devices, "containerEdits": {}}
+
+    def _variables(self, item: Object, config: list[Object]) -> list[str]:
+        """Return the environment of a device; a real driver adds device nodes and mounts."""
+        device = self._devices.get(str(item["device"]))
+        if device is None or item.get("pool") != self._options.node:
+            raise ClaimRejected(f"this driver has no device {item.get('device')} in a pool {item.get('pool')}")
+        found = [f"{self._options.variable(device.name)}={self._options.uuid(device)}"]
+        if (parameters := _parameters(self._options.driver, str(item["request"]), config)) is not None:
+            found.append(f"{self._options.variable('config')}={json.dumps(parameters, sort_keys=True)}")
+        return found
+
+    def _write(self, uid: str, spec: Object) -> None:
+        self._options.cdi.mkdir(parents=True, exist_ok=True)
+        write_atomic(self._file(uid), json.dumps(spec, indent=2).encode() + b"\n", mode=0o644)
+
+    def _file(self, uid: str) -> Path:
+        return self._options.cdi / f"{self._options.driver}-{uid}.json"
+
+    @property
+    def _kind(self) -> str:
+        return f"{self._options.driver}/device"
+
+    def _cdi_name(self, uid: str, device: str) -> str:
+        return f"{self._kind}={uid}-{device}"
+
+
+def _parameters(driver: str, request: str, config: list[Object]) -> Object | None:
+    """Return the opaque parameters for a request; those of the claim override those of its class."""
+    names = {request, request.partition("/")[0]}
+    mine = [
+        item
+        for source in ("FromClass", "FromClaim")
+        for item in config
+        if item.get("source") == source and (not item.get("requests") or names & set(item["requests"]))
+    ]
+    found = [item["opaque"]["parameters"] for item in mine if (item.get("opaque") or {}).get("driver") == driver]
+    return found[-1] if found else None

@@ -1,0 +1,95 @@
+"""The health of the devices, set by the script or by a file with lines `DEVICE HEALTH [MESSAGE]`."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.simulator.driver.options import Device
+from actors.simulator.driver.script import DriverStep
+from actors.simulator.engine.files import HealthFileInvalid, follow_file
+
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+
+
+class Health(NamedTuple):
+    health: str = HEALTHY
+    message: str = ""
+
+
+class HealthBoard:
+    """The devices that are offered, and the health of each; `changed` returns after every change."""
+
+    def __init__(self, devices: list[Device]) -> None:
+        self._all = devices
+        self._away: set[str] = set()
+        self.health: dict[str, Health] = {}
+        self.silent = False
+        """True while health streams stay open without sending reports."""
+        self._event = asyncio.Event()
+
+    @property
+    def devices(self) -> list[Device]:
+        return [device for device in self._all if device.name not in self._away]
+
+    def health_of(self, device: Device) -> Health:
+        return self.health.get(device.name, Health())
+
+    def set(self, health: dict[str, Health]) -> list[str]:
+        """Set the health of every device; those not named are healthy. Return a line for each change."""
+        lines = [
+            f"{device.name} is {new.health}{': ' + new.message if new.message else ''}"
+            for device in self.devices
+            if (new := health.get(device.name, Health())) != self.health_of(device)
+        ]
+        self.health = health
+        if lines:
+            self.notify()
+        return lines
+
+    def apply(self, step: DriverStep) -> list[str]:
+        """Apply a step and return a line for each change; unknown devices are skipped."""
+        words = {**dict.fromkeys(step.unhealthy, UNHEALTHY), **dict.fromkeys(step.healthy, HEALTHY), **step.health}
+        names = {device.name for device in self._all}
+        lines = [f"{name} is not there" for name in sorted((words.keys() | {*step.add, *step.remove}) - names)]
+        self._away = (self._away | set(step.remove)) - set(step.add)
+        if step.silent is not None:
+            self.silent = step.silent
+            lines.append("is silent" if step.silent else "speaks again")
+        lines += self.set({**self.health, **{name: Health(word, step.message) for name, word in words.items()}})
+        self.notify()
+        return lines
+
+    def notify(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def changed(self, timeout: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+
+
+def parse_health(text: str) -> dict[str, Health]:
+    """Read the health file. Raises HealthFileInvalid."""
+    found: dict[str, Health] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split(maxsplit=2)
+        if len(words) == 1:
+            raise HealthFileInvalid(
+                f"line {number} of the health file is not `DEVICE HEALTH [MESSAGE]`: {line.strip()}"
+            )
+        if words:
+            found[words[0]] = Health(words[1], words[2].strip() if len(words) > 2 else "")
+    return found
+
+
+async def follow_health_file(path: Path, board: HealthBoard, say: Callable[[str], None]) -> None:
+    """Apply the file now and on each change; without a file all devices are healthy. Never ends."""
+
+    def apply(text: str) -> None:
+        for line in board.set(parse_health(text)):
+            say(line)
+
+    await follow_file(path, apply, say)

@@ -1,0 +1,71 @@
+"""The options of a driver, and the devices that follow from them."""
+
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+GPU_MEMORY_GI = 16
+_SPACE = uuid.UUID("0e3e7c1b-6a53-4c6b-9f7e-2d1f5b0c9a10")
+
+
+class Device(NamedTuple):
+    name: str
+    card: int
+    """Number of the card that this is, or is a part of."""
+    part: int = -1
+    """-1: the whole card."""
+
+
+@dataclass(frozen=True)
+class DriverOptions:
+    driver: str
+    """A DNS name, e.g. gpu.example.com; devices are called after its first part."""
+    devices: int
+    node: str
+    kubelet: Path
+    """The kubelet directory, with plugins/ and plugins_registry/."""
+    cdi: Path
+    """Directory for CDI files; the runtime must read it."""
+    kubeconfig: Path
+    numa: int = 0
+    """NUMA nodes to spread the devices over, in equal blocks; 0 = devices without."""
+    partitions: int = 0
+    """Number of partitions that each device can be allocated in, instead of as a whole."""
+    health_file: Path | None = None
+    """Lines `DEVICE HEALTH [MESSAGE]`; read again on each change."""
+    health_timeout: int = 30
+    """Seconds without a report after which the node considers the health of a device unknown."""
+    pid: int = 0
+
+    @property
+    def cards(self) -> list[Device]:
+        stem = self.driver.partition(".")[0]
+        return [Device(f"{stem}-{index}", index) for index in range(self.devices)]
+
+    def parts(self, card: Device) -> list[Device]:
+        return [Device(f"{card.name}-part-{part}", card.card, part) for part in range(self.partitions)]
+
+    def all_devices(self) -> list[Device]:
+        return [device for card in self.cards for device in (card, *self.parts(card))]
+
+    def numa_node(self, device: Device) -> int | None:
+        return device.card * self.numa // self.devices if self.numa else None
+
+    def uuid(self, device: Device) -> str:
+        """Return an id that is the same at every start, as real hardware has one."""
+        return str(uuid.uuid5(_SPACE, f"{self.node}/{self.driver}/{device.name}"))
+
+    def variable(self, name: str) -> str:
+        """Return the environment variable for a device in a container, e.g. GPU_EXAMPLE_COM_GPU_0."""
+        return re.sub(r"[^A-Z0-9]", "_", f"{self.driver}_{name}".upper())
+
+    @property
+    def socket(self) -> Path:
+        """The pid in its name lets an old and a new driver run side by side during an update."""
+        return self.kubelet / "plugins" / self.driver / f"dra-{self.pid}.sock"
+
+    @property
+    def registrar(self) -> Path:
+        return self.kubelet / "plugins_registry" / f"{self.driver}-{self.pid}-reg.sock"

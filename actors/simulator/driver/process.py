@@ -1,0 +1,88 @@
+"""Assemble the driver: publish slices, serve, follow the health file, play the script, end on SIGTERM and SIGINT."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.simulator.driver.claims import Claims
+from actors.simulator.driver.health import HealthBoard, follow_health_file
+from actors.simulator.driver.kubeconfig import client_options
+from actors.simulator.driver.options import DriverOptions
+from actors.simulator.driver.script import DriverScript, DriverStep
+from actors.simulator.driver.server import DriverServer
+from actors.simulator.driver.slices import Publisher
+from actors.simulator.engine.faults import Faults
+from actors.simulator.engine.playback import Timeline, play, signalled, until_one_ends
+from protocols.kube.client import ApiClient
+
+
+@dataclass(frozen=True)
+class DriverParts:
+    """The parts of a driver on which a script acts."""
+
+    script: DriverScript
+    server: DriverServer
+    board: HealthBoard
+    publisher: Publisher
+    faults: Faults
+    say: Callable[[str], None]
+
+
+class ScriptPlayer:
+    """Perform each step of the script at its time, beginning with the first registration."""
+
+    def __init__(self, parts: DriverParts) -> None:
+        self._parts = parts
+        self._timeline = Timeline(parts.script.steps, parts.script.repeat)
+
+    async def run(self) -> int:
+        """Play the script; return only with the exit code of a step."""
+        await self._parts.server.registered.wait()
+        return await play(self._timeline, self.perform, self._parts.say)
+
+    async def perform(self, step: DriverStep) -> None:
+        parts = self._parts
+        parts.faults.change(step.calls, parts.say)
+        for line in parts.board.apply(step):
+            parts.say(line)
+        parts.publisher.offer(parts.board.devices)
+        if step.end:
+            parts.server.end_streams()
+        if step.stop or step.crash:
+            parts.say("stops" if step.stop else "crashes")
+            await (parts.server.stop() if step.stop else parts.server.cut())
+        if step.register:
+            await parts.server.stop()
+            await parts.server.start()
+
+
+async def run_driver(options: DriverOptions, script: DriverScript, say: Callable[[str], None]) -> int:
+    """Run until a signal or a step with `exit`; return the exit code.
+
+    The sockets are removed. The slices stay: the node deletes them when no driver returns.
+    """
+    with client_options(options.kubeconfig, options.driver) as access:
+        client = ApiClient(access)
+        await client.start()
+        try:
+            code = await _run(options, script, client, say)
+        finally:
+            await client.close()
+    say("stopped")
+    return code
+
+
+async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, say: Callable[[str], None]) -> int:
+    board = HealthBoard(options.all_devices())
+    publisher = Publisher(options, client, say)
+    publisher.offer(board.devices)
+    faults = Faults({str(method): fault for method, fault in script.calls.items()})
+    server = DriverServer(options, Claims(options, client), board, faults, say)
+    await server.start()
+    ends = [asyncio.create_task(signalled())]
+    tasks: list[asyncio.Task[None]] = [asyncio.create_task(publisher.run())]
+    if script.steps:
+        ends.append(asyncio.create_task(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
+    if options.health_file is not None:
+        tasks.append(asyncio.create_task(follow_health_file(options.health_file, board, say)))
+    return await until_one_ends(ends, tasks, server.stop)

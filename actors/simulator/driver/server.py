@@ -1,0 +1,187 @@
+"""The calls of a DRA driver: the part to copy for real devices."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from actors.simulator.driver.claims import Claims
+from actors.simulator.driver.health import HealthBoard
+from actors.simulator.driver.options import Device, DriverOptions
+from actors.simulator.engine.faults import Faults
+from actors.simulator.engine.playback import cut
+from protocols.errors import NodeplaneError
+from protocols.sockets import answers, is_socket, private_sockets
+from protocols.wire import drahealth_v1_pb2 as health_pb
+from protocols.wire import pluginregistration_v1_pb2 as registration
+from protocols.wire.dra import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREPARE, WATCH_RESOURCES
+from protocols.wire.methods import LIMITS, Method, Service
+
+Context = grpc.aio.ServicerContext[Any, Any]
+STOP_GRACE = 0.5
+HEALTH = {"Healthy": health_pb.HEALTHY, "Unhealthy": health_pb.UNHEALTHY}
+
+
+class DriverServer:
+    """Serve registration, DRA and device health. `say` gets one line for everything that happens."""
+
+    def __init__(
+        self, options: DriverOptions, claims: Claims, board: HealthBoard, faults: Faults, say: Callable[[str], None]
+    ) -> None:
+        self._options = options
+        self._claims = claims
+        self._board = board
+        self._faults = faults
+        self._say = say
+        self.registered = asyncio.Event()
+        """Set once the node has accepted the registration."""
+        self._ending = False
+        self._round = 0
+        """Incremented to end the open health streams."""
+        self._servers: dict[Path, grpc.aio.Server] = {}
+
+    async def start(self) -> None:
+        """Listen on the service first: the node connects to it once it finds the registration socket."""
+        self._ending = False
+        remove_dead(self._options)
+        await self._listen(self._options.socket, self._service())
+        await self._listen(
+            self._options.registrar, [Service().unary(GET_INFO, self._info).unary(NOTIFY, self._notify_status)]
+        )
+
+    async def stop(self) -> None:
+        """Remove the registration socket first, so that no new call arrives."""
+        self._ending = True
+        self._board.notify()
+        for path in (self._options.registrar, self._options.socket):
+            path.unlink(missing_ok=True)
+        await asyncio.gather(*(server.stop(STOP_GRACE) for server in self._servers.values()))
+        self._servers.clear()
+
+    async def cut(self) -> None:
+        """Close all connections and leave the sockets behind, as kill -9 does."""
+        self._ending = True
+        for path, server in self._servers.items():
+            await cut(server, path)
+        self._servers.clear()
+
+    def end_streams(self) -> None:
+        """End every health stream with status OK; the node may open it again."""
+        self._round += 1
+        self._board.notify()
+
+    async def _listen(self, path: Path, services: list[Service]) -> None:
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        server = grpc.aio.server(options=LIMITS)
+        server.add_generic_rpc_handlers(tuple(service.handler() for service in services))
+        with private_sockets():
+            server.add_insecure_port(f"unix:{path}")
+        await server.start()
+        self._servers[path] = server
+
+    def _service(self) -> list[Service]:
+        """Return a service per version of the API."""
+        services = [Service().unary(PREPARE[version], self._preparing(PREPARE[version])) for version in PREPARE]
+        for service, version in zip(services, UNPREPARE, strict=True):
+            service.unary(UNPREPARE[version], self._unpreparing(UNPREPARE[version]))
+        return services + [Service().stream(method, self._watching(method)) for method in WATCH_RESOURCES.values()]
+
+    async def _info(self, request: registration.InfoRequest, context: Context) -> registration.PluginInfo:
+        await self._faults.meet(GET_INFO.name, context)
+        return self._described()
+
+    def _described(self) -> registration.PluginInfo:
+        """Describe the driver. The node uses the first supported version that it knows."""
+        return registration.PluginInfo(
+            type=DRA_PLUGIN,
+            name=self._options.driver,
+            endpoint=str(self._options.socket),
+            supported_versions=[*PREPARE, *WATCH_RESOURCES],
+        )
+
+    async def _notify_status(self, request: registration.RegistrationStatus, context: Context) -> Any:
+        await self._faults.meet(NOTIFY.name, context)
+        if request.plugin_registered:
+            self.registered.set()
+            self._say(f"registered {self._options.driver} with {len(self._board.devices)} devices")
+        else:
+            self._say(f"registration refused: {request.error}")
+        return registration.RegistrationStatusResponse()
+
+    def _preparing(self, method: Method[Any, Any]) -> Callable[[Any, Context], Any]:
+        async def prepare(request: Any, context: Context) -> Any:
+            """Called before the first container of a pod starts. A claim that fails does not affect the others."""
+            await self._faults.meet(method.name, context)
+            reply = method.reply()
+            for claim in request.claims:
+                await self._prepare(claim, reply.claims[claim.uid])
+            return reply
+
+        return prepare
+
+    async def _prepare(self, claim: Any, answer: Any) -> None:
+        try:
+            prepared = await self._claims.prepare(claim.namespace, claim.name, claim.uid)
+        except (NodeplaneError, OSError) as error:
+            answer.error = str(error)
+            self._say(f"claim {claim.namespace}/{claim.name} not prepared: {error}")
+            return
+        for item in prepared:
+            device = answer.devices.add(
+                request_names=[item.request],
+                pool_name=self._options.node,
+                device_name=item.device,
+                cdi_device_ids=[item.cdi],
+            )
+            if item.share_id and "share_id" in device.DESCRIPTOR.fields_by_name:
+                device.share_id = item.share_id
+        names = ", ".join(item.device for item in prepared) or "nothing"
+        self._say(f"prepared {names} for claim {claim.namespace}/{claim.name}")
+
+    def _unpreparing(self, method: Method[Any, Any]) -> Callable[[Any, Context], Any]:
+        async def unprepare(request: Any, context: Context) -> Any:
+            """Called after the last pod of a claim has ended. The claim may be deleted from the API already."""
+            await self._faults.meet(method.name, context)
+            reply = method.reply()
+            for claim in request.claims:
+                reply.claims[claim.uid].error = ""
+                await asyncio.to_thread(self._claims.unprepare, claim.uid)
+                self._say(f"unprepared claim {claim.namespace}/{claim.name}")
+            return reply
+
+        return unprepare
+
+    def _watching(self, method: Method[Any, Any]) -> Callable[[Any, Context], AsyncIterator[Any]]:
+        async def watch(request: Any, context: Context) -> AsyncIterator[Any]:
+            """Send the whole list now, on each change, and often enough to beat the health timeout."""
+            mine = self._round
+            while not self._ending and mine == self._round:
+                await self._faults.meet(method.name, context)
+                if not self._board.silent:
+                    reply = method.reply()
+                    for device in self._board.devices:
+                        self._describe(device, reply.devices.add())
+                    yield reply
+                await self._board.changed(self._options.health_timeout / 3)
+
+        return watch
+
+    def _describe(self, device: Device, report: Any) -> None:
+        health = self._board.health_of(device)
+        report.device.pool_name, report.device.device_name = self._options.node, device.name
+        report.health = HEALTH.get(health.health, health_pb.UNKNOWN)
+        report.message = health.message
+        report.health_check_timeout_seconds = self._options.health_timeout
+
+
+def remove_dead(options: DriverOptions) -> None:
+    """Remove the sockets of drivers that were killed: the node would go on connecting to them."""
+    for folder, pattern in (
+        (options.registrar.parent, f"{options.driver}-*-reg.sock"),
+        (options.socket.parent, "dra-*"),
+    ):
+        for path in folder.glob(pattern):
+            if is_socket(path) and not answers(path):
+                path.unlink(missing_ok=True)

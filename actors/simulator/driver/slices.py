@@ -1,0 +1,189 @@
+"""The ResourceSlices of the driver: how devices become slices, and the publisher that keeps them in the API."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.simulator.driver.options import GPU_MEMORY_GI, Device, DriverOptions
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiClient
+from protocols.kube.informer import Informer, InformerOptions
+from protocols.kube.resources import NODES, RESOURCESLICES
+
+Object = dict[str, Any]
+MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
+"""Devices that the API allows in a slice; fewer when they consume shared counters."""
+MAX_COUNTER_SETS = 8
+"""Counter sets that the API allows in a slice, which then holds no devices."""
+
+
+def slice_specs(options: DriverOptions, devices: Sequence[Device], generation: int) -> list[Object]:
+    """Return the specs of all slices of the pool, which is named after the node."""
+    most = MAX_DEVICES_WITH_COUNTERS if options.partitions else MAX_DEVICES
+    described = [_device(options, device) for device in devices]
+    contents: list[Object] = [{"devices": part} for part in _split(described, most)] or [{"devices": []}]
+    if options.partitions:
+        counters = [_counters(options, device) for device in devices if device.part < 0]
+        contents += [{"sharedCounters": part} for part in _split(counters, MAX_COUNTER_SETS)]
+    pool = {"name": options.node, "generation": generation, "resourceSliceCount": len(contents)}
+    return [{"driver": options.driver, "nodeName": options.node, "pool": pool, **content} for content in contents]
+
+
+def slice_object(options: DriverOptions, number: int, spec: Object, node_uid: str) -> Object:
+    """Return a slice that is owned by the node, so that it is deleted with the node."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": options.node, "uid": node_uid, "controller": True}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{options.node}-{options.driver}-{number}", "ownerReferences": [owner]},
+        "spec": spec,
+    }
+
+
+def _device(options: DriverOptions, device: Device) -> Object:
+    share = options.partitions if device.part >= 0 else 1
+    attributes: Object = {
+        "index": {"int": device.card},
+        "uuid": {"string": options.uuid(device)},
+        "model": {"string": "nodeplane-example"},
+        "type": {"string": "card" if device.part < 0 else "part"},
+    }
+    if (numa := options.numa_node(device)) is not None:
+        attributes["numa"] = {"int": numa}
+    memory = _memory(share)
+    found: Object = {"name": device.name, "attributes": attributes, "capacity": {"memory": {"value": memory}}}
+    if options.partitions:
+        parts = 1 if device.part >= 0 else options.partitions
+        counters = {"memory": {"value": memory}, "parts": {"value": str(parts)}}
+        found["consumesCounters"] = [{"counterSet": _set_name(device), "counters": counters}]
+    return found
+
+
+def _counters(options: DriverOptions, card: Device) -> Object:
+    counters = {"memory": {"value": _memory(1)}, "parts": {"value": str(options.partitions)}}
+    return {"name": _set_name(card), "counters": counters}
+
+
+def _memory(share: int) -> str:
+    return f"{GPU_MEMORY_GI // share}Gi" if GPU_MEMORY_GI % share == 0 else f"{GPU_MEMORY_GI * 1024 // share}Mi"
+
+
+def _set_name(device: Device) -> str:
+    return f"card-{device.card}"
+
+
+def _split(items: list[Object], most: int) -> list[list[Object]]:
+    return [items[at : at + most] for at in range(0, len(items), most)]
+
+
+RETRY_FIRST, RETRY_MOST = 0.2, 5.0
+INFORMER_TIMEOUT_S = 5.0
+
+
+class Publisher:
+    """Keep our ResourceSlices in the API as they should be, whoever changes or deletes them.
+
+    It is the handler of an informer: the node deletes the slices of a driver that is gone, and they are created again.
+    """
+
+    def __init__(self, options: DriverOptions, client: ApiClient, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._client = client
+        self._say = say
+        self._devices: list[Device] = []
+        self._generation = 1
+        self._dirty = asyncio.Event()
+        mine = f"spec.nodeName={options.node},spec.driver={options.driver}"
+        self._informer = Informer(client, RESOURCESLICES, InformerOptions(field_selector=mine), self)
+
+    def offer(self, devices: list[Device]) -> None:
+        """Replace the published devices."""
+        if devices != self._devices:
+            self._devices = devices
+            self._generation += 1
+            self._dirty.set()
+
+    def on_add(self, obj: Object) -> None:
+        self._dirty.set()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._dirty.set()
+
+    def on_delete(self, obj: Object) -> None:
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Publish now and after each change. Never ends."""
+        watching = asyncio.create_task(self._informer.run())
+        try:
+            while not self._informer.synced:
+                await asyncio.wait([watching], timeout=0.05)
+            self._dirty.set()
+            await self._publish_changes()
+        finally:
+            watching.cancel()
+
+    async def _publish_changes(self) -> None:
+        pause, complaint = RETRY_FIRST, ""
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            try:
+                await self._reconcile()
+                pause, complaint = RETRY_FIRST, ""
+            except NodeplaneError as error:
+                if str(error) != complaint:
+                    self._say(f"slices not published yet: {error}")
+                complaint = str(error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RETRY_MOST)
+                self._dirty.set()
+
+    async def _reconcile(self) -> None:
+        actual = dict(self._informer.items)
+        self._generation = max([self._generation, *(_generation(item) for item in actual.values())])
+        desired = self._desired()
+        if any(_differs(actual.get(name), obj) for name, obj in desired.items()) or actual.keys() - desired.keys():
+            if actual:
+                self._generation += 1  # readers must be able to tell old slices of the pool from new ones
+            node = await self._client.get(NODES, self._options.node)
+            await self._write(actual, self._desired(str(node["metadata"]["uid"])))
+
+    def _desired(self, node_uid: str = "") -> dict[str, Object]:
+        specs = slice_specs(self._options, self._devices, self._generation)
+        objects = [slice_object(self._options, number, spec, node_uid) for number, spec in enumerate(specs)]
+        return {obj["metadata"]["name"]: obj for obj in objects}
+
+    async def _write(self, actual: dict[str, Object], desired: dict[str, Object]) -> None:
+        written = {}
+        for name, obj in desired.items():
+            if name in actual:
+                obj["metadata"]["resourceVersion"] = actual[name]["metadata"]["resourceVersion"]
+                written[name] = _version(await self._client.update(RESOURCESLICES, obj))
+            else:
+                written[name] = _version(await self._client.create(RESOURCESLICES, obj))
+        for name in actual.keys() - desired.keys():
+            await self._client.delete(RESOURCESLICES, name)
+        await self._wait_for(written)
+        self._say(f"published {len(self._devices)} devices in {len(desired)} slices of pool {self._options.node}")
+
+    async def _wait_for(self, written: dict[str, str]) -> None:
+        """Wait until the informer has our writes; until then its slices look outdated and would be written again."""
+        end = time.monotonic() + INFORMER_TIMEOUT_S
+        while time.monotonic() < end:
+            if {name: _version(item) for name, item in self._informer.items.items()} == written:
+                return
+            await asyncio.sleep(0.02)
+
+
+def _version(item: Object) -> str:
+    return str(item["metadata"]["resourceVersion"])
+
+
+def _generation(item: Object) -> int:
+    return int(((item.get("spec") or {}).get("pool") or {}).get("generation") or 0)
+
+
+def _differs(actual: Object | None, desired: Object) -> bool:
+    return actual is None or actual.get("spec") != desired["spec"]

@@ -1,0 +1,98 @@
+"""Play a script: which steps are due when, and the life of a simulated process around its script."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import grpc.aio
+
+from actors.simulator.engine.scripts import Step
+
+S = TypeVar("S", bound=Step)
+
+
+class Timeline(Generic[S]):
+    """Steps in order of time; with `repeat` > 0 the script starts again after that many seconds. Pure."""
+
+    def __init__(self, steps: Iterable[S], repeat: float = 0.0) -> None:
+        self._steps = sorted(steps, key=lambda step: step.at)
+        self._repeat = repeat
+        self._begun = 0.0
+        self._next = 0
+
+    def due(self, elapsed: float) -> list[S]:
+        """Return the steps that became due since the last call, at most one round of the script."""
+        found = []
+        while self._next < len(self._steps) and self._begun + self._steps[self._next].at <= elapsed:
+            found.append(self._steps[self._next])
+            self._next += 1
+        if self._over(elapsed):
+            self._begun, self._next = self._begun + self._repeat, 0
+        return found
+
+    def wait(self, elapsed: float) -> float | None:
+        """Return the seconds until the next step is due; None = never."""
+        if self._next < len(self._steps):
+            return max(0.0, self._begun + self._steps[self._next].at - elapsed)
+        return max(0.0, self._begun + self._repeat - elapsed) if self._repeat and self._steps else None
+
+    def _over(self, elapsed: float) -> bool:
+        done = self._next == len(self._steps)
+        return bool(self._repeat and self._steps and done and self._begun + self._repeat <= elapsed)
+
+
+Say = Callable[[str], None]
+
+
+async def play(timeline: Timeline[S], perform: Callable[[S], Awaitable[None]], say: Say) -> int:
+    """Perform each step at its time, from now on; return only with the exit code of a step."""
+    begun = time.monotonic()
+    while True:
+        for step in timeline.due(time.monotonic() - begun):
+            await perform(step)
+            if step.exit is not None:
+                return step.exit
+        wait = timeline.wait(time.monotonic() - begun)
+        if wait is None:
+            say("the script is over")
+            await asyncio.Event().wait()
+        await asyncio.sleep(wait or 0.0)
+
+
+async def until_one_ends(
+    ends: Iterable[asyncio.Task[int]], tasks: Iterable[asyncio.Task[None]], stop: Callable[[], Awaitable[None]]
+) -> int:
+    """Return the exit code of the first of `ends`, or raise the first failure of any task.
+
+    The other tasks are cancelled, then `stop` is awaited.
+    """
+    every: list[asyncio.Task[int] | asyncio.Task[None]] = [*ends, *tasks]
+    try:
+        done, _ = await asyncio.wait(every, return_when=asyncio.FIRST_COMPLETED)
+        return max(task.result() or 0 for task in done)
+    finally:
+        for task in every:
+            task.cancel()
+        await asyncio.gather(*every, return_exceptions=True)
+        await stop()
+
+
+async def signalled() -> int:
+    """Wait for SIGTERM or SIGINT; return exit code 0."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await stopped.wait()
+    return 0
+
+
+async def cut(server: grpc.aio.Server, path: Path) -> None:
+    """Stop a server as kill -9 does: without ending its streams, and with its socket, which gRPC would remove."""
+    aside = path.with_name(f".{path.name}.cut")
+    os.rename(path, aside)
+    await server.stop(None)
+    os.rename(aside, path)

@@ -1,0 +1,121 @@
+"""Scripts of simulators: the types that every script shares, and reading a YAML file into a struct.
+
+A simulator derives its steps from `Step` and declares a frozen msgspec struct for the whole script (plugin/script.py
+is an example). Unknown keys and wrong values are errors of one line that names the place.
+"""
+
+import math
+import re
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from protocols.errors import NodeplaneError
+
+
+class ScriptInvalid(NodeplaneError):
+    """Raised before anything is played when a script cannot be read; the text names the place and the valid values."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+CODES = (
+    "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+LONGEST_S = 7 * 24 * 3600.0
+
+
+class Seconds(float):
+    """A time in a script: a number of seconds, or `300ms`, `5s`, `2m`, `1h`."""
+
+    @classmethod
+    def read(cls, value: object) -> "Seconds":
+        """Raises ValueError."""
+        found = _DURATION.fullmatch(value if isinstance(value, str) else "")
+        if found:
+            seconds = float(found[1]) * _UNITS[found[2]]
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            seconds = float(value)
+        else:
+            raise ValueError(f"{value!r} is no time; write 5s, 300ms or 2m")
+        if not 0 <= seconds <= LONGEST_S or math.isnan(seconds):
+            raise ValueError(f"{value!r} is no time between 0 and a week")
+        return cls(seconds)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A step at a time of the script; simulators derive their steps from it."""
+
+    at: Seconds
+    """Time since the first registration."""
+    exit: int | None = None
+    """End the process with this code."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault that calls meet before they are answered; the default is no fault."""
+
+    delay: Seconds = Seconds(0)
+    hang: bool = False
+    """The call is not answered until another fault is set."""
+    error: str = ""
+    """Message of the failure; empty = no failure."""
+    code: str = "INTERNAL"
+    """gRPC code of the failure."""
+    times: int = 0
+    """Number of calls that meet the fault; 0 = all until another fault is set."""
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"{self.code!r} is no gRPC code; there are {', '.join(CODES)}")
+        if self.times < 0:
+            raise ValueError("times must be 0 (all calls) or more")
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+MAX_SCRIPT_BYTES = 1 << 20
+
+
+def read_script(path: Path, kind: type[S]) -> S:
+    """Read a script. Raises ScriptInvalid, one line that names the place."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ScriptInvalid(f"cannot read {path}: {error.strerror}") from None
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise ScriptInvalid(f"{path} is longer than {MAX_SCRIPT_BYTES} bytes")
+    return parse_script(path.name, raw, kind)
+
+
+def parse_script(name: str, raw: bytes, kind: type[S]) -> S:
+    import yaml  # slow to load, and few commands read scripts
+
+    try:
+        found = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ScriptInvalid(f"{name} is no YAML: {' '.join(str(error).split())}") from None
+    try:
+        return msgspec.convert(found, kind, dec_hook=_read)
+    except msgspec.ValidationError as error:
+        raise ScriptInvalid(f"{name}: {_plain(error)}") from None
+
+
+def _read(kind: type, value: object) -> Any:
+    if kind is Seconds:
+        return Seconds.read(value)
+    raise NotImplementedError(f"no way to read {kind.__name__}")
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    """Reword an error of msgspec for users: `$.steps[2].at` becomes `steps[2].at`."""
+    text, _, place = str(error).partition(" - at ")
+    for theirs, plain in (("Object contains unknown field", "unknown key"), ("Object missing required field", "needs")):
+        text = text.replace(theirs, plain)
+    place = place.replace("$.", "").replace("$", "").replace("`", "")
+    return f"{text} at {place}" if place else text

@@ -1,0 +1,108 @@
+"""Stay registered: a node that restarts forgets its plugins, and creates kubelet.sock again."""
+
+import asyncio
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+
+from actors.simulator.engine.files import changes_in
+from actors.simulator.plugin.script import Register
+from actors.simulator.plugin.server import PluginOptions, PluginServer
+from protocols.inotify import Changes
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+from protocols.wire.device_plugin import REGISTER, VERSION
+from protocols.wire.methods import unix_channel
+
+REGISTER_TIMEOUT = 15.0
+RETRY_FIRST, RETRY_MOST = 0.05, 1.0
+
+
+class Registration:
+    """Register the plugin, again after each restart of the node, and when the script orders it."""
+
+    def __init__(self, options: PluginOptions, server: PluginServer, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._server = server
+        self._say = say
+        self._registered_at: tuple[int, int] | None = None
+        self._retry = RETRY_FIRST
+        self._last_error = ""
+        self._changes: Changes | None = None
+        self._held = False
+        self.first = asyncio.Event()
+        """Set once the plugin has been registered."""
+        self._overrides = Register()
+
+    def hold(self) -> None:
+        """Stop registering until `register_again`."""
+        self._held = True
+
+    def register_again(self, overrides: Register) -> None:
+        """Serve and register again; a registration with overrides is not retried."""
+        self._held, self._registered_at, self._overrides = False, None, overrides
+        if self._changes is not None:
+            self._changes.wake()
+
+    async def run(self) -> None:
+        """Register now and after each restart of the node. Never ends; idle while registered."""
+        while not self._options.directory.is_dir():
+            self._log_once(f"waiting for {self._options.directory}")
+            await asyncio.sleep(RETRY_MOST)
+        changes = self._changes = changes_in(self._options.directory)
+        try:
+            while True:
+                idle = await self._reconcile()
+                await changes.wait(None if idle else self._next_backoff())
+        finally:
+            changes.close()
+
+    async def _reconcile(self) -> bool:
+        """Register if needed; return True if there is nothing to do until the directory changes."""
+        if self._held:
+            return True
+        node = self._node()
+        if node is None:
+            self._log_once(f"waiting for {self._options.kubelet_socket}")
+            return True
+        if node == self._registered_at:
+            return True
+        return await self._register(node)
+
+    async def _register(self, node: tuple[int, int]) -> bool:
+        await self._server.start()
+        overrides, self._overrides = self._overrides, Register()
+        request = pb.RegisterRequest(
+            version=overrides.version or VERSION,
+            endpoint=overrides.endpoint or self._options.endpoint,
+            resource_name=overrides.resource or self._options.resource,
+        )
+        try:
+            async with unix_channel(self._options.kubelet_socket) as channel:
+                await REGISTER.unary(channel)(request, timeout=REGISTER_TIMEOUT)
+        except grpc.aio.AioRpcError as error:
+            self._log_once(f"registration failed: {error.details()}")
+            self._held = overrides != Register()
+            return self._held
+        self._registered_at, self._retry, self._last_error = node, RETRY_FIRST, ""
+        self.first.set()
+        self._say(f"registered {request.resource_name} with {len(self._server.devices)} devices")
+        return True
+
+    def _node(self) -> tuple[int, int] | None:
+        """Identify this kubelet.sock by inode and ctime, since an inode number may be reused."""
+        try:
+            status = self._options.kubelet_socket.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_ctime_ns
+
+    def _next_backoff(self) -> float:
+        self._retry, now = min(self._retry * 2, RETRY_MOST), self._retry
+        return now
+
+    def _log_once(self, line: str) -> None:
+        """Log an error once, not once per attempt."""
+        if line != self._last_error:
+            self._last_error = line
+            self._say(line)

@@ -1,0 +1,146 @@
+"""The five calls of a device plugin: the part to copy for real devices."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from actors.simulator.plugin.devices import Devices
+from actors.simulator.plugin.script import DeviceSpec
+from protocols.sockets import private_sockets
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
+from protocols.wire.methods import LIMITS, Service
+
+Context = grpc.aio.ServicerContext[Any, Any]
+STOP_GRACE = 0.5
+
+
+@dataclass(frozen=True)
+class PluginOptions:
+    resource: str
+    """DOMAIN/NAME, e.g. example.com/gpu; devices are called after NAME."""
+    directory: Path
+    """The device-plugins directory of the node: kubelet.sock is there, and our own socket."""
+    health_file: Path | None = None
+    """Lines `DEVICE HEALTH`; read again on each change."""
+    pid: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.resource.rpartition("/")[2]
+
+    @property
+    def variable(self) -> str:
+        """The environment variable a container finds its devices in: EXAMPLE_COM_GPU."""
+        return re.sub(r"[^A-Z0-9]", "_", self.resource.upper())
+
+    @property
+    def endpoint(self) -> str:
+        """Name of our socket. Holds the pid, so an old and a new plugin of one resource can run side by side."""
+        return f"{re.sub(r'[^A-Za-z0-9.]', '-', self.resource)[:40]}-{self.pid}.sock"
+
+    @property
+    def socket(self) -> Path:
+        return self.directory / self.endpoint
+
+    @property
+    def kubelet_socket(self) -> Path:
+        return self.directory / "kubelet.sock"
+
+
+class PluginServer:
+    """Serve the devices of one resource on one socket. `say` gets one line for everything that happens."""
+
+    def __init__(self, options: PluginOptions, devices: Devices, say: Callable[[str], None]) -> None:
+        self._options = options
+        self.devices = devices
+        self._say = say
+        self._changed = asyncio.Event()
+        self._ending = False
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen on a new socket: a node that starts removes the sockets of all plugins."""
+        await self.stop()
+        self._ending = False
+        self._server = grpc.aio.server(options=LIMITS)
+        self._server.add_generic_rpc_handlers((self._service().handler(),))
+        with private_sockets():
+            self._server.add_insecure_port(f"unix:{self._options.socket}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """End the open lists, then the server; only then may another server start on the same path."""
+        if self._server is not None:
+            self._ending = True
+            self._notify()
+            await self._server.stop(STOP_GRACE)
+            self._server = None
+        self._options.socket.unlink(missing_ok=True)
+
+    def set_health(self, health: dict[str, str]) -> None:
+        """Set the health of every device; those not named are healthy. Every open ListAndWatch sends the new list."""
+        self.changed(self.devices.set_all(health))
+
+    def changed(self, lines: list[str]) -> None:
+        """Log the changes and send new lists; without changes nothing is sent."""
+        for line in lines:
+            self._say(line)
+        if lines:
+            self._notify()
+
+    def _notify(self) -> None:
+        """Wake every open ListAndWatch, once."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _service(self) -> Service:
+        service = Service().unary(GET_OPTIONS, self._get_options).stream(LIST_AND_WATCH, self._list_and_watch)
+        service.unary(ALLOCATE, self._allocate).unary(PRE_START, self._pre_start)
+        return service.unary(GET_PREFERRED, self._get_preferred)
+
+    async def _get_options(self, request: pb.Empty, context: Context) -> pb.DevicePluginOptions:
+        """The node calls this while our Register call still waits: so serve first, then register."""
+        return pb.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=False)
+
+    async def _list_and_watch(self, request: pb.Empty, context: Context) -> AsyncIterator[pb.ListAndWatchResponse]:
+        """Send the whole list now and on each change. When this ends, the node counts our devices as gone."""
+        while not self._ending:
+            changed = self._changed
+            yield self._list()
+            await changed.wait()
+
+    async def _allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:
+        """Return what a container needs to use the devices, without lasting effects: the pod may still be rejected."""
+        answers = [self._answer(list(wanted.devices_ids)) for wanted in request.container_requests]
+        return pb.AllocateResponse(container_responses=answers)
+
+    def _answer(self, ids: list[str]) -> pb.ContainerAllocateResponse:
+        self._say(f"allocated {', '.join(ids)}")
+        return pb.ContainerAllocateResponse(envs={self._options.variable: ",".join(ids)})
+
+    async def _pre_start(self, request: pb.PreStartContainerRequest, context: Context) -> pb.PreStartContainerResponse:
+        """Called before each start of a container if our options require it: the place to reset a device."""
+        return pb.PreStartContainerResponse()
+
+    async def _get_preferred(
+        self, request: pb.PreferredAllocationRequest, context: Context
+    ) -> pb.PreferredAllocationResponse:
+        """Choose free devices that go well together; called only if our options offer it."""
+        answers = [
+            pb.ContainerPreferredAllocationResponse(deviceIDs=wanted.available_deviceIDs[: wanted.allocation_size])
+            for wanted in request.container_requests
+        ]
+        return pb.PreferredAllocationResponse(container_responses=answers)
+
+    def _list(self) -> pb.ListAndWatchResponse:
+        return pb.ListAndWatchResponse(devices=[self._device(spec) for spec in self.devices.specs()])
+
+    def _device(self, spec: DeviceSpec) -> pb.Device:
+        topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=node) for node in spec.nodes]) if spec.nodes else None
+        return pb.Device(ID=spec.id, health=self.devices.health[spec.id], topology=topology)
