@@ -1,8 +1,15 @@
-"""What starts, watches, restarts and scales actors, and the command line. Imports protocols, never an actor.
+"""Starts, watches, restarts and scales actors; and the command line. Imports protocols, never an actor.
 
-The way of a start: `cli/up.py` or `__main__.py` -> `options/` (flags become settings) -> `start.py` -> `startup/`
-(locks, port, directories) -> `forkserver/` and `pki/` (processes and certificates in the making) -> `plane.py` ->
-`tree/` (each child's life), with `control.py` for orders, `report/` and `metrics/` for those who look, `root/` for
-the files below ROOT. Beside it: `cli/` has one file a command; `chaos/`, `plugin/`, `dra_driver/`, `scripted/`,
-`dra/` and `watch/` are what commands do.
+Floors, each importing only those below it:
+
+- cli: the commands of `nodeplane`; below it chaos (scripts of faults), dra (views of DRA devices) and client (a
+  connection to a running plane)
+- plane: the supervisor process, its bus endpoint, and a node group as an actor of another supervisor
+- startup: checks, locks, port and settings before anything runs; report: console, systemd, status, metrics
+- tree: the children, and when each is restarted; pki: certificates
+- forkserver: the process that imports actors once and forks them; root: locks, logs and sockets below ROOT
+- base: errors, options, settings, groups of actors
+
+A start goes cli/start.py or __main__.py -> base (flags become settings) -> plane/start.py -> startup -> forkserver and
+pki (both run in processes of their own meanwhile) -> plane/supervisor.py -> tree.
 """

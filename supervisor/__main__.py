@@ -4,12 +4,10 @@ import argparse
 import os
 import sys
 
+from supervisor.base.errors import Usage, check_packages, guard
+from supervisor.base.groups import GROUPS, NODE, WATCHER
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
-from supervisor.errors import Usage
-from supervisor.guard import guard
-from supervisor.start import start
-from supervisor.startup.own import check_packages
-from supervisor.tree.groups import GROUPS, NODE, WATCHER
+from supervisor.plane.start import start
 
 
 def main() -> int:

@@ -1,1 +1,1 @@
-"""Crash tests as text: scripts of orders and expectations that `nodeplane chaos script` plays on a running plane."""
+"""Crash tests as text: scripts of orders and expectations, which `nodeplane chaos script` plays on a running plane."""

@@ -9,11 +9,11 @@ from protocols.kube.client import ApiError
 from protocols.kube.resources import PODS, Resource
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, RESTART, ActorName, Empty, KillActor
+from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.groups import check_watchers
+from supervisor.chaos.script import Step
 from supervisor.chaos.stage import DEFAULT, Stage, documents
-from supervisor.chaos.types import Step
-from supervisor.cli.scale import scale_watchers
-from supervisor.errors import SupervisorError, Usage
-from supervisor.tree.groups import check_watchers
+from supervisor.client.scaling import scale_watchers
 
 ANY = "any"
 """Stands for one actor by chance, `any any` for two."""

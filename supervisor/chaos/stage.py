@@ -14,9 +14,9 @@ from protocols.kube.resources import PODS, Resource
 from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
 from protocols.messages.supervisor import ActorStatus
-from supervisor.chaos.types import ScriptInvalid
-from supervisor.cli.ask import Asking
-from supervisor.cli.devices import Row, rows_of
+from supervisor.chaos.script import ScriptInvalid
+from supervisor.client.connection import Asking
+from supervisor.client.devices import DeviceRow, rows_of
 
 KINDS = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
 DEFAULT = "default"
@@ -66,7 +66,7 @@ class Stage:
                 return {}
             raise
 
-    def devices(self) -> list[Row]:
+    def devices(self) -> list[DeviceRow]:
         """[] until the device manager has been heard, and while it is away."""
         if not self._replicas:
             self._replicas = self._follow()

@@ -1,1 +1,1 @@
-"""The command line: one file per subcommand."""
+"""The commands of `nodeplane`; main.py names the module of each."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor
+from supervisor.base.errors import Usage
 from supervisor.chaos.script import parse
-from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
-from supervisor.errors import Usage
+from supervisor.client.connection import Asking, ask
 
 DEVICE = "RESOURCE ID of a device plugin, or DRIVER/POOL/DEVICE of a DRA driver"
 HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", "clear": ""}
@@ -36,9 +36,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     scripted.add_argument("file", type=Path)
     scripted.add_argument("--seed", type=int, default=0, help="of `any`: the same seed makes the same choices")
     lying.add_argument("--seconds", type=float, default=3600.0, help="clock-jump: by how much (default 3600)")
+    parser.set_defaults(run=chaos)
 
 
-def run(args: argparse.Namespace) -> int:
+def chaos(args: argparse.Namespace) -> int:
     faults = {"kill": kill, "device": device, "runtime": runtime}
 
     if args.fault == "device":
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
     """Read and understood here, before the plane is asked anything."""
-    from supervisor.chaos import play, stage  # the API client is slow to load
+    from supervisor.chaos import player, stage  # the API client is slow to load
 
     file: Path = args.file
     try:
@@ -67,7 +68,7 @@ def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
         options = stage.StageOptions(asking=asking, directory=file.parent, dice=random.Random(seed))
         played = stage.Stage(options)
         try:
-            await play.Player(parsed, played, lambda line: print(line, flush=True)).play()
+            await player.Player(parsed, played, lambda line: print(line, flush=True)).play()
         finally:
             await played.close()
 

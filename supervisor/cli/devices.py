@@ -1,27 +1,34 @@
-"""`nodeplane devices`: every device of the node, its health, and the pod that holds it."""
+"""Who holds what of the node: `nodeplane devices`, its views of plugins and drivers, and `nodeplane cpus`."""
 
 import argparse
+import time
 
 import msgspec
 
 from protocols.bus import Replica
+from protocols.cpulist import format_list, parse_list
+from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages import devices as messages
-from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
-from supervisor.cli.ask import Asking, ask, devices_known
+from protocols.messages.devices import (
+    HEALTHY,
+    AllocatedMemory,
+    DeviceHealth,
+    DraDriver,
+    Machine,
+    Placement,
+    PluginView,
+    PodAllocation,
+    PreparedClaim,
+    ResourceInventory,
+)
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import print_json, table
+from supervisor.client.connection import Asking, ask, devices_known
+from supervisor.client.devices import DeviceRow, device_rows
+from supervisor.client.tables import print_json, table
 
-HEADER = ("RESOURCE", "DEVICE", "NUMA", "HEALTH", "POD", "CONTAINER", "WHY")
-
-
-class Row(msgspec.Struct, frozen=True):
-    resource: str
-    device: str
-    numa: tuple[int, ...]
-    health: str
-    message: str
-    pod: str
-    containers: tuple[str, ...]
+DEVICE_HEADER = ("RESOURCE", "DEVICE", "NUMA", "HEALTH", "POD", "CONTAINER", "WHY")
+DRA_VIEW_FLAGS = ("patched", "published", "explain", "slices", "patches", "claim", "kubeconfig")
+"""Flags that ask for devices of ResourceSlices instead of the node's own."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -39,75 +46,269 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     views.add_argument("--patches", metavar="FILE", action="append", help="patches, rules and classes for --slices")
     views.add_argument("--claim", metavar="FILE", action="append", help="show what this claim would be given")
     views.add_argument("--feature-gates", metavar="NAME=BOOL,...", default="", help="as given to `up`")
+    parser.set_defaults(run=show_devices)
+    cpus = subparsers.add_parser("cpus", help="list exclusive CPUs and memory", allow_abbrev=False)
+    cpus.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    cpus.set_defaults(run=show_cpus)
 
 
-def run(args: argparse.Namespace) -> int:
-    from supervisor.cli.dra_devices import is_asked, run_view
+def show_devices(args: argparse.Namespace) -> int:
+    if any(getattr(args, name) for name in DRA_VIEW_FLAGS):
+        from supervisor.cli.dra_devices import show_dra_devices  # loads the allocator and YAML
 
-    if is_asked(args):
-        return run_view(args)
+        return show_dra_devices(args)
     if args.plugins:
-        from supervisor.cli.device_plugins import run_plugins
-
-        return run_plugins(args)
+        return _show_plugins(args)
     if args.drivers:
-        from supervisor.cli.dra_drivers import run_drivers
-
-        return run_drivers(args)
-    rows = ask(layout_from(args), gather)
+        return _show_drivers(args)
+    rows = ask(layout_from(args), device_rows)
     if args.output == "json":
         print_json(rows)
     elif rows:
-        print(table(HEADER, [cells(row) for row in rows]))
+        print(table(DEVICE_HEADER, [_device_cells(row) for row in rows]))
     else:
         print("no device plugin has registered yet; try `nodeplane plugin --resource example.com/gpu --devices 4`")
     return 0
 
 
-async def gather(asking: Asking) -> list[Row]:
-    """One consistent look at the device manager's streams."""
-    inventory = Replica[ResourceInventory]()
-    health = Replica[DeviceHealth]()
-    pods = Replica[PodAllocation]()
-    follow = asking.bus.follow
-    owner = messages.OWNER
+def _device_cells(row: DeviceRow) -> tuple[str, ...]:
+    numa = ",".join(map(str, row.numa)) or "-"
+    return row.resource, row.device, numa, row.health, row.pod or "-", ",".join(row.containers) or "-", row.message
+
+
+RESOURCE_HEADER = ("RESOURCE", "CAPACITY", "ALLOCATABLE", "HELD", "PLUGIN", "STATE", "SINCE", "CALLS", "WHY")
+
+
+class ResourceRow(msgspec.Struct, frozen=True):
+    resource: str
+    capacity: int
+    allocatable: int
+    held: int
+    plugins: tuple[PluginView, ...]
+    """The plugin that serves comes first."""
+
+
+def _show_plugins(args: argparse.Namespace) -> int:
+    rows = ask(layout_from(args), resource_rows)
+    if args.output == "json":
+        print_json(rows)
+    elif rows:
+        now = time.time_ns()
+        print(table(RESOURCE_HEADER, [cells for row in rows for cells in resource_cells(row, now)]))
+    else:
+        print("no device plugin has registered yet; try `nodeplane plugin --resource example.com/gpu --devices 4`")
+    return 0
+
+
+async def resource_rows(asking: Asking) -> list[ResourceRow]:
+    inventory, plugins, pods = Replica[ResourceInventory](), Replica[PluginView](), Replica[PodAllocation]()
+    follow, owner = asking.bus.follow, messages.OWNER
     following = (
         follow(owner=owner, stream=messages.DEVICES, sink=inventory, type=ResourceInventory),
-        follow(owner=owner, stream=messages.HEALTH, sink=health, type=DeviceHealth),
+        follow(owner=owner, stream=messages.PLUGINS, sink=plugins, type=PluginView),
         follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
     )
     await devices_known(following)
-    return rows_of(inventory.items, health.items, pods.items)
+    return resource_rows_of(inventory.items, plugins.items, pods.items)
 
 
-def rows_of(
-    inventory: dict[str, ResourceInventory], health: dict[str, DeviceHealth], pods: dict[str, PodAllocation]
-) -> list[Row]:
-    """A row per device that is reported or held, sorted."""
-    numa = {(item.resource, item.id): item.numa for entry in inventory.values() for item in entry.devices}
-    holders: dict[tuple[str, str], tuple[str, list[str]]] = {}
+def resource_rows_of(
+    inventory: dict[str, ResourceInventory], plugins: dict[str, PluginView], pods: dict[str, PodAllocation]
+) -> list[ResourceRow]:
+    """Return a row per resource that the node has or had, sorted."""
+    held = {(device.resource, device.id) for pod in pods.values() for c in pod.containers for device in c.devices}
+    order = (messages.PLUGIN_SERVES, messages.PLUGIN_SILENT, messages.PLUGIN_WAITS, messages.PLUGIN_GONE)
+    views = sorted(plugins.values(), key=lambda view: (order.index(view.state), -view.since_ns))
+    return [
+        ResourceRow(
+            resource=name,
+            capacity=len(entry.devices),
+            allocatable=sum(device.health == HEALTHY for device in entry.devices) if entry.connected else 0,
+            held=sum(resource == name for resource, _ in held),
+            plugins=tuple(view for view in views if view.resource == name),
+        )
+        for name, entry in sorted(inventory.items())
+    ]
+
+
+def resource_cells(row: ResourceRow, now_ns: int) -> list[tuple[str, ...]]:
+    """Return the cells of one line per plugin; only the first line names the resource."""
+    figures = (row.resource, str(row.capacity), str(row.allocatable), str(row.held))
+    if not row.plugins:
+        return [(*figures, "-", "not back yet", "-", "-", "")]
+    first, *others = (_plugin_cells(view, now_ns) for view in row.plugins)
+    return [(*figures, *first), *(("", "", "", "", *cells) for cells in others)]
+
+
+def _plugin_cells(view: PluginView, now_ns: int) -> tuple[str, ...]:
+    # CALLS: optional calls that the plugin asks the node to make
+    optional = (("preferred", view.preferred), ("prestart", view.pre_start))
+    calls = ",".join(name for name, wanted in optional if wanted) or "-"
+    return view.socket, view.state, f"{max(0, now_ns - view.since_ns) // 10**9}s", calls, view.why
+
+
+DRIVER_HEADER = ("DRIVER", "STATE", "SERVICE", "HEALTH SERVICE", "CLAIMS", "ENDPOINTS")
+CLAIM_DEVICE_HEADER = ("DEVICE", "HEALTH", "CLAIM", "PODS", "WHY")
+
+
+class DriverRow(msgspec.Struct, frozen=True):
+    driver: DraDriver
+    claims: int
+    """Number of its prepared claims that pods use."""
+
+
+class ClaimDeviceRow(msgspec.Struct, frozen=True):
+    device: str
+    """DRIVER/POOL/DEVICE"""
+    health: str
+    message: str
+    claim: str
+    pods: tuple[str, ...]
+
+
+class DriversView(msgspec.Struct, frozen=True):
+    drivers: tuple[DriverRow, ...]
+    devices: tuple[ClaimDeviceRow, ...]
+
+
+def _show_drivers(args: argparse.Namespace) -> int:
+    view = ask(layout_from(args), drivers_view)
+    if args.output == "json":
+        print_json(view)
+    elif view.drivers or view.devices:
+        print("\n\n".join(_driver_tables(view)))
+    else:
+        print("no DRA driver has registered yet; try `nodeplane dra-driver --driver gpu.example.com --devices 8`")
+    return 0
+
+
+async def drivers_view(asking: Asking) -> DriversView:
+    drivers, health, pods = Replica[DraDriver](), Replica[DeviceHealth](), Replica[PodAllocation]()
+    follow, owner = asking.bus.follow, messages.OWNER
+    following = (
+        follow(owner=owner, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver),
+        follow(owner=owner, stream=messages.DRA_HEALTH, sink=health, type=DeviceHealth),
+        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    )
+    await devices_known(following)
+    return drivers_view_of(drivers.items, health.items, pods.items)
+
+
+def drivers_view_of(
+    drivers: dict[str, DraDriver], health: dict[str, DeviceHealth], pods: dict[str, PodAllocation]
+) -> DriversView:
+    """Return drivers by name, and devices by claim."""
+    users: dict[tuple[str, str], set[str]] = {}
+    claims: dict[str, set[str]] = {}
     for pod in pods.values():
-        for container in pod.containers:
-            for item in container.devices:
-                numa.setdefault((item.resource, item.id), item.numa)
-                holder = holders.setdefault((item.resource, item.id), (f"{pod.namespace}/{pod.name}", []))
-                holder[1].append(container.name)
-    states = {(item.resource, item.id): item for item in health.values()}
-    return [_row(key, numa[key], states.get(key), holders.get(key, ("", []))) for key in sorted(numa)]
-
-
-def _row(key: tuple[str, str], numa: tuple[int, ...], state: DeviceHealth | None, holder: tuple[str, list[str]]) -> Row:
-    return Row(
-        resource=key[0],
-        device=key[1],
-        numa=numa,
-        health=state.health if state else messages.UNKNOWN,
-        message=state.message if state else "",
-        pod=holder[0],
-        containers=tuple(holder[1]),
+        for held in _claims(pod):
+            for device in held.devices:
+                name = f"{device.driver}/{device.pool}/{device.device}"
+                users.setdefault((f"{held.namespace}/{held.name}", name), set()).add(f"{pod.namespace}/{pod.name}")
+                claims.setdefault(device.driver, set()).add(held.uid)
+    unknown = DeviceHealth(resource="", id="", health=messages.UNKNOWN)
+    return DriversView(
+        drivers=tuple(DriverRow(drivers[name], len(claims.get(name, ()))) for name in sorted(drivers)),
+        devices=tuple(
+            ClaimDeviceRow(
+                name, (state := health.get(name, unknown)).health, state.message, claim, tuple(sorted(found))
+            )
+            for (claim, name), found in sorted(users.items())
+        ),
     )
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    numa = ",".join(map(str, row.numa)) or "-"
-    return row.resource, row.device, numa, row.health, row.pod or "-", ",".join(row.containers) or "-", row.message
+def _claims(pod: PodAllocation) -> list[PreparedClaim]:
+    return [*(claim for container in pod.containers for claim in container.claims), *pod.claims]
+
+
+def _driver_tables(view: DriversView) -> list[str]:
+    """Return the tables that have rows."""
+    found = []
+    if view.drivers:
+        found.append(table(DRIVER_HEADER, [_driver_cells(row) for row in view.drivers]))
+    if view.devices:
+        cells = [(row.device, row.health, row.claim, ",".join(row.pods), row.message) for row in view.devices]
+        found.append(table(CLAIM_DEVICE_HEADER, cells))
+    return found
+
+
+def _driver_cells(row: DriverRow) -> tuple[str, ...]:
+    driver = row.driver
+    state = "connected" if driver.connected else "silent" if driver.endpoints else "gone"
+    endpoints = ",".join(driver.endpoints) or "-"
+    return driver.name, state, driver.version or "-", driver.health or "-", str(row.claims), endpoints
+
+
+CPU_HEADER = ("CPUS", "MEMORY", "POD", "CONTAINER")
+SHARED, RESERVED = "(shared pool)", "(reserved)"
+
+
+class CpuHolder(msgspec.Struct, frozen=True):
+    cpus: str
+    memory: tuple[AllocatedMemory, ...]
+    pod: str
+    container: str
+
+
+class CpuView(msgspec.Struct, frozen=True):
+    """CPU lists; `shared` is empty while the CPU manager's policy is none."""
+
+    online: str
+    shared: str
+    allocatable: str
+    holders: tuple[CpuHolder, ...]
+
+
+def show_cpus(args: argparse.Namespace) -> int:
+    shown = ask(layout_from(args), _cpu_view)
+    if args.output == "json":
+        print_json(shown)
+    elif shown.shared or shown.holders:
+        print(table(CPU_HEADER, cpu_cells(shown)))
+    else:
+        print(f"all containers share CPUs {shown.online}; see --cpu-manager-policy of `nodeplane up`")
+    return 0
+
+
+async def _cpu_view(asking: Asking) -> CpuView:
+    machines, placements, pods = Replica[Machine](), Replica[Placement](), Replica[PodAllocation]()
+    follow, owner = asking.bus.follow, messages.OWNER
+    following = (
+        follow(owner=owner, stream=messages.MACHINE, sink=machines, type=Machine),
+        follow(owner=owner, stream=messages.PLACEMENT, sink=placements, type=Placement),
+        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    )
+    await devices_known(following)
+    return cpu_view_of(machines.items[messages.NODE], placements.items[messages.NODE], pods.items)
+
+
+def cpu_view_of(machine: Machine, placement: Placement, pods: dict[str, PodAllocation]) -> CpuView:
+    holders = [
+        CpuHolder(format_list(item.cpus), item.memory, f"{pod.namespace}/{pod.name}", item.name)
+        for pod in pods.values()
+        for item in pod.containers
+        if item.cpus or item.memory
+    ]
+    holders.sort(key=lambda holder: (min(parse_list(holder.cpus), default=1 << 30), holder.pod, holder.container))
+    return CpuView(placement.online, placement.shared, format_list(machine.cpus), tuple(holders))
+
+
+def cpu_cells(shown: CpuView) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [
+        (item.cpus or "-", memory(item.memory), item.pod, item.container) for item in shown.holders
+    ]
+    if shown.shared:
+        reserved = format_list(parse_list(shown.online) - parse_list(shown.allocatable))
+        rows += [(shown.shared, "-", SHARED, "-"), (reserved or "-", "-", RESERVED, "-")]
+    return rows
+
+
+def memory(blocks: tuple[AllocatedMemory, ...]) -> str:
+    """`1Gi@0 hugepages-2Mi=4Mi@0`: amounts at NUMA nodes."""
+    return " ".join(_block(block) for block in blocks if block.size) or "-"
+
+
+def _block(block: AllocatedMemory) -> str:
+    kind = "" if block.type == "memory" else f"{block.type}="
+    return f"{kind}{Quantity(block.size * NANO, BINARY_SI)}@{'+'.join(map(str, block.numa))}"

@@ -10,28 +10,19 @@ from typing import Any
 from protocols.dra.patching.types import Gates
 from protocols.errors import SettingsInvalid
 from protocols.settings import load_settings
+from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import print_json
-from supervisor.dra.files import read_objects
-from supervisor.dra.fit import Placement, placements
-from supervisor.dra.server import read_api
+from supervisor.client.tables import print_json
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
-from supervisor.dra.world import World, known_kinds, world_of
-from supervisor.errors import NotRunning, Usage
-from supervisor.options.values import feature_gates
+from supervisor.dra.sources import read_api, read_objects
+from supervisor.dra.world import Placement, World, known_kinds, placements, world_of
 
 CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 Obj = dict[str, Any]
 
 
-def is_asked(args: argparse.Namespace) -> bool:
-    """Whether these flags ask for more than the node's own devices."""
-    return bool(
-        args.patched or args.published or args.explain or args.slices or args.patches or args.claim or args.kubeconfig
-    )
-
-
-def run_view(args: argparse.Namespace) -> int:
+def show_dra_devices(args: argparse.Namespace) -> int:
     objects = _objects(args)
     world = world_of(objects, _gates(args))
     claims = read_objects(args.claim or [])

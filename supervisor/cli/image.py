@@ -5,9 +5,9 @@ import os
 
 from protocols.messages import runtime as messages
 from protocols.messages.runtime import Empty, ImageInfo, Images, ImportImage, RemoveImage
-from supervisor.cli.ask import Asking, ask
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import table
+from supervisor.client.connection import Asking, ask
+from supervisor.client.tables import table
 
 HEADER = ("IMAGE", "ID", "SIZE")
 IMPORT_S, QUICK_S = 600.0, 30.0
@@ -24,9 +24,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     verbs.add_parser("ls", help="list them")
     remove = verbs.add_parser("rm", help="remove a name, and the image with its last one")
     remove.add_argument("name", metavar="NAME")
+    parser.set_defaults(run=run_image_command)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_image_command(args: argparse.Namespace) -> int:
     if args.verb == "import":
         args.path = os.path.abspath(args.path)  # the runtime's working directory is another one
     print(ask(layout_from(args), lambda asking: VERBS[args.verb](asking, args)))

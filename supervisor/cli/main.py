@@ -4,14 +4,19 @@ import importlib
 import sys
 from typing import NamedTuple
 
+from supervisor.base.errors import check_packages, guard
 from supervisor.cli.flags import Parser, add_root, layout_from
-from supervisor.guard import guard
-from supervisor.startup.own import check_packages
+
+SIMULATOR = "actors.simulator.actor"
 
 
 class Command(NamedTuple):
+    """A subcommand. Its module adds the parser, whose default `run` is the function to call.
+
+    An actor that is a command imports nothing of this package: its `run` is passed the layout of the plane.
+    """
+
     module: str
-    """Below supervisor.cli, or an actor that is a command; the latter is passed the layout of the plane."""
     help: str
 
     @property
@@ -24,24 +29,24 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "up": Command("up", "start the plane; --detach to leave it running"),
-    "down": Command("down", "stop the plane and its containers"),
+    "up": Command("start", "start the plane; --detach to leave it running"),
+    "down": Command("orders", "stop the plane and its containers"),
     "status": Command("status", "every actor: process, state, restarts, stream positions"),
-    "top": Command("top", "CPU and memory of every actor"),
-    "logs": Command("logs", "show an actor's log"),
+    "top": Command("status", "CPU and memory of every actor"),
+    "logs": Command("status", "show an actor's log"),
     "watch": Command("watch", "follow the pod-resources watch"),
     "devices": Command("devices", "list devices and who has them"),
-    "adopt": Command("adopt", "serve the pod resources watch of the kubelet of this machine"),
-    "cpus": Command("cpus", "list exclusive CPUs and memory and who has them"),
+    "adopt": Command("start", "serve the pod resources watch of the kubelet of this machine"),
+    "cpus": Command("devices", "list exclusive CPUs and memory and who has them"),
     "image": Command("image", "import, list and remove images of the embedded runtime"),
     "chaos": Command("chaos", "kill an actor, make a device fail, play a script of faults"),
-    "scale": Command("scale", "change the number of API processes, or of nodes"),
+    "scale": Command("orders", "change the number of API processes, or of nodes"),
     "node-config": Command("node_config", "write the file by which a node on another machine joins"),
-    "restart": Command("restart", "restart one actor in an orderly way"),
-    "plugin": Command("actors.simulator.actor", "run a device plugin"),
-    "dra-driver": Command("actors.simulator.actor", "run a DRA driver"),
+    "restart": Command("orders", "restart one actor in an orderly way"),
+    "plugin": Command(SIMULATOR, "run a device plugin"),
+    "dra-driver": Command(SIMULATOR, "run a DRA driver"),
     "bench": Command("bench", "measure this machine"),
-    "version": Command("version", "print the version"),
+    "version": Command("bench", "print the version"),
 }
 
 
@@ -66,7 +71,7 @@ def _run(words: list[str]) -> int:
     module.add_parser(subparsers)
     _offer_root(subparsers.choices.get(name))
     args = parser.parse_args(words)
-    return int(module.run(args, layout_from(args)) if command.is_actor else module.run(args))
+    return int(module.run(args, layout_from(args)) if command.is_actor else args.run(args))
 
 
 def _offer_root(parser: Parser | None) -> None:

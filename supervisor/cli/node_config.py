@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from protocols.files import write_atomic
 from protocols.settings import Settings, load_settings
+from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.values import node_name
 from supervisor.cli.flags import layout_from
-from supervisor.errors import NotRunning, Usage
-from supervisor.nodes import passes
-from supervisor.options.values import node_name
+from supervisor.pki import node_config
 from supervisor.pki.certificates import CLUSTER, LOCAL
 
 LONGEST_NAME = 52
@@ -23,16 +23,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("name", help="the node's name")
     parser.add_argument("-o", "--output", metavar="FILE", help="default NAME.kubeconfig; - = standard output")
     parser.add_argument("--server", metavar="URL", help="the API as the node reaches it (default: as it is bound)")
+    parser.set_defaults(run=write_node_config)
 
 
-def run(args: argparse.Namespace) -> int:
-    from supervisor.nodes.issue import issue  # loads cryptography
+def write_node_config(args: argparse.Namespace) -> int:
+    from supervisor.pki.issue_node import issue  # loads cryptography
 
     layout = layout_from(args)
     if not (layout.pki / "ca.key").exists() or not layout.settings.exists():
         raise NotRunning(f"no plane has run below {layout.root}; start it with `nodeplane up` or give --root")
     server = api_server(load_settings(layout.settings), args.server or "")
-    text = passes.write(issue(layout.pki, checked_name(args.name), server))
+    text = node_config.write(issue(layout.pki, checked_name(args.name), server))
     if args.output == "-":
         print(text, end="")
         return 0

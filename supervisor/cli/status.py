@@ -1,21 +1,53 @@
-"""nodeplane status: what runs, since when, and how far each replica is."""
+"""Look at a running plane: `nodeplane status`, `top` and `logs`."""
 
 import argparse
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from protocols.messages import cri
+from protocols.messages.cri import CriCall, CriReply
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, PlaneStatus
-from supervisor.cli.ask import Asking, ask
+from supervisor.base.errors import Usage
 from supervisor.cli.flags import layout_from
-from supervisor.cli.table import duration, print_json, table
+from supervisor.client.connection import Asking, ask
+from supervisor.client.tables import duration, print_json, table
+from supervisor.root.logs import Tail
+
+if TYPE_CHECKING:
+    from protocols.wire import cri_pb2 as pb
 
 HEADER = ("ACTOR", "GROUP", "PID", "STATE", "UPTIME", "RESTARTS", "SYNCED", "LAST REASON", "NOTE")
+DEFAULT_LINES = 200
+AUDIT = "audit"
+"""The audit log, shown only when named."""
+POLL_S = 0.25
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("status", help="what runs", allow_abbrev=False)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.set_defaults(run=status)
+    usage = subparsers.add_parser("top", help="CPU and memory", allow_abbrev=False)
+    usage.add_argument("what", nargs="?", choices=("actors", "pods"), default="actors", help="default: actors")
+    usage.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
+    usage.set_defaults(run=top)
+    logs = subparsers.add_parser("logs", help="show logs", allow_abbrev=False)
+    logs.add_argument("actor", nargs="?", help="an actor's name, supervisor, forkserver or audit; default: all actors")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as lines are written")
+    logs.add_argument(
+        "-n",
+        "--lines",
+        type=int,
+        default=DEFAULT_LINES,
+        help=f"lines of each log to begin with (default {DEFAULT_LINES})",
+    )
+    logs.set_defaults(run=show_logs)
 
 
-def run(args: argparse.Namespace) -> int:
+def status(args: argparse.Namespace) -> int:
     plane = ask(layout_from(args), Asking.status)
     if args.output == "json":
         print_json(plane)
@@ -25,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def render(plane: PlaneStatus) -> str:
-    """Actors, then streams, then endpoints."""
+    """Return the tables of actors, streams and endpoints."""
     parts = [table(HEADER, [actor_row(actor) for actor in plane.actors])]
     streams = [row for actor in plane.actors if actor.beat for row in stream_rows(actor.beat)]
     if streams:
@@ -49,7 +81,7 @@ def actor_row(actor: ActorStatus) -> tuple[str, ...]:
 
 
 def synced(beat: Beat | None) -> str:
-    """`3/4`: how many of the streams it follows are in step."""
+    """Return how many of the followed streams are synced, such as `3/4`."""
     if beat is None or not beat.follows:
         return "-"
     return f"{sum(stream.synced for stream in beat.follows)}/{len(beat.follows)}"
@@ -63,3 +95,131 @@ def stream_rows(beat: Beat) -> list[tuple[str, ...]]:
 def _followed(instance: str, stream: FollowedStream) -> tuple[str, ...]:
     name = f"follows {stream.owner}/{stream.stream}"
     return instance, name, str(stream.seq), str(stream.mark), "yes" if stream.synced else "NO"
+
+
+TICKS = os.sysconf("SC_CLK_TCK")
+SAMPLE_S = 1.0
+CLEAR = "\x1b[H\x1b[2J"
+
+
+def top(args: argparse.Namespace) -> int:
+    layout = layout_from(args)
+    while True:
+        text = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
+        print(f"{CLEAR}{text}" if args.watch else text, flush=True)
+        if not args.watch:
+            return 0
+
+
+def sample(plane: PlaneStatus) -> str:
+    """Measure every process for a second."""
+    actors = {actor.instance: actor.pid for actor in plane.actors if actor.pid}
+    pids = {"supervisor": plane.pid, "forkserver": parent_of(next(iter(actors.values()), 0)), **actors}
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    time.sleep(SAMPLE_S)
+    rows = [_process_row(name, pid, before[name]) for name, pid in pids.items()]
+    cpu, memory = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    shown = [(name, str(pid), f"{use:.1f}", f"{mib:.1f}") for name, pid, use, mib in rows]
+    return table(("ACTOR", "PID", "CPU%", "PSS MiB"), [*shown, ("total", "", f"{cpu:.1f}", f"{memory:.1f}")])
+
+
+async def sample_pods(asking: Asking) -> str:
+    """Measure every running container for a second, with any runtime."""
+    return table(("NAMESPACE", "POD", "CONTAINER", "CPU%", "MEMORY MiB"), await pod_rows(asking, SAMPLE_S))
+
+
+def _process_row(name: str, pid: int, before: float) -> tuple[str, int, float, float]:
+    return name, pid, max(0.0, cpu_seconds(pid) - before) / SAMPLE_S * 100, pss_mib(pid)
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; 0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the user and system time of a process; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def pss_mib(pid: int) -> float:
+    """Return the proportional set size of a process; 0 if it is gone or not ours."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+
+
+MIB = 1024 * 1024
+PodRow = tuple[str, str, str, str, str]
+
+
+async def pod_rows(asking: Asking, seconds: float) -> list[PodRow]:
+    """Return a row per running container from the counters of the runtime, read twice; sorted."""
+    before = {item.attributes.id: item.cpu for item in (await _stats(asking)).stats}
+    await asyncio.sleep(seconds)
+    return sorted(
+        _pod_row(item, before.get(item.attributes.id)) for item in (await _stats(asking)).stats if _is_running(item)
+    )
+
+
+def _is_running(item: "pb.ContainerStats") -> bool:
+    return bool(item.memory.working_set_bytes.value)
+
+
+def _pod_row(item: "pb.ContainerStats", before: "pb.CpuUsage | None") -> PodRow:
+    labels = item.attributes.labels
+    used = passed = 0
+    if before is not None:
+        used = item.cpu.usage_core_nano_seconds.value - before.usage_core_nano_seconds.value
+        passed = item.cpu.timestamp - before.timestamp
+    name = labels.get("io.kubernetes.container.name") or item.attributes.metadata.name
+    pod = (labels.get("io.kubernetes.pod.namespace", ""), labels.get("io.kubernetes.pod.name", ""))
+    memory = item.memory.working_set_bytes.value / MIB
+    return (*pod, name, f"{max(0, used) / passed * 100 if passed > 0 else 0.0:.1f}", f"{memory:.1f}")
+
+
+async def _stats(asking: Asking) -> "pb.ListContainerStatsResponse":
+    from protocols.wire import cri_pb2  # loads protobuf
+
+    call = CriCall(operation="ListContainerStats", request=b"")
+    reply = await asking.call(cri.OWNER, cri.CALL, call, CriReply)
+    return cri_pb2.ListContainerStatsResponse.FromString(reply.response)
+
+
+def show_logs(args: argparse.Namespace) -> int:
+    paths = log_files(layout_from(args).logs, args.actor)
+    tails = {path.stem: Tail(path) for path in paths}
+    prefix = len(tails) > 1
+    _print_new(tails, prefix, max(0, args.lines))
+    while args.follow:
+        time.sleep(POLL_S)
+        _print_new(tails, prefix, None)
+    return 0
+
+
+def log_files(directory: Path, actor: str | None) -> list[Path]:
+    """Return the logs of one actor, or of all. Raises Usage if there is no such log."""
+    found = sorted(directory.glob("*.log"))
+    if actor is None:
+        return [path for path in found if path.stem != AUDIT]
+    chosen = [path for path in found if path.stem == actor]
+    if not chosen:
+        names = ", ".join(path.stem for path in found) or "none yet"
+        raise Usage(f"no log of {actor!r} below {directory}; there are: {names}")
+    return chosen
+
+
+def _print_new(tails: dict[str, Tail], prefix: bool, last: int | None) -> None:
+    for name, tail in tails.items():
+        lines = tail.lines()
+        for line in lines if last is None else lines[max(0, len(lines) - last) :]:
+            print(f"{name}: {line}" if prefix else line, flush=True)

@@ -1,14 +1,20 @@
-"""`nodeplane watch pods|allocatable`: follow the pod resources watch and print each event."""
+"""`nodeplane watch`: follow the pod resources watch and print its events."""
 
 import argparse
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from protocols.errors import NodeplaneError
+from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PreparedClaim
+from protocols.podresources import Action, AllocatableEvent, PodEvent, PodResources, WatchOptions
+from supervisor.base.errors import SupervisorError
 from supervisor.cli.flags import layout_from
-from supervisor.errors import SupervisorError
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,18 +29,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=True,
         help="first show what is there already (default)",
     )
+    parser.set_defaults(run=watch)
 
 
-def run(args: argparse.Namespace) -> int:
+def watch(args: argparse.Namespace) -> int:
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_follow(args))
+        asyncio.run(_print_events(args))
     return 0
 
 
-async def _follow(args: argparse.Namespace) -> None:
-    from protocols.podresources import PodResources, WatchOptions  # gRPC is not loaded for every other command
-    from supervisor.watch.show import printer
-
+async def _print_events(args: argparse.Namespace) -> None:
     show = printer(args.what, args.output)
     options = WatchOptions(snapshot=args.snapshot, on_break=lambda line: print(f"# {line}", flush=True))
     socket = args.socket or layout_from(args).pod_resources_socket
@@ -45,3 +49,79 @@ async def _follow(args: argparse.Namespace) -> None:
                 show(event)
         except NodeplaneError as error:
             raise SupervisorError(f"{socket}: {error}") from None
+
+
+def printer(what: str, output: str) -> Callable[[Any], None]:
+    lines = {("pods", "text"): pod_lines, ("pods", "json"): pod_json, ("allocatable", "text"): allocatable_lines}
+    make: Callable[[Any], Iterable[str]] = lines.get((what, output), allocatable_json)  # type: ignore[assignment]  # each takes its own event
+
+    def show(event: Any) -> None:
+        for line in make(event):
+            print(line, flush=True)
+
+    return show
+
+
+def pod_lines(event: PodEvent) -> Iterable[str]:
+    """Time, action, pod, container, then what it has: devices with their NUMA nodes, CPUs, memory, claims."""
+    head = f"{_now()}  {event.action.name:<7}  {event.pod.namespace}/{event.pod.name}"
+    parts = [f"{item.name}  {part}" for item in event.pod.containers for part in _parts(item)]
+    parts += [f"(pod)  {part}" for part in _exclusive(event.pod.cpus, event.pod.memory)]
+    if event.action is Action.DELETED:
+        parts = []
+    yield from (f"{head}  {part}" for part in parts or ["-"])
+
+
+def allocatable_lines(event: AllocatableEvent) -> Iterable[str]:
+    head = f"{_now()}  {event.action.name:<7}"
+    for part in (*_grouped(event.devices), *_exclusive(event.cpus, event.memory)):
+        yield f"{head}  {part}"
+
+
+def pod_json(event: PodEvent) -> Iterable[str]:
+    shown = msgspec.to_builtins(event.pod)
+    kept = {key: shown[key] for key in ("uid", "namespace", "name", "containers", "cpus", "memory") if shown.get(key)}
+    for container in kept.get("containers", ()):
+        del container["kind"]
+    yield json.dumps({"time": _now(), "action": event.action.name, **kept})
+
+
+def allocatable_json(event: AllocatableEvent) -> Iterable[str]:
+    shown = {**msgspec.to_builtins(event), "action": event.action.name}
+    for device in shown["devices"]:
+        del device["health"]
+    yield json.dumps({"time": _now(), **shown})
+
+
+def _parts(container: ContainerAllocation) -> Iterable[str]:
+    yield from _grouped(container.devices)
+    yield from _exclusive(container.cpus, container.memory)
+    yield from map(_claim, container.claims)
+
+
+def _grouped(devices: Sequence[Any]) -> Iterable[str]:
+    """By resource: `gpu-0(numa 0) gpu-1(numa 0,1)`."""
+    groups: dict[str, list[str]] = {}
+    for device in devices:
+        groups.setdefault(device.resource, []).append(device.id + _numa(device.numa))
+    yield from (f"{resource}  {' '.join(ids)}" for resource, ids in groups.items())
+
+
+def _exclusive(cpus: Sequence[int], memory: Sequence[AllocatedMemory]) -> Iterable[str]:
+    if cpus:
+        yield f"cpu  {','.join(map(str, cpus))}"
+    yield from (f"{block.type}  {block.size}{_numa(block.numa)}" for block in memory)
+
+
+def _claim(claim: PreparedClaim) -> str:
+    devices = " ".join(f"{item.driver}/{item.pool}/{item.device}" for item in claim.devices)
+    return f"claim {claim.namespace}/{claim.name}  {devices}"
+
+
+def _numa(nodes: Sequence[int]) -> str:
+    return f"(numa {','.join(map(str, nodes))})" if nodes else ""
+
+
+def _now() -> str:
+    now = time.time()
+    return time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03d}"

@@ -1,2 +1,1 @@
-"""What the command line shows of DRA devices: read from an API or from files, patched here, by the same code that the
-scheduler has."""
+"""DRA devices for the command line, read from an API or from files, and patched here with the code of the scheduler."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from protocols.dra.explain import DRIVER, Entry, Explanation
 from protocols.dra.tracker.types import Report
-from supervisor.cli.table import table
+from supervisor.client.tables import table
 
 More = Callable[[Entry], Sequence[str]]
 PUBLISHED = ("DEVICE", "NODE", "KIND", "NAME", "VALUE")

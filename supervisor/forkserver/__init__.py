@@ -1,1 +1,1 @@
-"""The process that imports actors once and forks each of them, and the supervisor's end of it."""
+"""The process that imports actors once and forks each of them, and the supervisor's connection to it."""

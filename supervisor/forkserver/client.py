@@ -1,6 +1,8 @@
 """The supervisor's end of the forkserver: start it, order forks, hear reports."""
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from supervisor.errors import ForkserverLost
+from supervisor.base.errors import ForkserverLost
 from supervisor.forkserver import wire
 
 PREPARED = ("asyncio", "ssl")
@@ -110,3 +112,61 @@ def environment() -> dict[str, str]:
     kept.setdefault("GRPC_VERBOSITY", "NONE")  # its faults are told by ours, once; it would tell each try again
     kept["PYTHONPATH"] = os.pathsep.join([PACKAGE_ROOT, *given])
     return kept
+
+
+CRASHED = 70
+
+
+class ForkedProcess:
+    """The part of subprocess.Popen that a forkserver's client needs."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._ended: int | None = None
+
+    def poll(self) -> int | None:
+        return self._reap(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        return self._reap(0)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _reap(self, flags: int) -> int | None:
+        if self._ended is None:
+            try:
+                pid, status = os.waitpid(self.pid, flags)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            self._ended = os.waitstatus_to_exitcode(status) if pid else None
+        return self._ended
+
+
+def fork(modules: Sequence[str]) -> ForkClient:
+    """Raises ForkserverLost."""
+    from supervisor.forkserver import server  # not loaded by a supervisor that uses `launch`
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        ours.close()
+        theirs.close()
+        raise ForkserverLost(f"cannot start the forkserver: {error}") from None
+    if pid == 0:
+        try:
+            ours.close()
+            os.setsid()
+            server.main([str(theirs.detach()), str(parent), *modules])
+        finally:
+            os._exit(CRASHED)
+    theirs.close()
+    return ForkClient(ForkedProcess(pid), ours)

@@ -14,9 +14,31 @@ import socket
 import sys
 import traceback
 from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import NoReturn
 
-from supervisor.forkserver import authorities, child, prctl, wire
+from supervisor.forkserver import child, wire
+from supervisor.forkserver import child as prctl
+from supervisor.forkserver import server as authorities
+
+PLACES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Where OpenSSL is told to look for them."""
+
+
+@contextmanager
+def unread() -> Generator[None]:
+    """The environment is as it was afterwards. For a process of one thread."""
+    before = {name: os.environ.get(name) for name in PLACES}
+    os.environ.update(dict.fromkeys(PLACES, os.devnull))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 class Forkserver:

@@ -1,1 +1,1 @@
-"""The plane's own certificates and the admin's kubeconfig."""
+"""Certificates of the plane and its nodes, and the kubeconfigs that hold them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.messages.node import serving_name
-from supervisor.errors import PkiFailed
+from supervisor.base.errors import PkiFailed
 from supervisor.forkserver.client import environment
 
 MANIFEST = "issued.json"

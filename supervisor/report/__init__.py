@@ -1,1 +1,1 @@
-"""What a running supervisor tells: the person in front of it, systemd, the command line."""
+"""How a running supervisor reports: on the terminal, to systemd, as status, as metrics and health over HTTP."""

@@ -4,13 +4,15 @@ A full disk or a reader that went away costs the line, never more: what is said 
 """
 
 import os
+import socket
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from protocols.messages.supervisor import PlaneStatus
+from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.root import logs
 
 AT_ONCE = 5
@@ -106,3 +108,79 @@ def still_waiting(status: PlaneStatus) -> str:
     slow = [actor for actor in status.actors if actor.state == "starting"]
     told = [f"{actor.instance}: {actor.beat.note}" for actor in slow if actor.beat and actor.beat.note]
     return f"still waiting; {'; '.join(told) or ', '.join(actor.instance for actor in slow)}" if slow else ""
+
+
+class Notifier:
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.watchdog_s = _watchdog(environment)
+
+    def ready(self, status: str) -> None:
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def status(self, status: str) -> None:
+        self._send(f"STATUS={status}")
+
+    def alive(self) -> None:
+        """To be called from real progress only: a supervisor that supervises nothing must be restarted."""
+        if self.watchdog_s:
+            self._send("WATCHDOG=1")
+
+    def stopping(self) -> None:
+        self._send("STOPPING=1")
+
+    def _send(self, text: str) -> None:
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock:
+                sock.sendto(text.encode(), self._address)
+        except OSError:
+            return  # systemd away or busy: its own timeout speaks for us
+
+
+def _watchdog(environment: Mapping[str, str]) -> float:
+    meant_for = environment.get("WATCHDOG_PID", "")
+    if meant_for not in ("", str(os.getpid())):
+        return 0.0
+    try:
+        return int(environment.get("WATCHDOG_USEC", "0")) / 1e6
+    except ValueError:
+        return 0.0
+
+
+LOST = "the supervisor ended while it was starting; see logs/supervisor.log below the root"
+
+
+def split(options: PlaneOptions) -> tuple[int, int]:
+    """Fork. In the caller: (read end, -1). In the plane: (-1, write end), detached from terminal and session."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    sys.stdout.flush()
+    if os.fork() > 0:
+        os.close(writing)
+        return reading, -1
+    os.close(reading)
+    os.setsid()
+    log = os.open(
+        logs.path_of(layout_of(options).logs, "supervisor"),
+        os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC,
+        0o600,
+    )
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    return -1, writing
+
+
+def wait(reading: int) -> int:
+    """Wait for the plane's word and pass it on; returns the exit code."""
+    with os.fdopen(reading, "rb") as pipe:
+        while (word := pipe.readline()).startswith(WAITING):
+            print(f"nodeplane: {word.removeprefix(WAITING).decode().rstrip()}", file=sys.stderr, flush=True)
+        word += pipe.read()
+    if word.startswith(READY):
+        print(word.removeprefix(READY).decode())
+        return 0
+    print(f"nodeplane: {word.removeprefix(FAILED).decode() or LOST}", file=sys.stderr)
+    return 1

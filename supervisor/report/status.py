@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from protocols.settings import Settings
 from supervisor.tree.policy import Child
-from supervisor.tree.types import SERVING
+from supervisor.tree.states import SERVING
 
 
 def actor_status(child: Child, now: float) -> ActorStatus:

@@ -1,1 +1,1 @@
-"""What lies below ROOT: locks, logs, sockets left over, mounts."""
+"""Files below ROOT: directories and their permissions, locks, logs, sockets and mounts."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.messages.supervisor import ROOT_NAME
-from supervisor.errors import AlreadyRunning
+from supervisor.base.errors import AlreadyRunning
 
 PLANE = "plane.lock"
 LOOKS, LOOK_S = 50, 0.01

@@ -1,1 +1,1 @@
-"""Before anything runs: is it us, are flags, root, port and locks fit, what was left by a plane that was killed."""
+"""Check and prepare a start: directories, locks, the API's port, settings, and whether a node may join its plane."""

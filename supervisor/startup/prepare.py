@@ -8,21 +8,22 @@ from protocols.errors import SettingsInvalid
 from protocols.layout import Layout
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.settings import Settings, load_settings, save_settings
-from supervisor.errors import AlreadyRunning, Usage
-from supervisor.options.plane import PlaneOptions, check_port, layout_of, settings_of, shape_of
-from supervisor.options.values import bind_address
-from supervisor.root import stale
+from supervisor.base.errors import AlreadyRunning, Usage
+from supervisor.base.groups import GROUPS, WATCHER, check_nodes, check_watchers, children
+from supervisor.base.options import PlaneOptions, layout_of
+from supervisor.base.settings import check_port, settings_of, shape_of
+from supervisor.base.values import bind_address
+from supervisor.root import leftovers
+from supervisor.root.directories import make_directories
 from supervisor.root.lock import Held, supervisors
-from supervisor.startup import ports
-from supervisor.startup.directories import make_directories
+from supervisor.startup import prepared as ports
 from supervisor.startup.prepared import Prepared, Serialised
-from supervisor.tree.groups import GROUPS, WATCHER, check_nodes, check_watchers, children
 
 
 def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
     """Raises a SupervisorError or SettingsInvalid: nothing was started, nothing is held."""
     if joins(options):
-        from supervisor.startup import node  # asks the API: an HTTP client that a plane does without
+        from supervisor.startup import join as node  # asks the API: an HTTP client that a plane does without
 
         return node.prepare_joined(options, group, supervisor_name(group, slot))
     check_port(options.port)
@@ -60,13 +61,13 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
         settings, port = _settle(options, where, groups, (_old_settings(where), bool(others)), undo)
         specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers, options.nodes))
     mine = [name, *(spec.instance for spec in specs)]
-    living = stale.wait_released(where.run, mine)
+    living = leftovers.wait_released(where.run, mine)
     if living:
         raise AlreadyRunning(f"{', '.join(living)} already runs below {where.root}; end it or use another --root")
     if others:
-        stale.remove_all(where.run, mine)
+        leftovers.remove_all(where.run, mine)
     else:
-        stale.clean(where.run)
+        leftovers.clean(where.run)
     return Prepared(name, group, settings, specs, held, port)
 
 

@@ -1,15 +1,67 @@
 """What a start stands on, and the lock under which groups that start together settle one after another."""
 
+import errno
 import fcntl
 import os
+import socket
 from pathlib import Path
 
 import msgspec
 
 from protocols.settings import Settings
+from supervisor.base.errors import PortTaken
+from supervisor.base.groups import ChildSpec
+from supervisor.base.options import LOOPBACK
 from supervisor.root.lock import Held
-from supervisor.startup import ports
-from supervisor.tree.spec import ChildSpec
+
+
+class Reservation:
+    """A bound socket that never listens: API processes bind beside it with SO_REUSEPORT, strangers cannot."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.port: int = sock.getsockname()[1]
+
+    def release(self) -> None:
+        self._socket.close()
+
+
+def reserve(port: int, remembered: int = 0, host: str = LOOPBACK) -> Reservation:
+    """Reserve `port` of one address; 0 takes the remembered one if it is still free, else any. Raises PortTaken."""
+    if port == 0 and remembered:
+        try:
+            return reserve(remembered, host=host)
+        except PortTaken:
+            pass
+    try:
+        with _socket(host) as probe:  # without SO_REUSEPORT this fails beside anybody else's socket
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            port = probe.getsockname()[1]
+        return Reservation(_bind(host, port))
+    except OSError as error:
+        mend = "mend --bind-address" if error.errno == errno.EADDRNOTAVAIL else "choose another with --port"
+        raise PortTaken(f"port {port} on {host} cannot be used: {error.strerror}; {mend}") from None
+
+
+def _socket(host: str) -> socket.socket:
+    """As the API processes make theirs: one of IPv6 takes nothing of IPv4."""
+    if ":" not in host:
+        return socket.socket()
+    made = socket.socket(socket.AF_INET6)
+    made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return made
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    sock = _socket(host)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -21,7 +73,7 @@ class Prepared(msgspec.Struct, frozen=True):
     settings: Settings
     specs: tuple[ChildSpec, ...]
     lock: Held
-    port: ports.Reservation | None
+    port: Reservation | None
     """Held by whoever runs the API processes."""
 
     def release(self) -> None:
@@ -43,3 +95,11 @@ class Serialised:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """The supervisor that runs this one as one of its actors."""
+
+    run_dir: Path
+    supervisor: str
+    instance: str

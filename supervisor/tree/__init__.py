@@ -1,1 +1,1 @@
-"""The children: who they are, where each stands, when one is restarted, ended or given up."""
+"""The supervision tree: state machine of a child, state machine of the forkserver's liveness, and what acts on both."""

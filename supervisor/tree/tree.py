@@ -1,6 +1,7 @@
 """The supervision tree at work: does what each child's policy answers, through the forkserver. No bus in here."""
 
 import asyncio
+import enum
 import os
 import signal
 import time
@@ -12,15 +13,60 @@ import msgspec
 from protocols import stalls
 from protocols.layout import layout
 from protocols.messages.supervisor import Beat
-from supervisor.errors import NoSuchActor
+from supervisor.base.errors import NoSuchActor
+from supervisor.base.groups import ChildSpec, Limits
 from supervisor.forkserver import client, wire
 from supervisor.forkserver.client import ForkClient
 from supervisor.root import logs
 from supervisor.tree.policy import Child
-from supervisor.tree.pulse import Pulse, Verdict
-from supervisor.tree.spec import ChildSpec, Limits
-from supervisor.tree.types import SERVING, Action, Exit, GiveUp, Signal, Spawn, State
-from supervisor.tree.usage import usage_of
+from supervisor.tree.states import SERVING, Action, Exit, GiveUp, Signal, Spawn, State, usage_of
+
+PING_S = 2.0
+
+
+class Verdict(enum.StrEnum):
+    FINE = "fine"
+    WAKE = "wake"
+    """It may only be stopped: SIGCONT mends that at no cost."""
+    KILL = "kill"
+
+
+class Pulse:
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._limits = limits
+        self._heard_at = now
+        self._pinged_at: float | None = None
+        self._loading = True
+        self._woken_at: float | None = None
+
+    def heard(self, loading: bool, now: float) -> None:
+        self._heard_at, self._loading, self._woken_at = now, loading, None
+
+    def ping_due(self, now: float) -> bool:
+        """True when it is time for the next ping, which the caller then sends."""
+        due = self._pinged_at is None or now - self._pinged_at >= PING_S
+        if due:
+            self._pinged_at = now
+        return due
+
+    def forgive(self, seconds: float) -> None:
+        """The supervisor itself was stopped for that long."""
+        self._heard_at += seconds
+        if self._woken_at is not None:
+            self._woken_at += seconds
+
+    def verdict(self, now: float) -> Verdict:
+        limit = self._limits.start_s if self._loading else self._limits.beat_s
+        if now - self._heard_at < limit:
+            return Verdict.FINE
+        if self._woken_at is None:
+            self._woken_at = now
+            return Verdict.WAKE
+        if now - self._woken_at < self._limits.beat_s:
+            return Verdict.FINE
+        self._woken_at = now
+        return Verdict.KILL
+
 
 FORKSERVER_LIVES = 5
 FORKSERVER_PERIOD_S = 60.0

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics.merge import merge
+from supervisor.report.metrics import merge
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 from tests.support.engine import ENGINES
 

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from protocols.bus import Bus, BusOptions
-from supervisor.cli import device_plugins
-from supervisor.cli.ask import Asking
-from supervisor.cli.devices import gather
+from supervisor.cli.devices import resource_cells, resource_rows
+from supervisor.client.connection import Asking
+from supervisor.client.devices import device_rows
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 
 
@@ -86,7 +86,7 @@ def test_devices_lists_who_has_what() -> None:
         await node.chaos("b", "unhealthy")
         own = Bus(BusOptions(name="", run_dir=node.layout.run))
         await own.start()
-        rows = await gather(Asking(own, node.layout))
+        rows = await device_rows(Asking(own, node.layout))
         await own.close()
         assert [(row.device, row.numa, row.health, row.message, row.pod, row.containers) for row in rows] == [
             ("a", (0,), "Healthy", "", "", ()),
@@ -112,9 +112,9 @@ def test_plugins_shows_who_stands_behind_each_resource() -> None:
         await node.settled(0, 1, "example.com/nic")
         own = Bus(BusOptions(name="", run_dir=node.layout.run))
         await own.start()
-        rows = await device_plugins.gather(Asking(own, node.layout))
+        rows = await resource_rows(Asking(own, node.layout))
         await own.close()
-        lines = [list(line) for row in rows for line in device_plugins.lines(row, time.time_ns())]
+        lines = [list(line) for row in rows for line in resource_cells(row, time.time_ns())]
         assert lines[0][:6] == [RESOURCE, "3", "3", "1", "new.sock", "serves"]
         assert (lines[1][4:6], lines[1][7]) == (["old.sock", "replaced"], "prestart")
         assert lines[2][:6] == ["example.com/nic", "1", "0", "0", "left.sock", "gone"]

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.metrics import http
-from supervisor.metrics.connections import MAKING, MOST, MOST_OF_PEER, WRITING, Connection, Connections
-from supervisor.metrics.http import MetricsHttp, MetricsOptions
+from supervisor.report import http
+from supervisor.report.http import (
+    MAKING,
+    MOST,
+    MOST_OF_PEER,
+    WRITING,
+    Connection,
+    Connections,
+    MetricsHttp,
+    MetricsOptions,
+)
 
 PAGE = "x 1\n" * 2_000_000
 """More than the socket's buffers take."""

@@ -18,9 +18,9 @@ import pytest
 
 from protocols.layout import layout
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
-from supervisor.cli.ask import Asking, ask
+from supervisor.base.errors import SupervisorError
 from supervisor.cli.main import main as nodeplane
-from supervisor.errors import SupervisorError
+from supervisor.client.connection import Asking, ask
 
 HERE = Path(__file__).parent
 REPO = HERE.parents[1]

@@ -6,9 +6,10 @@ import pytest
 from protocols.alignment import Alignment
 from protocols.errors import SettingsInvalid
 from protocols.settings import Settings
+from supervisor.base.errors import Usage
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
-from supervisor.errors import Usage
-from supervisor.options.plane import PlaneOptions, settings_of
 
 
 def settings(*words: str) -> Alignment:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream
-from supervisor.chaos.expect import behind_of, pod_words
-from supervisor.chaos.script import EXPECTED, FORMS, parse
-from supervisor.chaos.types import ScriptInvalid
+from supervisor.chaos.conditions import behind_of, pod_words
+from supervisor.chaos.script import EXPECTED, FORMS, ScriptInvalid, parse
 
 WHOLE = """
 # a comment

@@ -1,7 +1,7 @@
 """`nodeplane cpus`."""
 
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, Machine, Placement, PodAllocation
-from supervisor.cli.cpus import cells, shown_of
+from supervisor.cli.devices import cpu_cells, cpu_view_of
 
 GIB = 1 << 30
 
@@ -13,8 +13,8 @@ def test_each_container_then_the_pool_and_what_is_reserved() -> None:
         "u1": PodAllocation("u1", "ns", "first", (ContainerAllocation("c", cpus=(1, 2), memory=memory),)),
     }
     placement = Placement(online="0-7", memory=16 * GIB, shared="0,4-7")
-    shown = shown_of(Machine(cpus=(1, 2, 3, 4, 5, 6, 7)), placement, pods)
-    assert cells(shown) == [
+    shown = cpu_view_of(Machine(cpus=(1, 2, 3, 4, 5, 6, 7)), placement, pods)
+    assert cpu_cells(shown) == [
         ("1-2", "hugepages-2Mi=4Mi@0 1Gi@0+1", "ns/first", "c"),
         ("3", "-", "ns/second", "c"),
         ("0,4-7", "-", "(shared pool)", "-"),

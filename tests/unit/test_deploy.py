@@ -4,9 +4,9 @@ from pathlib import Path
 
 import yaml
 
-from supervisor.cli.adopt import add_parser
+from supervisor.base.settings import pod_resources
 from supervisor.cli.flags import Parser, plane_options
-from supervisor.options.plane import pod_resources
+from supervisor.cli.start import add_parser
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 

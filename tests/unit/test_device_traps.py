@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 FORKING = {
     "actors/runtime/shim/launcher.py",
     "actors/runtime/shim/child.py",
-    "supervisor/forkserver/forked.py",
+    "supervisor/forkserver/client.py",
     "supervisor/forkserver/server.py",
-    "supervisor/startup/detach.py",
+    "supervisor/report/console.py",
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from supervisor.metrics.healthz import answer
+from supervisor.report.http import answer
 
 WELL = {"store": True, "devices": True}
 ILL = {"store": True, "devices": False}

@@ -93,9 +93,9 @@ LAYERED = (
 """Actors whose folders are floors already."""
 
 
-@pytest.mark.parametrize("actor", LAYERED)
-def test_folders_of_layered_actor_form_no_cycle(actor: str) -> None:
-    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules(ROOT / "actors" / actor)}
+@pytest.mark.parametrize("package", ["supervisor", *(f"actors/{actor}" for actor in LAYERED)])
+def test_folders_form_no_cycle(package: str) -> None:
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules(ROOT / package)}
     needs: dict[str, set[str]] = {}
     for name, path in files.items():
         targets = {_module(files, other) for other in imported(path)} - {""}

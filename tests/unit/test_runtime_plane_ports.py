@@ -8,7 +8,8 @@ import pytest
 from actors.runtime.actor import plane_ports
 from protocols.layout import layout
 from protocols.settings import Settings
-from supervisor.options.plane import PlaneOptions, settings_of
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
 
 
 def settings(root: Path, **changes: object) -> Settings:

@@ -9,7 +9,7 @@ import pytest
 
 from protocols.layout import Layout
 from protocols.sockets import let_group_in, prepare_directory, prepare_socket
-from supervisor.startup.directories import make_directories
+from supervisor.root.directories import make_directories
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from protocols import stalls
 from protocols.actor import loop_monitor
 from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
 from protocols.stalls import Stall
-from supervisor.tree.usage import usage_of
+from supervisor.tree.states import usage_of
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))
 SCHEDULER = User("system:kube-scheduler")

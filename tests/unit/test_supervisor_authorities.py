@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from supervisor.forkserver import authorities
+from supervisor.forkserver import server as authorities
 
 
 def test_a_context_made_inside_trusts_nobody() -> None:

@@ -13,19 +13,17 @@ import pytest
 
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream, PlaneStatus
 from supervisor.__main__ import _slot
+from supervisor.base.errors import ForeignPackage, Usage, check_packages
 from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
 from supervisor.cli.main import COMMANDS, main
-from supervisor.cli.scale import watcher_supervisors
-from supervisor.cli.table import duration
-from supervisor.cli.top import cpu_seconds, pss_mib
-from supervisor.errors import ForeignPackage, Usage
-from supervisor.report.console import Console
-from supervisor.report.notify import Notifier
+from supervisor.cli.status import cpu_seconds, pss_mib
+from supervisor.client.scaling import watcher_supervisors
+from supervisor.client.tables import duration
+from supervisor.plane.start import under_honcho
+from supervisor.report import console as detach
+from supervisor.report.console import Console, Notifier
 from supervisor.report.status import merge
-from supervisor.start import under_honcho
-from supervisor.startup import detach
-from supervisor.startup.own import check_packages
 
 
 @pytest.fixture
@@ -97,7 +95,7 @@ def test_a_root_too_long(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_supervisor_stays_small() -> None:
-    code = "import sys, supervisor.plane, supervisor.start; print([m for m in sys.modules if m in %r])"
+    code = "import sys, supervisor.plane.supervisor, supervisor.plane.start; print([m for m in sys.modules if m in %r])"
     heavy = ("grpc", "aiohttp", "cryptography", "uvloop", "prometheus_client", "actors.store.actor")
     done = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -182,13 +180,13 @@ def test_a_full_disk_is_one_line(
     monkeypatch.setattr("supervisor.startup.prepare.save_settings", full)
     assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
     assert capsys.readouterr().err.startswith(f"nodeplane: {root}/run/settings.json: No space left on device; free")
-    monkeypatch.setattr("supervisor.startup.directories.write_atomic", full)
+    monkeypatch.setattr("supervisor.root.directories.write_atomic", full)
     assert main(["up", "--root", str(root), "--port", "0", "--node-name", "n1"]) == 1
     assert "cannot write below" in capsys.readouterr().err
 
 
 def test_packages_of_another_distribution_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.startup.own.PACKAGES", {"pytest": "nothing.py"})
+    monkeypatch.setattr("supervisor.base.errors.PACKAGES", {"pytest": "nothing.py"})
     with pytest.raises(ForeignPackage, match="environment of its own"):
         check_packages()
 

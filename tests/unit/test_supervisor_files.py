@@ -17,13 +17,13 @@ from cryptography import x509
 
 from actors.apiserver.http.authentication.tokens.keys import load_keys
 from protocols.layout import layout
-from supervisor.errors import AlreadyRunning, PortTaken
+from supervisor.base.errors import AlreadyRunning, PortTaken
 from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig
 from supervisor.report.console import Console
-from supervisor.root import logs, stale
+from supervisor.root import leftovers, logs
 from supervisor.root.lock import Held, held, supervisors
-from supervisor.startup import ports
+from supervisor.startup import prepared as ports
 
 
 @pytest.fixture
@@ -141,11 +141,11 @@ def test_stale_sockets_go_living_ones_stay(root: Path) -> None:
     lock = Held(root, "supervisor")
     os.rename(root / "supervisor.pid", root / "alive.lock")
     assert held(root / "alive.lock")
-    stale.clean(root)
+    leftovers.clean(root)
     assert not (root / "dead.rpc").exists()
     assert not (root / "orphan.pub").exists()
     assert (root / "alive.rpc").exists()
-    assert stale.wait_released(root, ["dead", "alive"], 0.02) == ["alive"]
+    assert leftovers.wait_released(root, ["dead", "alive"], 0.02) == ["alive"]
     lock.release()
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from supervisor.errors import Usage
-from supervisor.tree.groups import GROUPS, NODE, WATCHER, PlaneShape, children
+from supervisor.base.errors import Usage
+from supervisor.base.groups import GROUPS, NODE, WATCHER, PlaneShape, children
 
 
 def names(shape: PlaneShape) -> list[str]:

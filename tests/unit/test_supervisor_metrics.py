@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from supervisor.metrics.http import read_request
-from supervisor.metrics.merge import merge
+from supervisor.report.http import read_request
+from supervisor.report.metrics import merge
 
 A = """\
 # HELP process_open_fds Open files.

@@ -14,17 +14,18 @@ import yaml
 from protocols.layout import layout
 from protocols.messages.node import INSTANCE, serving_name
 from protocols.settings import Settings
+from supervisor.base.errors import Usage
+from supervisor.base.groups import NODE, PlaneShape, check_nodes, children
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
+from supervisor.base.values import node_ip
 from supervisor.cli.node_config import api_server, checked_name, only_here
-from supervisor.errors import Usage
-from supervisor.nodes import passes, preflight
-from supervisor.nodes.errors import PassUnusable
-from supervisor.nodes.group import local_settings
-from supervisor.nodes.types import Pair, Pass
-from supervisor.options.plane import PlaneOptions, settings_of
-from supervisor.options.values import node_ip
-from supervisor.startup.node import address_towards, joined_settings, keep_pass
+from supervisor.pki import node_config
+from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid, Pair
+from supervisor.plane.node_group import local_settings
+from supervisor.startup import preflight
+from supervisor.startup.join import address_towards, joined_settings, write_node_files
 from supervisor.startup.prepare import joins, prepare
-from supervisor.tree.groups import NODE, PlaneShape, check_nodes, children
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,10 +38,10 @@ def root() -> Iterator[Path]:
         yield Path(directory)
 
 
-def made(node: str = "n2", server: str = "https://10.0.0.1:6443", days: float = 700) -> Pass:
+def made(node: str = "n2", server: str = "https://10.0.0.1:6443", days: float = 700) -> NodeConfig:
     pair, end = Pair(PEM, PEM), float(int(time.time() + days * 86400))
     name = serving_name(node)
-    return Pass(server=server, node=node, ca=PEM, client=pair, serving=pair, serving_name=name, not_after=end)
+    return NodeConfig(server=server, node=node, ca=PEM, client=pair, serving=pair, serving_name=name, not_after=end)
 
 
 def settings(root: Path, **flags: object) -> Settings:
@@ -49,8 +50,8 @@ def settings(root: Path, **flags: object) -> Settings:
 
 @pytest.mark.parametrize("node", ["n2", "123", "true", "a.b-c"])
 def test_a_pass_is_a_kubeconfig_and_comes_back(node: str) -> None:
-    text = passes.write(made(node))
-    assert passes.read(text.encode(), "f") == made(node)
+    text = node_config.write(made(node))
+    assert node_config.read(text.encode(), "f") == made(node)
     assert yaml.safe_load(text)["users"][0]["name"] == f"system:node:{node}"
 
 
@@ -68,22 +69,22 @@ def test_a_pass_is_a_kubeconfig_and_comes_back(node: str) -> None:
     ],
 )
 def test_a_damaged_pass_says_how_to_mend_it(old: str, new: str, complaint: str) -> None:
-    text = passes.write(made()).replace(old, new)
-    with pytest.raises(PassUnusable, match="node-config") as caught:
-        passes.read(text.encode(), "f")
+    text = node_config.write(made()).replace(old, new)
+    with pytest.raises(NodeConfigInvalid, match="node-config") as caught:
+        node_config.read(text.encode(), "f")
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[1, 2]", b"x", b"contexts: 5\ncurrent-context: a", b"- " * 50])
 def test_what_is_no_pass_is_refused(data: bytes) -> None:
-    with pytest.raises(PassUnusable):
-        passes.read(data, "f")
+    with pytest.raises(NodeConfigInvalid):
+        node_config.read(data, "f")
 
 
 def test_pass_of_an_earlier_version_is_used_and_a_new_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "\n".join(line for line in passes.write(made()).splitlines() if "serving-name" not in line)
-    former = passes.read(text.encode(), "f")
+    text = "\n".join(line for line in node_config.write(made()).splitlines() if "serving-name" not in line)
+    former = node_config.read(text.encode(), "f")
     assert former.serving_name == ""
     monkeypatch.setattr(preflight, "_tls", lambda *_: None)
     monkeypatch.setattr(preflight, "_ask", lambda *_: "")
@@ -92,7 +93,7 @@ def test_pass_of_an_earlier_version_is_used_and_a_new_one_asked_for(monkeypatch:
 
 
 def test_a_pass_that_ended_is_refused_before_anybody_is_asked() -> None:
-    with pytest.raises(PassUnusable, match=r"the certificate of node n2 ended on \d{4}.*node-config n2"):
+    with pytest.raises(NodeConfigInvalid, match=r"the certificate of node n2 ended on \d{4}.*node-config n2"):
         preflight.check(made(days=-1), "")
 
 
@@ -129,7 +130,7 @@ def test_a_node_that_was_never_there_leaves_its_name_free() -> None:
 def test_a_kept_pass_makes_the_root_a_node(root: Path) -> None:
     where, options = layout(str(root)), PlaneOptions(root=str(root))
     assert not joins(options)
-    keep_pass(where, made())
+    write_node_files(where, made())
     assert joins(options)
     for path in (where.node_pass, where.kubeconfig, *(where.pki / f"{user}.key" for user in ("podworker", "health"))):
         assert path.stat().st_mode & 0o777 == 0o600
@@ -147,10 +148,10 @@ def test_a_root_with_a_plane_joins_nobody(root: Path) -> None:
     (root / "pki").mkdir()
     (root / "pki" / "ca.key").write_bytes(PEM)
     file = root / "n2.kubeconfig"
-    file.write_text(passes.write(made()))
+    file.write_text(node_config.write(made()))
     with pytest.raises(Usage, match="has a plane of its own"):
         prepare(PlaneOptions(root=str(root), join=str(file)))
-    with pytest.raises(PassUnusable, match=r"cannot read .*: No such file or directory; make one"):
+    with pytest.raises(NodeConfigInvalid, match=r"cannot read .*: No such file or directory; make one"):
         prepare(PlaneOptions(root=str(root / "x"), join=str(root / "none")))
 
 
@@ -215,6 +216,6 @@ def test_names_and_addresses_of_nodes() -> None:
 
 
 def test_certificates_that_are_no_certificates(root: Path) -> None:
-    with pytest.raises(PassUnusable, match="the certificates of node n2 cannot be used"):
+    with pytest.raises(NodeConfigInvalid, match="the certificates of node n2 cannot be used"):
         preflight.check(made(), "")
-    assert base64.b64encode(PEM).decode() in passes.write(made())
+    assert base64.b64encode(PEM).decode() in node_config.write(made())

@@ -1,14 +1,16 @@
 """Flags to settings: every wrong one is named in one line before anything starts."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from protocols.errors import SettingsInvalid
 from protocols.settings import PodResources
+from supervisor.base.errors import Usage
+from supervisor.base.options import FLAGS, PlaneOptions, layout_of
+from supervisor.base.settings import settings_of
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
-from supervisor.errors import Usage
-from supervisor.options.plane import PlaneOptions, layout_of, settings_of
 
 
 def parse(*words: str, **environment: str) -> PlaneOptions:
@@ -120,3 +122,17 @@ def test_a_root_too_long_for_sockets() -> None:
 def test_relative_roots_become_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/tmp")
     assert layout_of(PlaneOptions(root="np")).root == Path("/tmp/np")
+
+
+def test_reference_page_lists_every_flag_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
+    section = page.partition("## Flags of `up`")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `--")
+    ]
+    listed = {flag: row[-2] for row in rows for flag in re.findall(r"`(--[a-z-]+)", row[0])}
+    assert listed.keys() == {flag.option for flag in FLAGS.values()}
+    stated = {flag.option: flag.default for flag in FLAGS.values() if flag.default}
+    assert {option: listed[option] for option in stated} == stated

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.messages.supervisor import Beat
+from supervisor.base.groups import ChildSpec, Limits, Restart
 from supervisor.tree.policy import Child, describe
-from supervisor.tree.spec import ChildSpec, Limits, Restart
-from supervisor.tree.types import Action, Exit, GiveUp, Signal, Spawn, State
-from supervisor.tree.usage import Usage
+from supervisor.tree.states import Action, Exit, GiveUp, Signal, Spawn, State, Usage
 
 LIMITS = Limits()
 KILLED = Exit(signal=9)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.tree.pulse import Pulse, Verdict
-from supervisor.tree.spec import Limits
+from supervisor.base.groups import Limits
+from supervisor.tree.tree import Pulse, Verdict
 
 LIMITS = Limits()
 

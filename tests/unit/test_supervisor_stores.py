@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from protocols.etcd import store_options
-from supervisor.errors import Usage
-from supervisor.options.plane import PlaneOptions, settings_of
-from supervisor.options.stores import etcd_files, stores
+from supervisor.base.errors import Usage
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import etcd_files, settings_of, stores
 
 SOCKET = "/r/run/store.sock"
 

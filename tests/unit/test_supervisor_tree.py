@@ -5,11 +5,11 @@ import socket
 from pathlib import Path
 from typing import cast
 
+from supervisor.base.groups import ChildSpec, Limits
 from supervisor.forkserver import wire
 from supervisor.forkserver.client import ForkClient
-from supervisor.tree.spec import ChildSpec, Limits
+from supervisor.tree.states import State
 from supervisor.tree.tree import Tree, TreeOptions
-from supervisor.tree.types import State
 
 LIMITS = Limits(backoff_s=0.01)
 

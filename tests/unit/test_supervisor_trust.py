@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from protocols.layout import Layout, layout
-from supervisor.errors import DirectoryNotTrusted, RootUnusable
-from supervisor.root.trust import check_directory, way
-from supervisor.startup.directories import make_directories
+from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
+from supervisor.root.directories import check_directory, make_directories, way
 
 STRANGER = 4242
 """A user and a group that nobody has."""

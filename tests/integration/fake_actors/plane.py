@@ -6,10 +6,10 @@ import sys
 import msgspec
 
 from protocols.errors import NodeplaneError
+from supervisor.base.groups import ChildSpec, Limits
 from supervisor.cli.flags import plane_options
-from supervisor.start import start
+from supervisor.plane.start import start
 from supervisor.startup.prepared import Prepared
-from supervisor.tree.spec import ChildSpec, Limits
 
 LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3)
 

@@ -1,0 +1,206 @@
+"""What a person may ask of `up`, and how it becomes the settings every actor reads."""
+
+import os
+import re
+from collections.abc import Iterable
+
+from protocols.alignment import Alignment, check_alignment
+from protocols.kube.resources import ALL
+from protocols.settings import EtcdFiles, PodResources, Settings, Store
+from supervisor.base import values
+from supervisor.base.errors import Usage
+from supervisor.base.groups import PlaneShape
+from supervisor.base.options import PlaneOptions, layout_of
+
+
+def settings_of(options: PlaneOptions, port: int) -> Settings:
+    """The settings file's content; `port` is the one really reserved. Raises Usage."""
+    where = layout_of(options)
+    main, *others = stores(options.store, str(where.store_socket))
+    external = [store for store in (main, *others) if not store.embedded]
+    runtime = values.runtime_endpoint(options.runtime)
+    return Settings(
+        root=str(where.root),
+        kubelet_dir=str(where.kubelet),
+        node_name=values.node_name(options.node_name),
+        node_ip=values.node_ip(options.node_ip),
+        node_port=values.port(options.node_port, "--node-port"),
+        port=port,
+        bind_address=values.bind_address(options.bind_address),
+        api_names=values.api_names(options.api_names, options.bind_address),
+        api_url=f"https://{values.reached_at(options.bind_address)}:{port}",
+        store_endpoints=main.endpoints,
+        store_embedded=main.embedded,
+        store_splits=tuple(others),
+        etcd_files=etcd_files(options.etcd_cafile, options.etcd_certfile, options.etcd_keyfile, bool(external)),
+        etcd_compaction_s=values.seconds(options.etcd_compaction_interval, "--etcd-compaction-interval"),
+        leader_elect=values.leader_elect(options.leader_elect, main.embedded),
+        store_port=values.port(options.store_port, "--store-port"),
+        store_sync=values.one_of(options.store_sync, ("full", "normal"), "--store-sync"),
+        store_quota_bytes=values.quota(options.store_quota_bytes, "--store-quota-bytes"),
+        runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
+        runtime_embedded=not runtime,
+        images=values.one_of(options.images, ("host", "imported"), "--images"),
+        pleg_mode=values.one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
+        container_log_max_size=values.size(options.container_log_max_size, "--container-log-max-size"),
+        container_log_max_files=values.at_least(2, options.container_log_max_files, "--container-log-max-files"),
+        pod_resources=pod_resources(options),
+        device_health_rate=values.at_least(1, options.device_health_rate, "--device-health-rate"),
+        adopt=options.adopt,
+        metrics_port=values.port(options.metrics_port, "--metrics-port"),
+        metrics_address=values.bind_address(options.metrics_address, "--metrics-address"),
+        alignment=alignment(options),
+        feature_gates=values.feature_gates(options.feature_gates),
+        log_level=values.one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
+    )
+
+
+def shape_of(
+    settings: Settings, groups: tuple[str, ...], watchers: int, first_watcher: int = 0, nodes: int = 1
+) -> PlaneShape:
+    return PlaneShape(
+        nodes=nodes,
+        groups=groups,
+        watchers=watchers,
+        first_watcher=first_watcher,
+        store_embedded=settings.runs_store,
+        runtime_embedded=settings.runtime_embedded,
+    )
+
+
+def pod_resources(options: PlaneOptions) -> PodResources:
+    """What clients of the front door may do."""
+    mode = options.pod_resources_socket_mode
+    if not re.fullmatch(r"0?[0-7]{3}", mode):
+        raise Usage(f"--pod-resources-socket-mode {mode!r} is no mode; write it like 0660")
+    return PodResources(
+        qps=values.at_least(0, options.pod_resources_qps, "--pod-resources-qps"),
+        watchers=values.at_least(1, options.pod_resources_watchers, "--pod-resources-watchers"),
+        health_address=values.health_address(options.pod_resources_health_address),
+        socket_mode=int(mode, 8),
+        socket_group=values.group(options.pod_resources_socket_group, "--pod-resources-socket-group"),
+    )
+
+
+def check_port(value: int) -> int:
+    return values.port(value, "--port")
+
+
+def alignment(options: PlaneOptions) -> Alignment:
+    """Raises Usage or SettingsInvalid."""
+    return check_alignment(
+        Alignment(
+            cpuManagerPolicy=options.cpu_manager_policy,
+            cpuManagerPolicyOptions=pairs(options.cpu_manager_policy_options, "--cpu-manager-policy-options"),
+            memoryManagerPolicy=options.memory_manager_policy,
+            topologyManagerPolicy=options.topology_manager_policy,
+            topologyManagerScope=options.topology_manager_scope,
+            topologyManagerPolicyOptions=pairs(
+                options.topology_manager_policy_options, "--topology-manager-policy-options"
+            ),
+            reservedSystemCPUs=options.reserved_cpus,
+            reservedMemory=reserved_memory(options.reserved_memory),
+            kubeReserved=pairs(options.kube_reserved, "--kube-reserved"),
+            systemReserved=pairs(options.system_reserved, "--system-reserved"),
+            sysfsRoot=options.sysfs_root,
+        )
+    )
+
+
+def pairs(text: str, flag: str) -> dict[str, str]:
+    """`name=value,other=value`."""
+    found: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not name or not value or name in found:
+            raise Usage(f"{flag} {part!r} is no NAME=VALUE, or names something twice")
+        found[name] = value
+    return found
+
+
+def reserved_memory(texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """`NODE:memory=SIZE,hugepages-SIZE=SIZE` each; several in one text are parted by `;`."""
+    found: dict[str, dict[str, str]] = {}
+    for text in (part for given in texts for part in given.split(";") if part):
+        node, colon, sizes = text.partition(":")
+        if not colon or node in found:
+            raise Usage(f"--reserved-memory {text!r} is no NODE:TYPE=SIZE,..., or names a node twice")
+        found[node] = pairs(sizes, "--reserved-memory")
+    return found
+
+
+ENDPOINT = re.compile(r"[^\s,/:\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+SCHEME = "etcd://"
+EMBEDDED = "sqlite"
+NAMES = {f"{row.group}/{row.plural}" if row.group else row.plural: row.qualified for row in ALL}
+"""How people name a resource here, as in upstream's `--etcd-servers-overrides`: `events`, `group/resource`."""
+
+
+def stores(values: Iterable[str], socket: str) -> tuple[Store, ...]:
+    """The main store, then the others; `socket` is the embedded one's. Raises Usage."""
+    main: list[Store] = []
+    others: dict[Store, list[str]] = {}
+    for value in values:
+        names, sign, where = value.rpartition("=")
+        store = _store(where, value, socket)
+        if sign:
+            others.setdefault(store, []).extend(_resource(name) for name in names.split(","))
+        else:
+            main.append(store)
+    if len(main) > 1:
+        raise Usage("--store is given more than once for everything; others must name resources: --store events=...")
+    named = [name for names in others.values() for name in names]
+    twice = next((name for name in named if named.count(name) > 1), "")
+    if twice:
+        raise Usage(f"--store names {twice} more than once")
+    splits = (Store(endpoints=s.endpoints, embedded=s.embedded, resources=tuple(n)) for s, n in others.items())
+    return (*(main or [_store(EMBEDDED, EMBEDDED, socket)]), *splits)
+
+
+def etcd_files(ca: str, cert: str, key: str, external: bool) -> EtcdFiles:
+    """Raises Usage for files that make no sense together or cannot be read."""
+    given = {"--etcd-cafile": ca, "--etcd-certfile": cert, "--etcd-keyfile": key}
+    if not any(given.values()):
+        return EtcdFiles()
+    if not external:
+        raise Usage(f"{', '.join(flag for flag, path in given.items() if path)}: no --store is an etcd; name one")
+    if bool(cert) != bool(key):
+        raise Usage("--etcd-certfile and --etcd-keyfile go together; give both or none")
+    if not ca:
+        raise Usage("--etcd-certfile needs --etcd-cafile: without it the connection is not TLS")
+    return EtcdFiles(
+        **{flag.removeprefix("--etcd-").removesuffix("file"): _readable(flag, p) for flag, p in given.items()}
+    )
+
+
+def _readable(flag: str, path: str) -> str:
+    if not path:
+        return ""
+    absolute = os.path.abspath(os.path.expanduser(path))
+    try:
+        with open(absolute, "rb") as file:
+            head = file.read(11)
+    except OSError as error:
+        raise Usage(f"{flag} {path}: {error.strerror}") from None
+    if head != b"-----BEGIN ":
+        raise Usage(f"{flag} {path} is no PEM file")
+    return absolute
+
+
+def _store(where: str, whole: str, socket: str) -> Store:
+    if where == EMBEDDED:
+        return Store(endpoints=(f"unix:{socket}",), embedded=True)
+    if not where.startswith(SCHEME):
+        raise Usage(f"--store {whole!r} is no store; use sqlite or etcd://HOST:PORT[,HOST:PORT...]")
+    targets = tuple(where.removeprefix(SCHEME).rstrip("/").split(","))
+    for target in targets:
+        if not ENDPOINT.fullmatch(target) or int(target.rpartition(":")[2]) > 65535:
+            raise Usage(f"--store: {target!r} is no HOST:PORT")
+    return Store(endpoints=targets)
+
+
+def _resource(name: str) -> str:
+    found = NAMES.get(name.removeprefix("/"))
+    if found is None:
+        raise Usage(f"--store {name}=...: no resource is called {name!r}; there are {', '.join(NAMES)}")
+    return found

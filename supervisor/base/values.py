@@ -1,0 +1,150 @@
+"""Single values of flags: each checked, with a line for people that names the flag and the mend."""
+
+import grp
+import ipaddress
+import re
+import socket
+
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import parse_quantity
+from protocols.messages.node import SERVING_SUFFIX
+from protocols.settings import GATES
+from supervisor.base.errors import Usage
+from supervisor.base.options import LOOPBACK
+
+NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def bind_address(value: str, flag: str = "--bind-address") -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        raise Usage(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
+
+
+def node_ip(text: str) -> str:
+    """Empty for loopback: what listens there is no matter of the node's address."""
+    found = ipaddress.ip_address(bind_address(text, "--node-ip")) if text else None
+    if found is not None and found.is_unspecified:
+        raise Usage(f"--node-ip {text} is no address of one machine; name the one that the API server can reach")
+    return "" if found is None or found.is_loopback else str(found)
+
+
+def reached_at(address: str) -> str:
+    """The host part of URLs for a server bound there, as this machine's own clients reach it."""
+    found = ipaddress.ip_address(bind_address(address))
+    if found.is_unspecified:
+        return LOOPBACK if found.version == 4 else "[::1]"
+    return str(found) if found.version == 4 else f"[{found}]"
+
+
+def api_names(text: str, bound: str) -> tuple[str, ...]:
+    """What the certificate must name beside what it always does."""
+    names = list(filter(None, text.split(",")))
+    for name in names:
+        if not NODE_NAME.fullmatch(name) and not _is_address(name):
+            raise Usage(f"--api-names: {name!r} is no DNS name or IP address")
+        if name.endswith(SERVING_SUFFIX):
+            raise Usage(f"--api-names: {name!r} is a name that nodes serve by; use another")
+    bound = bind_address(bound)
+    own = () if ipaddress.ip_address(bound).is_unspecified or bound == LOOPBACK else (bound,)
+    return (*own, *names)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def runtime_endpoint(value: str) -> str:
+    """Target of an external CRI runtime, or "" for the embedded one."""
+    if value == "embedded":
+        return ""
+    if not value.startswith("unix:///"):
+        raise Usage(f"--runtime {value!r} is no runtime; use embedded or unix:///PATH/OF/ITS.sock")
+    return value
+
+
+def node_name(value: str) -> str:
+    name = value or socket.gethostname().lower()
+    if not NODE_NAME.fullmatch(name) or len(name) > 253:
+        raise Usage(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); give --node-name")
+    return name
+
+
+def feature_gates(text: str) -> dict[str, bool]:
+    """`Name=false,Other=true` as a mapping."""
+    gates = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name not in GATES:
+            raise Usage(f"no feature gate is called {name!r}; there are {', '.join(GATES)}")
+        if value.lower() not in ("true", "false"):
+            raise Usage(f"feature gate {name}={value}: the value is true or false")
+        gates[name] = value.lower() == "true"
+    return gates
+
+
+def leader_elect(value: str, alone: bool) -> bool:
+    """`auto`: only where other control planes may use the same store."""
+    return one_of(value, ("auto", "true", "false"), "--leader-elect") == "true" or (value == "auto" and not alone)
+
+
+def health_address(text: str) -> str:
+    """`IP:PORT`, or nothing."""
+    if not text:
+        return ""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise Usage(f"--pod-resources-health-address {text!r} is no IP:PORT")
+    bound = bind_address(host.strip("[]"), "--pod-resources-health-address")
+    return f"[{bound}]:{port}" if ":" in bound else f"{bound}:{port}"
+
+
+def group(name: str, flag: str) -> str:
+    try:
+        return name if not name or name.isdecimal() else str(grp.getgrnam(name).gr_gid)
+    except KeyError:
+        raise Usage(f"{flag} {name!r} is no group of this machine; use another name, or its number") from None
+
+
+def port(value: int, flag: str) -> int:
+    if not 0 <= value <= 65535:
+        raise Usage(f"{flag} {value} is no port; use 0 to 65535 (0 = a free one)")
+    return value
+
+
+def size(text: str, flag: str) -> int:
+    try:
+        found = parse_quantity(text).value()
+    except QuantityInvalid:
+        found = 0
+    if found <= 0:
+        raise Usage(f"{flag} {text!r} is no size; write it like 10Mi or 500k")
+    return found
+
+
+def quota(text: str, flag: str) -> int:
+    """A size, or 0 for none."""
+    return 0 if text.strip() == "0" else size(text, flag)
+
+
+def at_least(least: int, value: int, flag: str) -> int:
+    if value < least:
+        raise Usage(f"{flag} {value} is too few; use {least} or more")
+    return value
+
+
+def seconds(value: int, flag: str) -> int:
+    if value < 0:
+        raise Usage(f"{flag} {value} is no number of seconds; use 0 (never) or more")
+    return value
+
+
+def one_of(value: str, allowed: tuple[str, ...], flag: str) -> str:
+    if value not in allowed:
+        raise Usage(f"{flag} {value!r} is none of {', '.join(allowed)}")
+    return value

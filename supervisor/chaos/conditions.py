@@ -1,0 +1,93 @@
+"""What a script can expect: each condition says whether it holds now, and what is there instead."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from protocols.messages.supervisor import ActorStatus
+from supervisor.chaos.stage import Stage
+from supervisor.tree.states import State
+
+
+class Seen(NamedTuple):
+    holds: bool
+    instead: str
+
+
+Condition = Callable[[Stage, tuple[str, ...]], Awaitable[Seen]]
+
+
+async def pod(stage: Stage, words: tuple[str, ...]) -> Seen:
+    name, wanted = words
+    found = await stage.pod(name)
+    now = pod_words(found)
+    return Seen(wanted in now, " ".join(now))
+
+
+def pod_words(found: dict[str, Any]) -> list[str]:
+    """Every word of the grammar that is true of a pod."""
+    if not found:
+        return ["gone"]
+    status = found.get("status", {})
+    words = [str(status.get("phase", "Pending")).lower()]
+    if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", [])):
+        words.append("ready")
+    if any(each.get("restartCount", 0) for each in status.get("containerStatuses", [])):
+        words.append("restarted")
+    return words
+
+
+async def device(stage: Stage, words: tuple[str, ...]) -> Seen:
+    if len(words) == 2:
+        return _driver_device(stage, *words)
+    resource, id_, wanted = words
+    rows = stage.devices()
+    row = next((row for row in rows if (row.resource, row.device) == (resource, id_)), None)
+    if row is None:
+        return Seen(False, "no such device")
+    now = [row.health.lower(), "held" if row.pod else "free"]
+    return Seen(wanted in now, " ".join(now))
+
+
+def _driver_device(stage: Stage, name: str, wanted: str) -> Seen:
+    known = stage.driver_devices().get(name)
+    now = known.health.lower() if known is not None else "no claim has it"
+    return Seen(now == wanted, now)
+
+
+async def actor(stage: Stage, words: tuple[str, ...]) -> Seen:
+    name, _ = words
+    found = (await stage.actors()).get(name)
+    if found is None:
+        return Seen(False, "no such actor")
+    return Seen(_live(stage, found), found.state)
+
+
+async def plane(stage: Stage, words: tuple[str, ...]) -> Seen:
+    """All live, and every replica in step with its owner's present life; settled: at the very same position, as of the
+    last beats."""
+    actors = await stage.actors()
+    late = [name for name, each in actors.items() if not _live(stage, each)]
+    if late:
+        return Seen(False, f"not live: {', '.join(late)}")
+    behind = [f"{name}'s {stream}" for name, stream in behind_of(actors, words[0] == "settled")]
+    return Seen(not behind, f"behind: {', '.join(behind)}")
+
+
+def behind_of(actors: dict[str, ActorStatus], exactly: bool) -> list[tuple[str, str]]:
+    """(follower, stream) of each replica that is not where its owner is in its present life."""
+    beats = {name: each.beat for name, each in actors.items() if each.beat}
+    at = {(name, own.stream): (beat.epoch, own.seq) for name, beat in beats.items() for own in beat.owns}
+    found = []
+    for name, beat in beats.items():
+        for follow in beat.follows:
+            epoch, seq = at.get((follow.owner, follow.stream), (0, 0))
+            if not follow.synced or epoch != follow.epoch or (exactly and seq != follow.seq):
+                found.append((name, follow.stream))
+    return found
+
+
+def _live(stage: Stage, found: ActorStatus) -> bool:
+    return found.state == State.LIVE and found.pid != stage.dead.get(found.instance)
+
+
+CONDITIONS: dict[str, Condition] = {"pod": pod, "device": device, "actor": actor, "plane": plane}

@@ -1,0 +1,91 @@
+"""Plays a script line by line. Orders are repeated while whoever takes them is away; expectations are polled."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiError
+from supervisor.base.errors import Usage
+from supervisor.chaos.conditions import CONDITIONS
+from supervisor.chaos.orders import ORDERS
+from supervisor.chaos.script import Script, ScriptFailed, Step
+from supervisor.chaos.stage import Stage
+
+LOOK_S = 0.05
+REFUSED = (400, 401, 403, 404, 405, 422)
+"""Answers of the API that a repetition does not change."""
+
+Say = Callable[[str], None]
+
+
+class Player:
+    def __init__(self, script: Script, stage: Stage, say: Say) -> None:
+        self._script = script
+        self._stage = stage
+        self._say = say
+        self._aside: list[asyncio.Task[None]] = []
+
+    async def play(self) -> None:
+        """Raises ScriptFailed at the first line that fails, or a Usage error for one that never can be obeyed."""
+        try:
+            await self._all(self._script.steps)
+            await self._join()
+        finally:
+            for task in self._aside:
+                task.cancel()
+            await asyncio.gather(*self._aside, return_exceptions=True)
+
+    async def _all(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if step.verb == "repeat":
+                for _ in range(int(float(step.words[0]))):
+                    await self._all(step.body)
+            elif step.verb == "join":
+                await self._join()
+            elif step.aside:
+                self._aside.append(asyncio.create_task(self._one(step), name=step.text))
+            else:
+                await self._one(step)
+
+    async def _join(self) -> None:
+        await asyncio.gather(*self._aside)
+        self._aside.clear()
+
+    async def _one(self, step: Step) -> None:
+        began = time.monotonic()
+        note = await (self._expect(step) if step.verb == "expect" else self._order(step))
+        self._say(f"{time.monotonic() - began:7.2f} s  {step.text}{f'  ({note})' if note else ''}")
+
+    async def _order(self, step: Step) -> str:
+        deadline, why = time.monotonic() + step.within, ""
+        while True:
+            try:
+                return await ORDERS[step.verb](self._stage, step)
+            except Usage:
+                raise
+            except NodeplaneError as error:
+                why = str(error)
+                if isinstance(error, ApiError) and error.code in REFUSED:
+                    raise self._failed(step, why) from None
+            if time.monotonic() >= deadline:
+                raise self._failed(step, f"not within {step.within:g} s; last: {why}")
+            await asyncio.sleep(LOOK_S)
+
+    async def _expect(self, step: Step) -> str:
+        condition, *words = step.words
+        deadline, instead = time.monotonic() + step.within, "nothing was heard"
+        while True:
+            try:
+                seen = await CONDITIONS[condition](self._stage, tuple(words))
+                if seen.holds:
+                    return ""
+                instead = seen.instead
+            except NodeplaneError as error:
+                instead = str(error)
+            if time.monotonic() >= deadline:
+                raise self._failed(step, f"not within {step.within:g} s; instead: {instead}")
+            await asyncio.sleep(LOOK_S)
+
+    def _failed(self, step: Step, why: str) -> ScriptFailed:
+        return ScriptFailed(f"{self._script.name}:{step.line}: {step.text}: {why}")

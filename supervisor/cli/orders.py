@@ -1,0 +1,97 @@
+"""Orders to a running plane: `nodeplane down`, `restart` and `scale`."""
+
+import argparse
+import asyncio
+import time
+from pathlib import Path
+
+from protocols.bus import BusError, Cancelled, Unavailable
+from protocols.messages.supervisor import RESTART, STOP, ActorName, Empty, StopPlane
+from supervisor.base.errors import SupervisorError
+from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
+from supervisor.cli.flags import layout_from
+from supervisor.client.connection import TIMEOUT_S, Asking, ask
+from supervisor.client.scaling import scale_nodes, scale_watchers
+from supervisor.root.lock import supervisors
+
+STOP_TIMEOUT_S = 40.0
+POLL_S = 0.05
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    stopping = subparsers.add_parser("down", help="stop the plane", allow_abbrev=False)
+    stopping.add_argument(
+        "--keep-containers", action="store_true", help="leave containers running, as a service restart does"
+    )
+    stopping.set_defaults(run=down)
+    restarting = subparsers.add_parser("restart", help="restart one actor", allow_abbrev=False)
+    restarting.add_argument("actor")
+    restarting.set_defaults(run=restart)
+    scaling = subparsers.add_parser("scale", help="API processes, or nodes", allow_abbrev=False)
+    scaling.add_argument("actor", choices=(WATCHER, NODE))
+    scaling.add_argument("count", type=int)
+    scaling.set_defaults(run=scale)
+
+
+def down(args: argparse.Namespace) -> int:
+    """Stop the plane and wait until it is gone."""
+
+    async def stop(asking: Asking) -> None:
+        for name in sorted(asking.names(), key=_stop_order):
+            pid = supervisors(asking.layout.run).get(name, 0)
+            await _order_stop(asking, name, StopPlane(containers=not args.keep_containers))
+            await _wait_gone(asking, name, pid)
+
+    ask(layout_from(args), stop)
+    return 0
+
+
+async def _order_stop(asking: Asking, name: str, order: StopPlane) -> None:
+    """Order the stop; a supervisor that ends before its answer arrives has obeyed."""
+    try:
+        await asking.bus.call(name, STOP, order, Empty, timeout=TIMEOUT_S)
+    except (Unavailable, Cancelled):
+        return
+    except BusError as error:
+        raise SupervisorError(str(error)) from None
+
+
+async def _wait_gone(asking: Asking, name: str, pid: int) -> None:
+    """Wait for the locks, which are released first, and for the process."""
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while name in supervisors(asking.layout.run) or _runs(pid):
+        if time.monotonic() > deadline:
+            raise SupervisorError(f"{name} did not end in {STOP_TIMEOUT_S:g} s; see {asking.layout.logs}")
+        await asyncio.sleep(POLL_S)
+
+
+def _runs(pid: int) -> bool:
+    """Return False also for a zombie, which only its parent can remove."""
+    try:
+        return pid > 0 and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _stop_order(name: str) -> int:
+    """Node first, then watchers, then control."""
+    order = {f"supervisor-{group}": -index for index, group in enumerate(GROUPS)}
+    return order.get(name, -1)
+
+
+def restart(args: argparse.Namespace) -> int:
+    async def order(asking: Asking) -> None:
+        await asking.call(await asking.owner_of(args.actor), RESTART, ActorName(args.actor), Empty)
+
+    ask(layout_from(args), order)
+    return 0
+
+
+def scale(args: argparse.Namespace) -> int:
+    if args.actor == NODE:
+        check_nodes(args.count)
+        ask(layout_from(args), lambda asking: scale_nodes(asking, args.count))
+        return 0
+    check_watchers(args.count)
+    ask(layout_from(args), lambda asking: scale_watchers(asking, args.count))
+    return 0

@@ -1,0 +1,88 @@
+"""Start a plane: `nodeplane up`, and `nodeplane adopt` beside a real kubelet."""
+
+import argparse
+import os
+from pathlib import Path
+
+import msgspec
+
+from protocols.layout import SOCKET_PATH_LIMIT
+from protocols.settings import Adopt
+from supervisor.base.errors import Usage
+from supervisor.base.groups import ADOPT
+from supervisor.base.options import PlaneOptions, layout_of
+from supervisor.cli.flags import add_plane_flags, plane_options
+from supervisor.plane.start import start
+
+KUBELET = "/var/lib/kubelet/pod-resources/kubelet.sock"
+RUNTIME = "unix:///run/containerd/containerd.sock"
+MIN_POLL_S = 1.0
+SHARED_FLAGS = frozenset(
+    (
+        "root",
+        "pod_resources_qps",
+        "pod_resources_watchers",
+        "pod_resources_health_address",
+        "pod_resources_socket_mode",
+        "pod_resources_socket_group",
+        "metrics_port",
+        "metrics_address",
+        "feature_gates",
+        "log_level",
+    )
+)
+"""Flags of `up` that mean the same here."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    starting = subparsers.add_parser("up", help="start the plane", allow_abbrev=False)
+    add_plane_flags(starting)
+    starting.add_argument("--detach", action="store_true", help="return when the node is Ready; the plane goes on")
+    starting.set_defaults(run=up)
+    adopting = subparsers.add_parser("adopt", help="serve the watch of a real kubelet", allow_abbrev=False)
+    add = adopting.add_argument
+    add("--pod-resources", default=KUBELET, metavar="SOCK", help=f"kubelet's socket (default {KUBELET})")
+    add("--cri", "--runtime", dest="cri", default=RUNTIME, metavar="CRI_SOCK", help=f"default {RUNTIME}")
+    add("--socket", default="", metavar="SOCK", help="the one to serve (default ROOT/pod-resources/kubelet.sock)")
+    add("--poll", default=10.0, type=float, metavar="S", help="seconds between polls without an event (default 10)")
+    add_plane_flags(adopting, SHARED_FLAGS)
+    add("--detach", action="store_true", help="return when it serves; it goes on")
+    adopting.set_defaults(run=adopt)
+
+
+def up(args: argparse.Namespace) -> int:
+    """Run the whole plane in one process tree."""
+    return start(plane_options(args), detach=args.detach)
+
+
+def adopt(args: argparse.Namespace) -> int:
+    shared = plane_options(args)
+    adopted = Adopt(
+        pod_resources=_socket(args.pod_resources, "--pod-resources"),
+        socket=_served(args.socket, shared),
+        poll_s=_seconds(args.poll),
+    )
+    if adopted.socket == adopted.pod_resources:
+        raise Usage(f"--socket {adopted.socket} is kubelet's own; choose another path")
+    runtime = args.cri if args.cri.startswith("unix://") else f"unix://{_socket(args.cri, '--runtime')}"
+    return start(msgspec.structs.replace(shared, runtime=runtime, adopt=adopted), group=ADOPT, detach=args.detach)
+
+
+def _served(path: str, shared: PlaneOptions) -> str:
+    return _socket(path or str(layout_of(shared).root / "pod-resources" / "kubelet.sock"), "--socket")
+
+
+def _socket(path: str, flag: str) -> str:
+    """Return the absolute path of a socket. Raises Usage for a path that is too long for the kernel, or a directory."""
+    whole = os.path.abspath(os.path.expanduser(path.removeprefix("unix://")))
+    if len(whole.encode()) > SOCKET_PATH_LIMIT:
+        raise Usage(f"{flag} {whole} has more than {SOCKET_PATH_LIMIT} bytes; use a shorter path")
+    if Path(whole).is_dir():
+        raise Usage(f"{flag} {whole} is a directory; name the socket in it")
+    return whole
+
+
+def _seconds(value: float) -> float:
+    if not MIN_POLL_S <= value <= 3600:
+        raise Usage(f"--poll {value:g} is no pause; use {MIN_POLL_S:g} to 3600 seconds")
+    return value

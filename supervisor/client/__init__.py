@@ -1,0 +1,1 @@
+"""Talk to a running plane, and print what it answers."""

@@ -1,0 +1,81 @@
+"""How a command talks to a running plane: a client-only bus below its root."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
+from protocols.layout import Layout
+from protocols.messages.supervisor import STATUS, Empty, PlaneStatus
+from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.report.status import merge
+from supervisor.root.lock import supervisors
+
+R = TypeVar("R")
+TIMEOUT_S = 10.0
+
+
+class Asking:
+    """Use inside `ask`."""
+
+    def __init__(self, bus: Bus, layout: Layout) -> None:
+        self.bus = bus
+        self.layout = layout
+
+    def names(self) -> list[str]:
+        """The supervisors that live below this root; raises NotRunning when there is none."""
+        names = list(supervisors(self.layout.run))
+        if not names:
+            raise NotRunning(f"no plane runs below {self.layout.root}; start it with `nodeplane up` or give --root")
+        return names
+
+    async def status(self) -> PlaneStatus:
+        """All groups as one."""
+        names = self.names()
+        return merge(await asyncio.gather(*(self.call(name, STATUS, Empty(), PlaneStatus) for name in names)))
+
+    async def call(
+        self, name: str, method: str, request: msgspec.Struct, reply: type[R], timeout: float = TIMEOUT_S
+    ) -> R:
+        try:
+            return await self.bus.call(name, method, request, reply, timeout=timeout)
+        except BusError as error:
+            if error.code in ("INVALID_ARGUMENT", "NOT_FOUND"):
+                raise Usage(str(error)) from None
+            raise SupervisorError(str(error)) from None
+
+    async def owner_of(self, instance: str) -> str:
+        """Which supervisor runs this actor; raises Usage when none does."""
+        known: list[str] = []
+        for name in self.names():
+            plane = await self.call(name, STATUS, Empty(), PlaneStatus)
+            if any(actor.instance == instance for actor in plane.actors):
+                return name
+            known += [actor.instance for actor in plane.actors]
+        raise Usage(f"no actor is called {instance!r}; there are: {', '.join(known)}")
+
+
+async def devices_known(following: Iterable[Following[Any]]) -> None:
+    """Until these streams of the device manager are synced. Raises NotRunning."""
+    try:
+        await asyncio.gather(*(stream.wait_synced(TIMEOUT_S) for stream in following))
+    except Unavailable:
+        raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+
+
+def ask(layout: Layout, question: Callable[[Asking], Awaitable[R]]) -> R:
+    """Run one conversation with the plane below this layout."""
+
+    async def conversation() -> R:
+        if not supervisors(layout.run):
+            raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
+        bus = Bus(BusOptions(name="", run_dir=layout.run))
+        await bus.start()
+        try:
+            return await question(Asking(bus, layout))
+        finally:
+            await bus.close()
+
+    return asyncio.run(conversation())

@@ -1,0 +1,64 @@
+"""The devices of a running plane, as the streams of its device manager show them: a row per device."""
+
+import msgspec
+
+from protocols.bus import Replica
+from protocols.messages import devices as messages
+from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
+from supervisor.client.connection import Asking, devices_known
+
+
+class DeviceRow(msgspec.Struct, frozen=True):
+    resource: str
+    device: str
+    numa: tuple[int, ...]
+    health: str
+    message: str
+    pod: str
+    containers: tuple[str, ...]
+
+
+async def device_rows(asking: Asking) -> list[DeviceRow]:
+    """Read the streams of the device manager once. Raises NotRunning."""
+    inventory = Replica[ResourceInventory]()
+    health = Replica[DeviceHealth]()
+    pods = Replica[PodAllocation]()
+    follow = asking.bus.follow
+    owner = messages.OWNER
+    following = (
+        follow(owner=owner, stream=messages.DEVICES, sink=inventory, type=ResourceInventory),
+        follow(owner=owner, stream=messages.HEALTH, sink=health, type=DeviceHealth),
+        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    )
+    await devices_known(following)
+    return rows_of(inventory.items, health.items, pods.items)
+
+
+def rows_of(
+    inventory: dict[str, ResourceInventory], health: dict[str, DeviceHealth], pods: dict[str, PodAllocation]
+) -> list[DeviceRow]:
+    """Return a row per device that is reported or held, sorted."""
+    numa = {(item.resource, item.id): item.numa for entry in inventory.values() for item in entry.devices}
+    holders: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for pod in pods.values():
+        for container in pod.containers:
+            for item in container.devices:
+                numa.setdefault((item.resource, item.id), item.numa)
+                holder = holders.setdefault((item.resource, item.id), (f"{pod.namespace}/{pod.name}", []))
+                holder[1].append(container.name)
+    states = {(item.resource, item.id): item for item in health.values()}
+    return [_row(key, numa[key], states.get(key), holders.get(key, ("", []))) for key in sorted(numa)]
+
+
+def _row(
+    key: tuple[str, str], numa: tuple[int, ...], state: DeviceHealth | None, holder: tuple[str, list[str]]
+) -> DeviceRow:
+    return DeviceRow(
+        resource=key[0],
+        device=key[1],
+        numa=numa,
+        health=state.health if state else messages.UNKNOWN,
+        message=state.message if state else "",
+        pod=holder[0],
+        containers=tuple(holder[1]),
+    )

@@ -1,0 +1,181 @@
+"""Objects from YAML or JSON files, in any order, several to a file, older versions of slices and claims included."""
+
+import asyncio
+import base64
+import binascii
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from protocols.dra.versions import as_v1
+from protocols.errors import NodeplaneError
+from protocols.kube.client import ApiClient, ClientOptions
+from protocols.kube.errors import ApiError
+from protocols.kube.resources import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    RESOURCESLICEPATCHES,
+    RESOURCESLICES,
+    Resource,
+)
+from supervisor.base.errors import NotRunning, SupervisorError, Usage
+
+Obj = dict[str, Any]
+GROUP = "resource.k8s.io/"
+VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+"""Whose older versions are read as v1."""
+MANY = 64 * 1024 * 1024
+
+
+def read_objects(paths: list[str]) -> list[Obj]:
+    """Raises Usage."""
+    found: list[Obj] = []
+    for path in paths:
+        for obj in _documents(path):
+            found += _items(path, _plain(obj))
+    for number, obj in enumerate(found):
+        _complete(obj, number)
+    return found
+
+
+def _documents(path: str) -> Iterator[Any]:
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise Usage(f"cannot read {path}: {error.strerror}") from None
+    if len(raw) > MANY:
+        raise Usage(f"{path} is larger than {MANY >> 20} MiB; give a part of it")
+    try:
+        yield from yaml.load_all(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # safe in both forms
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Usage(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _items(path: str, obj: Any) -> list[Obj]:
+    if obj is None:
+        return []
+    if not isinstance(obj, dict):
+        raise Usage(f"{path} holds something that is no object: {str(obj)[:60]!r}")
+    version = str(obj.get("apiVersion") or "")
+    if str(obj.get("kind") or "").endswith("List") and isinstance(obj.get("items"), list):
+        return [each for item in obj["items"] for each in _items(path, {"apiVersion": version, **item})]
+    if version.startswith(GROUP) and version.removeprefix(GROUP) not in VERSIONS:
+        raise Usage(f"{path}: {version} is not read from files; `kubectl convert` or `kubectl get` gives it as v1")
+    return [as_v1(obj) if obj.get("kind") in KINDS else obj]
+
+
+def _complete(obj: Obj, number: int) -> None:
+    """A name, where its author left it to the server. Objects without a time are of one age, as after one apply."""
+    metadata = obj.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise Usage(f"metadata of a {obj.get('kind')} is no map")
+    metadata["name"] = str(metadata.get("name") or f"unnamed-{number}")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: YAML makes dates of times, and nothing at all of a key that reads null."""
+    if isinstance(value, dict):
+        return {"null" if key is None else str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return value
+
+
+PARTS = ("certificate-authority", "client-certificate", "client-key")
+
+
+@contextmanager
+def client_options(path: Path) -> Iterator[ClientOptions]:
+    """Valid inside: what the file embeds stands in a private directory meanwhile. Raises Usage."""
+    cluster, user = _current(path)
+    server = str(cluster.get("server") or "")
+    if not server.startswith("https://"):
+        raise Usage(f"{path} names no https server; only those are spoken to")
+    with tempfile.TemporaryDirectory(prefix="nodeplane-") as directory:
+        files = [
+            _file(path, holder, part, Path(directory))
+            for holder, part in zip((cluster, user, user), PARTS, strict=True)
+        ]
+        ca, cert, key = files
+        token = str(user.get("token") or "")
+        if ca is None or (not token and (cert is None or key is None)):
+            raise Usage(f"{path} needs a CA, and a client certificate or a token; other credentials are not read")
+        yield ClientOptions(server=server.rstrip("/"), ca=ca, cert=cert, key=key, token=token)
+
+
+def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        found = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise Usage(f"cannot read {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise Usage(f"{path} is no kubeconfig: {' '.join(str(error).split())[:200]}") from None
+    try:
+        context = _named(found, "contexts", found["current-context"])["context"]
+        cluster = _named(found, "clusters", context["cluster"])["cluster"]
+        return cluster, _named(found, "users", context["user"])["user"]
+    except (KeyError, TypeError, StopIteration):
+        raise Usage(f"{path} has no current context with a cluster and a user") from None
+
+
+def _named(config: Any, kind: str, name: str) -> Any:
+    return next(entry for entry in config[kind] if entry["name"] == name)
+
+
+def _file(path: Path, holder: dict[str, Any], part: str, directory: Path) -> Path | None:
+    """The file that holds this part, made if the kubeconfig embeds it; None if it has none."""
+    if data := holder.get(f"{part}-data"):
+        made = directory / part
+        try:
+            made.write_bytes(base64.b64decode(str(data), validate=True))
+        except binascii.Error:
+            raise Usage(f"{part}-data in {path} is no base64") from None
+        made.chmod(0o600)
+        return made
+    return path.parent / holder[part] if holder.get(part) else None
+
+
+ASKED = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
+OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
+"""Not every API serves them: where it does not, there are none."""
+TIMEOUT_S = 20.0
+
+
+def read_api(kubeconfig: Path) -> list[Obj]:
+    """Raises NotRunning, SupervisorError, Usage."""
+    with client_options(kubeconfig) as options:
+        try:
+            return asyncio.run(_read(options))
+        except ApiError as error:
+            raise SupervisorError(f"the API at {options.server} refuses: {error}") from None
+        except NodeplaneError as error:
+            raise NotRunning(f"the API at {options.server} does not answer: {error}") from None
+
+
+async def _read(options: ClientOptions) -> list[Obj]:
+    client = ApiClient(options)
+    await client.start()
+    try:
+        found = await asyncio.gather(*(_list(client, resource) for resource in ASKED))
+    finally:
+        await client.close()
+    return [obj for objects in found for obj in objects]
+
+
+async def _list(client: ApiClient, resource: Resource) -> list[Obj]:
+    try:
+        page = await client.list(resource, timeout=TIMEOUT_S)
+    except ApiError as error:
+        if error.code == 404 and resource in OPTIONAL:
+            return []
+        raise
+    return [{**item, "kind": resource.kind} for item in page.get("items") or ()]

@@ -1,1 +1,0 @@
-"""One page of metrics for every process of a plane."""

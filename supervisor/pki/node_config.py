@@ -1,0 +1,122 @@
+"""The file by which a node joins a plane: a kubeconfig for any client, with one extension for the node. Pure."""
+
+import base64
+import binascii
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from supervisor.base.errors import Usage
+from supervisor.pki.kubeconfig import Access, embedded, kubeconfig
+
+USER = "system:node:"
+"""Prefix of the node's user in the API, before the node's name."""
+
+
+class NodeConfigInvalid(Usage):
+    """Raised when a file does not let a node join: unreadable, of another user, damaged, or expired."""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A certificate and its key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A kubeconfig for the node's user, with the certificate that the node's own endpoint serves with."""
+
+    server: str
+    """https://HOST:PORT"""
+    node: str
+    ca: bytes
+    client: Pair
+    serving: Pair
+    serving_name: str = ""
+    """The only name in `serving`; empty in files of earlier versions, whose certificate also names localhost."""
+    not_after: float
+    """Unix time at which the certificates expire."""
+
+
+EXTENSION = "nodeplane.dev/node"
+MEND = "make one with `nodeplane node-config NAME` at the plane it is to join"
+OURS = """\
+extensions:
+- name: {extension}
+  extension:
+    serving-certificate-data: {serving}
+    serving-key-data: {serving_key}
+    serving-name: "{serving_name}"
+    not-after: {not_after:.0f}
+"""
+
+
+def write(what: NodeConfig) -> str:
+    pair = what.client
+    access = Access(server=what.server, user=USER + what.node, ca=what.ca, certificate=pair.certificate, key=pair.key)
+    return kubeconfig(access) + OURS.format(
+        extension=EXTENSION,
+        serving=embedded(what.serving.certificate),
+        serving_key=embedded(what.serving.key),
+        serving_name=what.serving_name,
+        not_after=what.not_after,
+    )
+
+
+def read(data: bytes, where: str) -> NodeConfig:
+    """Read the file; `where` names it in errors. Raises NodeConfigInvalid."""
+    cluster, name, user, extension = _parts(data, where)
+    if not name.startswith(USER):
+        raise NodeConfigInvalid(f"{where} is of {name!r}, which is no node; {MEND}")
+    try:
+        return NodeConfig(
+            server=_server(str(cluster["server"])),
+            node=name.removeprefix(USER),
+            ca=_pem(cluster["certificate-authority-data"]),
+            client=Pair(_pem(user["client-certificate-data"]), _pem(user["client-key-data"])),
+            serving=Pair(_pem(extension["serving-certificate-data"]), _pem(extension["serving-key-data"])),
+            serving_name=str(extension.get("serving-name", "")),
+            not_after=float(extension["not-after"]),
+        )
+    except KeyError as error:
+        raise NodeConfigInvalid(f"{where} has no {error.args[0]}; {MEND}") from None
+    except (ValueError, TypeError) as error:
+        raise NodeConfigInvalid(f"{where} is damaged: {error}; {MEND}") from None
+
+
+def _parts(data: bytes, where: str) -> tuple[dict[str, Any], str, dict[str, Any], dict[str, Any]]:
+    """Return cluster, user name, user and our extension of the current context."""
+    import yaml
+
+    try:
+        config = yaml.safe_load(data)
+        context = _named(config, "contexts", config["current-context"])["context"]
+        cluster = _named(config, "clusters", context["cluster"])["cluster"]
+        name = str(context["user"])
+        found = (item["extension"] for item in config.get("extensions") or () if item["name"] == EXTENSION)
+        return dict(cluster), name, dict(_named(config, "users", name)["user"]), dict(next(found, {}))
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError):
+        raise NodeConfigInvalid(f"{where} is no kubeconfig with a current context; {MEND}") from None
+
+
+def _named(config: Any, kind: str, name: str) -> Any:
+    return next(entry for entry in config[kind] if entry["name"] == name)
+
+
+def _server(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/"):
+        raise ValueError(f"{url!r} is no https://HOST:PORT")
+    return f"https://{parts.netloc}" if parts.port else f"https://{parts.netloc}:443"
+
+
+def _pem(text: Any) -> bytes:
+    try:
+        data = base64.b64decode(str(text), validate=True)
+    except binascii.Error:
+        raise ValueError("not base64") from None
+    if not data.startswith(b"-----BEGIN ") or not data.rstrip().endswith(b"-----"):
+        raise ValueError("no PEM inside")
+    return data

@@ -1,0 +1,1 @@
+"""The supervisor process, from its start to its end."""

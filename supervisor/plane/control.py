@@ -1,0 +1,136 @@
+"""The supervisor's own bus endpoint: beats in, status out, and the orders of the command line."""
+
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from protocols.bus import Bus, Call
+from protocols.messages import supervisor as messages
+from protocols.settings import Settings
+from supervisor.base.errors import Usage
+from supervisor.base.groups import (
+    APISERVER,
+    EMBEDDED,
+    NODE,
+    WATCHER,
+    ChildSpec,
+    check_nodes,
+    check_watchers,
+    more_node,
+    watcher,
+)
+from supervisor.report.metrics import own_text
+from supervisor.report.status import actor_status, endpoints
+from supervisor.root.lock import held
+from supervisor.tree.tree import Tree
+
+SCALE_STOP_S = 10.0
+SIGNALS = range(1, 65)
+
+
+class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    pid: int
+    settings: Settings
+    started_at: float
+    """Monotonic."""
+    metrics: Callable[[], str]
+    """Where the metrics page is, or why it is not."""
+    stop: Callable[[bool], None]
+    """Begin the shutdown; True also stops containers."""
+    stop_nodes: Callable[[list[str]], Awaitable[None]]
+    """End these nodes and their containers."""
+
+
+class Control:
+    def __init__(self, options: ControlOptions, bus: Bus, tree: Tree) -> None:
+        self._options = options
+        self._tree = tree
+        bus.serve(messages.BEAT, messages.Beat, self._beat)
+        bus.serve(messages.STATUS, messages.Empty, self._status)
+        bus.serve(messages.KILL, messages.KillActor, self._kill)
+        bus.serve(messages.RESTART, messages.ActorName, self._restart)
+        bus.serve(messages.SCALE, messages.ScaleActor, self._scale)
+        bus.serve(messages.STOP, messages.StopPlane, self._stop)
+        bus.serve(messages.METRICS, messages.Empty, self._metrics)
+
+    def status(self) -> messages.PlaneStatus:
+        now = time.monotonic()
+        return messages.PlaneStatus(
+            supervisor=self._options.name,
+            pid=self._options.pid,
+            uptime_s=round(now - self._options.started_at, 3),
+            actors=tuple(actor_status(child, now) for child in self._tree.children.values()),
+            endpoints=endpoints(self._options.settings, self._options.metrics()),
+        )
+
+    async def _beat(self, beat: messages.Beat, call: Call) -> messages.Empty:
+        self._tree.hear(beat)
+        return messages.Empty()
+
+    async def _status(self, request: messages.Empty, call: Call) -> messages.PlaneStatus:
+        return self.status()
+
+    async def _kill(self, request: messages.KillActor, call: Call) -> messages.Empty:
+        if request.signal not in SIGNALS:
+            raise Usage(f"{request.signal} is no signal; use 1 to 64")
+        self._tree.kill(request.instance, request.signal)
+        return messages.Empty()
+
+    async def _restart(self, request: messages.ActorName, call: Call) -> messages.Empty:
+        self._tree.restart(request.instance)
+        return messages.Empty()
+
+    async def _scale(self, request: messages.ScaleActor, call: Call) -> messages.Empty:
+        """Answered when the surplus is gone; new ones are starting then."""
+        if request.actor == NODE:
+            return await self._scale_nodes(request.count)
+        if request.actor not in (WATCHER, APISERVER):
+            raise Usage(f"{request.actor!r} cannot be scaled; only `watcher` and `node` run more than once")
+        check_watchers(request.count)
+        running = [name for name, child in self._tree.children.items() if child.spec.actor == APISERVER]
+        if not running:
+            raise Usage("this supervisor runs no watcher group")
+        await self._resize(running, request.count)
+        return messages.Empty()
+
+    async def _scale_nodes(self, count: int) -> messages.Empty:
+        """The first node is the plane's own; those beyond it come and go by their numbers."""
+        settings, children = self._options.settings, self._tree.children
+        if settings.joined or not any(child.spec.group == NODE for child in children.values()):
+            raise Usage("this supervisor runs no node group of a plane")
+        check_nodes(count, EMBEDDED if settings.runtime_embedded else settings.runtime_endpoint)
+        wanted = {spec.instance: spec for spec in map(more_node, range(2, count + 1))}
+        surplus = [name for name, child in children.items() if child.spec.actor == NODE and name not in wanted]
+        await self._options.stop_nodes(surplus)
+        for name in surplus:
+            self._tree.forget(name)
+        for name, spec in wanted.items():
+            if name not in children:
+                self._tree.add(spec)
+        return messages.Empty()
+
+    async def _resize(self, running: list[str], count: int) -> None:
+        surplus = running[count:]
+        await self._tree.stop(surplus, time.monotonic() + SCALE_STOP_S)
+        for name in surplus:
+            self._tree.forget(name)
+        for _ in range(count - len(running)):
+            self._tree.add(self._free_watcher(int(running[0].rsplit("-", 1)[1])))
+
+    def _free_watcher(self, first: int) -> ChildSpec:
+        """The next one whose name is free: other lines of honcho run some too."""
+        run_dir = self._options.settings.layout.run
+        for spec in map(watcher, itertools.count(first + 1)):
+            if spec.instance not in self._tree.children and not held(run_dir / f"{spec.instance}.lock"):
+                return spec
+        raise AssertionError("there is always another number")
+
+    async def _stop(self, request: messages.StopPlane, call: Call) -> messages.Empty:
+        self._options.stop(request.containers)
+        return messages.Empty()
+
+    async def _metrics(self, request: messages.Empty, call: Call) -> messages.MetricsText:
+        return messages.MetricsText(own_text(self._tree, self._options.started_at))

@@ -1,0 +1,93 @@
+"""One more node of a plane, on the same machine: a node group with a root, a bus and a supervisor of its own.
+
+Why a process: each node's actors share a bus directory and fall together at most with their own supervisor; the plane's
+supervisor starts it like any actor. Owns ROOT/nodes/NAME. On kill -9 its actors end with it, containers go on, and the
+next life takes them up.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from protocols.errors import NodeplaneError
+from protocols.messages.node import serving_name
+from protocols.messages.supervisor import ROOT_NAME
+from protocols.settings import Settings, load_settings
+from supervisor.base.errors import guard
+from supervisor.base.groups import NODE, Limits, PlaneShape, children
+from supervisor.forkserver.client import ForkClient, fork
+from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid
+from supervisor.plane.start import Begin, process_age_s, run_prepared
+from supervisor.startup import join as node
+from supervisor.startup.prepared import Parent
+
+SOON_S = 60 * 86400.0
+DETACHED = 0
+"""No person waits for its word."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="node")
+    for flag in ("--settings", "--supervisor", "--instance"):
+        parser.add_argument(flag, required=True)
+    args = parser.parse_args(argv)
+    sys.exit(guard(lambda: _run(args)))
+
+
+def _run(args: argparse.Namespace) -> int:
+    forkserver = fork([spec.module for spec in children(PlaneShape(groups=(NODE,)))])  # while nothing is opened here
+    try:
+        return _serve(args, forkserver)
+    except (NodeplaneError, OSError):
+        forkserver.close()
+        raise
+
+
+def _serve(args: argparse.Namespace, forkserver: ForkClient) -> int:
+    plane = load_settings(Path(args.settings))
+    settings = local_settings(plane, int(args.instance.rpartition("-")[2]))
+    prepared = node.prepare_node(
+        settings, ROOT_NAME, lambda: node.write_node_files(settings.layout, _pass(plane, settings))
+    )
+    parent = Parent(run_dir=plane.layout.run, supervisor=args.supervisor, instance=args.instance)
+    begin = Begin(time.monotonic() - process_age_s(), Limits(), lambda same: same)
+    return run_prepared(prepared, begin, DETACHED, parent, forkserver)
+
+
+def local_settings(plane: Settings, number: int) -> Settings:
+    """Those of the plane, for another root. Its metrics take a free port."""
+    name = f"{plane.node_name}-{number}"
+    where = plane.layout.node(name)
+    return msgspec.structs.replace(
+        plane,
+        root=str(where.root),
+        kubelet_dir=str(where.kubelet),
+        node_name=name,
+        node_port=0,
+        joined=True,
+        runtime_endpoint=f"unix://{where.runtime_socket}",
+        pod_resources=msgspec.structs.replace(plane.pod_resources, health_address=""),
+        metrics_port=0,
+    )
+
+
+def _pass(plane: Settings, settings: Settings) -> NodeConfig:
+    """That of its last life while it is good, or a new one. Raises PkiFailed."""
+    from supervisor.pki.issue_node import issued
+
+    try:
+        known = node.read_node_config(settings.layout.node_pass)
+    except NodeConfigInvalid:
+        known = None
+    good = known is not None and known.not_after - time.time() > SOON_S and known.server == plane.api_url
+    good = good and known is not None and known.serving_name == serving_name(settings.node_name)
+    if known is not None and good and known.ca == plane.layout.ca_cert.read_bytes():
+        return known
+    return issued(plane.layout.pki, settings.node_name, plane.api_url)
+
+
+if __name__ == "__main__":
+    main()

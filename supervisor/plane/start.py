@@ -1,0 +1,98 @@
+"""From parsed flags to a running supervisor. Light to import: the forkserver starts before anything heavy is loaded."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from protocols.errors import NodeplaneError
+from supervisor.base.errors import exit_code, explain
+from supervisor.base.groups import Limits
+from supervisor.base.options import PlaneOptions
+from supervisor.forkserver.client import ForkClient, launch
+from supervisor.pki import certificates
+from supervisor.pki.certificates import Issuing
+from supervisor.report import console as detaching
+from supervisor.report.console import Console
+from supervisor.root import logs
+from supervisor.startup.prepare import prepare, supervisor_name
+from supervisor.startup.prepared import Parent, Prepared
+
+Adapt = Callable[[Prepared], Prepared]
+
+
+def start(
+    options: PlaneOptions,
+    *,
+    group: str = "",
+    slot: int = 0,
+    detach: bool = False,
+    limits: Limits | None = None,
+    adapt: Adapt | None = None,
+) -> int:
+    """Run a plane, or one group of it, to its end and return the exit code; detached: until it is ready or has failed.
+    `adapt` changes what was prepared (tests put their own children in)."""
+    begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt or (lambda prepared: prepared))
+    if not detach:
+        return run_prepared(prepare(options, group, slot), begin, -1)
+    prepare(options, group, slot).release()  # refuse here, where the caller sees it
+    parent_end, report_to = detaching.split(options)
+    if parent_end >= 0:
+        return detaching.wait(parent_end)
+    try:
+        return run_prepared(prepare(options, group, slot), begin, report_to)
+    except (NodeplaneError, OSError) as error:
+        Console(supervisor_name(group, slot), report_to).failed(explain(error))
+        return exit_code(error)
+
+
+class Begin(NamedTuple):
+    started_at: float
+    limits: Limits
+    adapt: Adapt
+
+
+def run_prepared(
+    prepared: Prepared, begin: Begin, report_to: int, parent: Parent | None = None, known: ForkClient | None = None
+) -> int:
+    """`known`: a forkserver that runs already."""
+    prepared = begin.adapt(prepared)
+    layout = prepared.settings.layout
+    forkserver = known or _launch(prepared, layout.logs)
+    issuing = None if prepared.settings.adopt or prepared.settings.joined else _issue(prepared)
+
+    from supervisor.plane import supervisor  # asyncio and the bus load while the forkserver imports
+
+    options = supervisor.SupervisorOptions(
+        prepared=prepared,
+        console=Console(prepared.name, report_to),
+        started_at=begin.started_at,
+        limits=begin.limits,
+        parent=parent,
+        containers_on_term=under_honcho(os.environ),
+    )
+    return supervisor.run(options, forkserver, issuing)
+
+
+def _issue(prepared: Prepared) -> Issuing | None:
+    settings = prepared.settings
+    return certificates.begin(settings.layout.pki, certificates.wanted(settings.node_name, settings.api_names))
+
+
+def process_age_s() -> float:
+    """Seconds since this process was started: the interpreter's own start belongs to the time to Ready."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return max(0.0, age)
+
+
+def under_honcho(environment: Mapping[str, str]) -> bool:
+    """Whether `honcho start` runs us: its Ctrl-C reaches us as SIGTERM. Units made by `honcho export` carry systemd's
+    INVOCATION_ID, and a service restart keeps containers."""
+    return "HONCHO_PROCESS_NAME" in environment and "INVOCATION_ID" not in environment
+
+
+def _launch(prepared: Prepared, log_dir: Path) -> ForkClient:
+    modules = [spec.module for spec in prepared.specs]
+    return launch(modules, logs.path_of(log_dir, "forkserver"), prepared.settings.layout.root)

@@ -1,0 +1,303 @@
+"""The supervisor process: wiring of tree, bus, metrics and signals, from the first fork to the last socket removed.
+
+Owns nothing that must last: kill -9 of it ends every actor (parent-death signals), and the next start cleans up.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from protocols.bus import Bus, BusError, BusOptions
+from protocols.errors import NodeplaneError
+from protocols.messages import runtime
+from protocols.messages.supervisor import STOP, Empty, StopPlane
+from supervisor.base.errors import PlaneFailed
+from supervisor.base.groups import NODE, NODE_GRACE_S, Limits
+from supervisor.forkserver.client import ForkClient
+from supervisor.pki import kubeconfig
+from supervisor.pki.certificates import Issuing
+from supervisor.plane.control import Control, ControlOptions
+from supervisor.report.console import Console, Notifier, still_waiting, summary
+from supervisor.report.http import MetricsHttp, MetricsOptions
+from supervisor.report.metrics import own_text, whole_page
+from supervisor.report.status import all_serving
+from supervisor.root import leftovers, logs
+from supervisor.startup.prepared import Parent, Prepared
+from supervisor.tree.states import SERVING
+from supervisor.tree.tree import Tree, TreeOptions
+
+if TYPE_CHECKING:
+    from supervisor.plane.parent import ParentLink
+
+CONTAINER_GRACE_S = 2.0
+ORDER_S = 2.0
+SECOND_S = 1.0
+PATIENCE_S = 10.0
+ROTATE_EVERY = 10
+
+
+class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    prepared: Prepared
+    console: Console
+    started_at: float
+    """Monotonic time of the command's start."""
+    limits: Limits = Limits()
+    parent: Parent | None = None
+    """Whose actor this is: one of several nodes of a plane."""
+    containers_on_term: bool = False
+    """SIGTERM stops containers too: so under honcho, whose Ctrl-C arrives as SIGTERM."""
+
+
+class Supervisor:
+    def __init__(self, options: SupervisorOptions, forkserver: ForkClient) -> None:
+        self._options = options
+        self._prepared = options.prepared
+        self._settings = options.prepared.settings
+        self._console = options.console
+        self._run_dir = self._settings.layout.run
+        self._stopping = asyncio.Event()
+        self._containers = False
+        self._failure = ""
+        self._notifier = Notifier()
+        self._seconds = 0
+        self._bus = Bus(BusOptions(name=self._prepared.name, run_dir=self._run_dir))
+        self._tree = Tree(self._tree_options(), forkserver)
+        self._link = _link(options.parent, self._stop) if options.parent else None
+        self._metrics = MetricsHttp(
+            MetricsOptions(
+                port=self._settings.metrics_port,
+                host=self._settings.metrics_address,
+                page=self._page,
+                serving=self._serving,
+                lock=self._run_dir / "metrics.lock",
+            )
+        )
+
+    def _serving(self) -> dict[str, bool]:
+        return {name: child.state in SERVING for name, child in self._tree.children.items()}
+
+    def _tree_options(self) -> TreeOptions:
+        argv = ("--settings", str(self._settings.layout.settings), "--supervisor", self._prepared.name)
+        return TreeOptions(
+            specs=self._prepared.specs,
+            argv=argv,
+            logs=self._settings.layout.logs,
+            root=self._settings.layout.root,
+            limits=self._options.limits,
+            on_failed=self._fail,
+            say=self._console.say,
+        )
+
+    async def run(self) -> int:
+        """Until the plane has ended; returns the exit code."""
+        self._watch_signals()
+        await self._bus.start()
+        if self._link:
+            await self._link.start()
+        control = Control(self._control_options(), self._bus, self._tree)
+        self._console.watch(self._settings.layout.logs, self._tree.children)
+        self._tree.start()
+        await self._metrics.start()
+        tasks = [asyncio.create_task(self._announce(control)), asyncio.create_task(self._every_second())]
+        await self._stopping.wait()
+        for task in tasks:
+            task.cancel()
+        await self._shut_down()
+        return self._report_end()
+
+    def _control_options(self) -> ControlOptions:
+        return ControlOptions(
+            name=self._prepared.name,
+            pid=os.getpid(),
+            settings=self._settings,
+            started_at=self._options.started_at,
+            metrics=lambda: self._metrics.endpoint,
+            stop=self._stop,
+            stop_nodes=self._stop_nodes,
+        )
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop, self._options.containers_on_term)
+
+    def _interrupted(self) -> None:
+        if self._stopping.is_set():
+            self._kill_all()
+            os._exit(1)
+        self._stop(True)
+
+    def _stop(self, containers: bool) -> None:
+        self._containers = self._containers or containers
+        self._stopping.set()
+
+    def _fail(self, reason: str) -> None:
+        self._failure = self._failure or reason
+        self._stopping.set()
+
+    async def _announce(self, control: Control) -> None:
+        children = self._tree.children
+        patience = asyncio.create_task(self._tell_patience(control))
+        while not all(child.settled for child in children.values()):
+            self._tree.changed.clear()
+            await self._tree.changed.wait()
+        patience.cancel()
+        seconds = time.monotonic() - self._options.started_at
+        text = summary(control.status(), seconds)
+        if self._link:
+            self._link.tell(self._told(), ready=True)
+        if all_serving(children.values()):
+            self._notifier.ready(f"ready in {seconds:.2f} s")
+            self._console.ready(text)
+        else:
+            self._console.failed(text)
+
+    def _told(self) -> str:
+        """What the plane's status shows of a node."""
+        down = [child.spec.instance for child in self._tree.children.values() if child.state not in SERVING]
+        name = f"node {self._settings.node_name} below {self._settings.root}"
+        return f"{name}; not serving: {', '.join(down)}" if down else name
+
+    async def _tell_patience(self, control: Control) -> None:
+        """A start that waits for something outside says for what."""
+        while True:
+            await asyncio.sleep(PATIENCE_S)
+            if waiting := still_waiting(control.status()):
+                self._console.waiting(waiting)
+
+    async def _every_second(self) -> None:
+        while True:
+            await asyncio.sleep(SECOND_S)
+            self._seconds += 1
+            self._console.show_new()
+            if self._link:
+                self._link.tell(self._told())
+            if self._seconds % ROTATE_EVERY == 0:
+                await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
+            self._check_presence()
+            self._notifier.alive()
+            _reap_strangers()
+
+    def _check_presence(self) -> None:
+        """A plane without its locks must end before another starts in its place; one without a socket mends that."""
+        if self._prepared.lock.lost or not leftovers.has_endpoints(self._run_dir, self._prepared.name):
+            return self._fail(f"{self._run_dir} was removed or emptied under the running plane; start it again")
+        serving = [name for name, is_serving in self._serving().items() if is_serving]
+        for name in serving:
+            if leftovers.has_endpoints(self._run_dir, name):
+                continue
+            self._console.say(f"{name}: its socket below {self._run_dir} was removed; it starts anew")
+            self._tree.restart(name, "its socket was removed")
+        return None
+
+    async def _shut_down(self) -> None:
+        self._notifier.stopping()
+        deadline = time.monotonic() + self._options.limits.shutdown_s
+        for actor in reversed(self._actors()):
+            instances = [name for name, child in self._tree.children.items() if child.spec.actor == actor]
+            if actor == runtime.OWNER and self._containers:
+                await self._stop_containers()
+            if actor == NODE and self._containers:
+                await self._stop_nodes(instances)
+            await self._tree.stop(instances, deadline)
+        await self._metrics.close()
+        await self._bus.close()
+        if self._link:
+            await self._link.close()
+        self._kill_all()
+        if self._containers and runtime.OWNER in self._actors():
+            leftovers.unmount_below(Path(self._settings.root))
+
+    def _actors(self) -> list[str]:
+        return list(dict.fromkeys(child.spec.actor for child in self._tree.children.values()))
+
+    async def _stop_nodes(self, instances: list[str]) -> None:
+        """With their containers."""
+        await asyncio.gather(*map(self._stop_node, instances))
+
+    async def _stop_node(self, instance: str) -> None:
+        """The order first, since a signal alone would leave its containers; the signal at once behind it."""
+        with suppress(BusError):
+            order = StopPlane(containers=True)
+            await self._bus.call(instance, STOP, order, Empty, timeout=ORDER_S, idempotent=True)
+        await self._tree.stop([instance], time.monotonic() + NODE_GRACE_S)
+
+    async def _stop_containers(self) -> None:
+        request = runtime.StopContainers(CONTAINER_GRACE_S)
+        limit = CONTAINER_GRACE_S + 3.0
+        try:
+            await self._bus.call(
+                runtime.OWNER, runtime.STOP_CONTAINERS, request, runtime.Empty, timeout=limit, idempotent=True
+            )
+        except BusError as error:
+            self._console.say(f"containers may still run: {error}")
+
+    def _kill_all(self) -> None:
+        """After this no process and no socket file of ours is left."""
+        instances = list(self._tree.children)
+        self._tree.close()
+        leftovers.wait_released(self._run_dir, instances)
+        leftovers.remove_all(self._run_dir, instances)
+        if not self._prepared.lock.lost:
+            leftovers.remove(self._run_dir, self._prepared.name)
+
+    def _report_end(self) -> int:
+        if self._failure:
+            self._console.failed(str(PlaneFailed(self._failure)))
+            return PlaneFailed.exit_code
+        return 0
+
+    async def _page(self) -> str:
+        own = own_text(self._tree, self._options.started_at)
+        return await whole_page(self._bus, self._prepared.name, own, self._run_dir)
+
+
+def run(options: SupervisorOptions, forkserver: ForkClient, issuing: Issuing | None) -> int:
+    """Run a prepared plane to its end. Raises a SupervisorError if it cannot even start."""
+    try:
+        if issuing:
+            issuing.wait()
+        settings = options.prepared.settings
+        if not (settings.adopt or settings.joined):
+            kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
+        return asyncio.run(_run(options, forkserver))
+    except (NodeplaneError, OSError):
+        forkserver.close()
+        raise
+    finally:
+        options.prepared.release()
+
+
+def _link(parent: Parent, stop: Callable[[bool], None]) -> "ParentLink":
+    from supervisor.plane.parent import ParentLink  # what actors load: the one supervisor of a plane does without
+
+    return ParentLink(parent, stop)
+
+
+async def _run(options: SupervisorOptions, forkserver: ForkClient) -> int:
+    return await Supervisor(options, forkserver).run()
+
+
+def _reap_strangers() -> None:
+    """As PID 1 of a container this process inherits orphans; they must not stay as zombies."""
+    if os.getpid() != 1:
+        return
+    for entry in Path("/proc/self/task/1/children").read_text().split():
+        _reap(int(entry))
+
+
+def _reap(pid: int) -> None:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        if state == "Z":
+            os.waitpid(pid, os.WNOHANG)
+    except OSError:
+        return

@@ -1,0 +1,69 @@
+"""Sockets and mounts that outlive their process: find them, wait for their owners, remove them.
+
+A socket belongs to a process as long as that holds the lock file of the same name. Lock files stay, held or not: they
+carry the epochs.
+"""
+
+import ctypes
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from supervisor.root.lock import held
+
+ENDPOINTS = (".rpc", ".pub")
+WAIT_S = 5.0
+_MNT_DETACH = 2
+_PODS = "pods"
+
+
+def clean(run_dir: Path) -> None:
+    """Remove the sockets of every name whose lock is free."""
+    remove_all(run_dir, {path.stem for path in run_dir.iterdir() if path.suffix in ENDPOINTS})
+
+
+def remove_all(run_dir: Path, names: Iterable[str]) -> None:
+    for name in names:
+        if not held(run_dir / f"{name}.lock"):
+            remove(run_dir, name)
+
+
+def remove(run_dir: Path, name: str) -> None:
+    """Remove the sockets of one name, whoever holds its lock."""
+    for suffix in ENDPOINTS:
+        (run_dir / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def wait_released(run_dir: Path, names: Iterable[str], wait_s: float = WAIT_S) -> list[str]:
+    """Wait for the children of a supervisor that was killed a moment ago; return the names that still hold a lock."""
+    deadline = time.monotonic() + wait_s
+    while alive := [name for name in names if held(run_dir / f"{name}.lock")]:
+        if time.monotonic() > deadline:
+            return alive
+        time.sleep(0.01)
+    return []
+
+
+def has_endpoints(run_dir: Path, name: str) -> bool:
+    return all((run_dir / f"{name}{suffix}").exists() for suffix in ENDPOINTS)
+
+
+def unmount_below(root: Path) -> None:
+    """Unmount the volumes in memory (emptyDir) below ROOT/pods, so that a root that is down can be removed."""
+    if os.geteuid() != 0:
+        return
+    prefix = os.fsencode(root / _PODS) + b"/"
+    libc = ctypes.CDLL(None)
+    for place in reversed(_mounts()):
+        if place.startswith(prefix):
+            libc.umount2(place, _MNT_DETACH)
+
+
+def _mounts() -> list[bytes]:
+    """Return mount points in the order of mounting."""
+    try:
+        lines = Path("/proc/self/mounts").read_bytes().splitlines()
+    except OSError:
+        return []
+    return [line.split(b" ")[1].replace(b"\\040", b" ") for line in lines]  # the kernel writes spaces in octal

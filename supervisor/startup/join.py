@@ -1,0 +1,128 @@
+"""The same for a node alone: another plane's API takes it, or this plane's as one of several on this machine."""
+
+import contextlib
+import ipaddress
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from protocols.files import write_atomic
+from protocols.layout import Layout
+from protocols.settings import Settings, save_settings
+from supervisor.base.errors import AlreadyRunning, Usage
+from supervisor.base.groups import NODE, children
+from supervisor.base.options import PlaneOptions, layout_of
+from supervisor.base.settings import settings_of, shape_of
+from supervisor.pki import node_config
+from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid
+from supervisor.root import leftovers
+from supervisor.root.directories import make_directories
+from supervisor.root.lock import Held
+from supervisor.startup.prepared import Prepared, Serialised
+
+LONGEST = 1 << 20
+
+
+def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
+    """Raises SupervisorError: nothing was started, nothing is held."""
+    where = layout_of(options)
+    _check_flags(options, group, where)
+    from supervisor.startup import preflight
+
+    found = read_node_config(Path(options.join) if options.join else where.node_pass)
+    if options.node_name and options.node_name != found.node:
+        raise Usage(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
+    named = msgspec.structs.replace(options, node_name=found.node)
+    settings = settings_of(named, urlsplit(found.server).port or 443)
+    told = preflight.check(found, _own_id(where))
+    if told:
+        print(f"nodeplane: {told}", file=sys.stderr, flush=True)
+    return prepare_node(joined_settings(settings, found), name, lambda: write_node_files(where, found))
+
+
+def prepare_node(settings: Settings, name: str, keep: Callable[[], None]) -> Prepared:
+    """Locks and files of a node group with a root of its own. `keep` writes its certificates, under the lock."""
+    where = settings.layout
+    where.check_socket_paths()
+    make_directories(where)
+    with ExitStack() as undo:
+        with Serialised(where.run):
+            held = Held(where.run, name)
+            undo.callback(held.release)
+            keep()
+            save_settings(where.settings, settings)
+        specs = children(shape_of(settings, (NODE,), 1))
+        living = leftovers.wait_released(where.run, [name, *(spec.instance for spec in specs)])
+        if living:
+            raise AlreadyRunning(f"{', '.join(living)} already runs below {where.root}; end it or use another --root")
+        leftovers.clean(where.run)
+        undo.pop_all()
+    return Prepared(name, NODE, settings, specs, held, None)
+
+
+def joined_settings(settings: Settings, found: NodeConfig) -> Settings:
+    """`settings` are those of its flags, or of the plane it is a part of."""
+    parts = urlsplit(found.server)
+    return msgspec.structs.replace(
+        settings,
+        node_name=found.node,
+        node_ip=settings.node_ip or address_towards(parts.hostname or "", parts.port or 443),
+        joined=True,
+        port=parts.port or 443,
+        api_url=found.server,
+    )
+
+
+def address_towards(host: str, port: int) -> str:
+    """The address of ours from which another machine is reached; "" for one that is this machine. Sends nothing."""
+    with contextlib.suppress(OSError):
+        for family, kind, _, _, target in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
+            with socket.socket(family, kind) as probe:
+                probe.connect(target)
+                found = str(probe.getsockname()[0])
+            return "" if ipaddress.ip_address(found).is_loopback else found
+    return ""
+
+
+def read_node_config(path: Path) -> NodeConfig:
+    """Raises NodeConfigInvalid."""
+    try:
+        with path.open("rb") as file:
+            return node_config.read(file.read(LONGEST), str(path))
+    except OSError as error:
+        raise NodeConfigInvalid(f"cannot read {path}: {error.strerror}; {node_config.MEND}") from None
+
+
+def write_node_files(where: Layout, what: NodeConfig) -> None:
+    """The pass last: a start that was cut short finds what it was, or nothing."""
+    where.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+    where.pki.chmod(0o700)
+    write_atomic(where.ca_cert, what.ca, 0o644)
+    for user, pair in (("podworker", what.client), ("health", what.client), ("node-serving", what.serving)):
+        certificate, key = where.client_cert(user)
+        write_atomic(key, pair.key, 0o600)
+        write_atomic(certificate, pair.certificate, 0o644)
+    text = node_config.write(what).encode()
+    write_atomic(where.kubeconfig, text, 0o600)
+    write_atomic(where.node_pass, text, 0o600)
+
+
+def _check_flags(options: PlaneOptions, group: str, where: Layout) -> None:
+    if group not in ("", NODE):
+        raise Usage(f"{where.root} is a node of another plane, it has no {group} group; use another --root")
+    if options.nodes != 1:
+        raise Usage("--nodes needs the plane's own CA; let each node join with a file of its own")
+    if (where.pki / "ca.key").exists():
+        raise Usage(f"{where.root} has a plane of its own, which a node that joins has not; use another --root")
+
+
+def _own_id(where: Layout) -> str:
+    try:
+        return where.node_id.read_text().strip()
+    except OSError:
+        return ""

@@ -1,1 +1,0 @@
-"""How events of the pod resources watch are shown."""
