@@ -1,24 +1,19 @@
 """Keys of service account tokens: one that signs, in ROOT/pki/sa.key, and those that are believed, in sa.pub beside it.
 
-ES256 or RS256, whichever a key is for. `cryptography` is loaded with the first token, not with the process.
+ES256 or RS256, whichever a key is for. `cryptography` and `jwt` are loaded with the first token, not with the process.
 """
 
-import base64
 import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from protocols.errors import NodeplaneError
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-
-COORDINATE = 32
-"""Bytes of a P-256 coordinate, and of each half of an ES256 signature."""
 BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
+PARAMETERS = ("kty", "crv", "x", "y", "n", "e")
+"""Members of a JWK that hold the key itself."""
 
 
 class NoSigningKey(NodeplaneError):
@@ -29,65 +24,32 @@ class NoSigningKey(NodeplaneError):
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
-def encode_segment(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def decode_segment(text: str) -> bytes:
-    """Raises ValueError. The letters are those of URLs alone: the module takes the others for the same ones."""
-    if "+" in text or "/" in text:
-        raise ValueError("not base64url")
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-
-
 class PublicKey:
-    """What checks signatures."""
+    """A key that verifies signatures, bound to the only algorithm it may be used with."""
 
     def __init__(self, key: Any, path: Path) -> None:
         """Raises NoSigningKey."""
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from jwt.utils import base64url_encode
 
-        self._curve: EllipticCurvePublicKey | None = None
-        self._rsa: RSAPublicKey | None = None
         if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
-            self._curve, self.algorithm = key, "ES256"
+            self.algorithm = "ES256"
         elif isinstance(key, rsa.RSAPublicKey):
-            self._rsa, self.algorithm = key, "RS256"
+            self.algorithm = "RS256"
         else:
             raise _unusable(path, "what it holds is neither a P-256 nor an RSA key")
+        self.key = key
         der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        self.kid = encode_segment(hashlib.sha256(der).digest())
-
-    def verifies(self, signature: bytes, message: bytes) -> bool:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec, padding, utils
-
-        try:
-            if self._curve is not None:
-                if len(signature) != 2 * COORDINATE:
-                    return False
-                halves = signature[:COORDINATE], signature[COORDINATE:]
-                pair = utils.encode_dss_signature(*(int.from_bytes(half, "big") for half in halves))
-                self._curve.verify(pair, message, ec.ECDSA(hashes.SHA256()))
-            elif self._rsa is not None:
-                self._rsa.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
-        except InvalidSignature:
-            return False
-        return True
+        self.kid = base64url_encode(hashlib.sha256(der).digest()).decode()
 
     def jwk(self) -> dict[str, Any]:
         """For /openid/v1/jwks."""
-        common = {"use": "sig", "kid": self.kid, "alg": self.algorithm}
-        if self._curve is not None:
-            point = self._curve.public_numbers()
-            x, y = (encode_segment(value.to_bytes(COORDINATE, "big")) for value in (point.x, point.y))
-            return {**common, "kty": "EC", "crv": "P-256", "x": x, "y": y}
-        assert self._rsa is not None
-        numbers = self._rsa.public_numbers()
-        n, e = (encode_segment(v.to_bytes((v.bit_length() + 7) // 8, "big")) for v in (numbers.n, numbers.e))
-        return {**common, "kty": "RSA", "n": n, "e": e}
+        from jwt import get_algorithm_by_name
+
+        made = get_algorithm_by_name(self.algorithm).to_jwk(self.key, as_dict=True)
+        found = {name: made[name] for name in PARAMETERS if name in made}
+        return {"use": "sig", "kid": self.kid, "alg": self.algorithm, **found}
 
 
 class SigningKey:
@@ -95,22 +57,8 @@ class SigningKey:
 
     def __init__(self, pem: bytes, path: Path) -> None:
         """Raises NoSigningKey."""
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = _private(pem, path)
-        self.public = PublicKey(key.public_key(), path)
-        self._curve: EllipticCurvePrivateKey | None = key if isinstance(key, ec.EllipticCurvePrivateKey) else None
-        self._rsa: RSAPrivateKey | None = None if self._curve is not None else key
-
-    def sign(self, message: bytes) -> bytes:
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec, padding, utils
-
-        if self._curve is not None:
-            r, s = utils.decode_dss_signature(self._curve.sign(message, ec.ECDSA(hashes.SHA256())))
-            return r.to_bytes(COORDINATE, "big") + s.to_bytes(COORDINATE, "big")
-        assert self._rsa is not None
-        return self._rsa.sign(message, padding.PKCS1v15(), hashes.SHA256())
+        self.key = _private(pem, path)
+        self.public = PublicKey(self.key.public_key(), path)
 
 
 class Keys:
