@@ -3,16 +3,16 @@ topology.node.k8s.io/fingerprint): whether scheduler and exporter speak of the s
 
 from collections.abc import Iterable
 
-from protocols.podresources.xxhash64 import xxhash64
+from xxhash import xxh64_hexdigest, xxh64_intdigest
 
 VERSION = "pfp0v001"
 
 
 def pod_hash(namespace: str, name: str) -> int:
-    return xxhash64(name.encode(), xxhash64(namespace.encode()))
+    return xxh64_intdigest(name.encode(), xxh64_intdigest(namespace.encode()))
 
 
 def fingerprint(hashes: Iterable[int]) -> str:
-    """Of the pods' hashes, in any order."""
+    """Return the fingerprint of the pods with these hashes, in any order."""
     whole = b"".join(one.to_bytes(8, "little") for one in sorted(hashes))
-    return f"{VERSION}{xxhash64(whole):016x}"
+    return f"{VERSION}{xxh64_hexdigest(whole)}"

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh64_intdigest
 
 from protocols.podresources.fingerprint import fingerprint, pod_hash
-from protocols.podresources.xxhash64 import xxhash64
 
 PODS = (("ns1", "n1"), ("ns1", "n2"), ("ns2", "n1"), ("ns3", "n1"), ("ns3", "n2"))
 
@@ -17,13 +17,15 @@ PODS = (("ns1", "n1"), ("ns1", "n2"), ("ns2", "n1"), ("ns3", "n1"), ("ns3", "n2"
         (b"a", 0, 0xD24EC4F1A98C6E5B),
         (b"abc", 0, 0x44BC2CF5AD770999),
         (b"Nobody inspects the spammish repetition", 0, 0xFBCEA83C8A378BF1),
+        (b"abc", 2**64 - 1, 0x28306E589CC02176),
     ],
 )
 def test_known_hashes(data: bytes, seed: int, hashed: int) -> None:
-    assert xxhash64(data, seed) == hashed
+    assert xxh64_intdigest(data, seed) == hashed
 
 
-def test_a_known_fingerprint() -> None:
+def test_known_fingerprints() -> None:
+    assert fingerprint([]) == "pfp0v001ef46db3751d8e999"
     assert fingerprint(pod_hash(*pod) for pod in PODS) == "pfp0v001b92008c14168b3a6"
 
 
