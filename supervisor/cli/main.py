@@ -34,6 +34,7 @@ COMMANDS = {
     "status": Command("status", "every actor: process, state, restarts, stream positions"),
     "top": Command("status", "CPU and memory of every actor"),
     "logs": Command("status", "show an actor's log"),
+    "tap": Command("tap", "follow a stream of the bus"),
     "watch": Command("watch", "follow the pod-resources watch"),
     "devices": Command("devices", "list devices and who has them"),
     "adopt": Command("start", "serve the pod resources watch of the kubelet of this machine"),

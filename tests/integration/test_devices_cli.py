@@ -6,11 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from protocols.bus import Bus, BusOptions
 from supervisor.cli.devices import resource_cells, resource_rows
 from supervisor.client.connection import Asking
 from supervisor.client.devices import device_rows
+from supervisor.cli.tap import tap
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 
 
@@ -76,6 +80,31 @@ def test_watch_refused_for_good_is_one_line_and_exit_1() -> None:
         ]
 
     play(story, feature_gates={"KubeletPodResourcesWatch": False})
+
+
+def test_tap_shows_a_stream_without_its_types(capsys: pytest.CaptureFixture[str]) -> None:
+    async def story(node: DeviceNode) -> None:
+        await node.stub().with_devices("a").start()
+        await node.settled(1, 1)
+        own = Bus(BusOptions(name="", run_dir=node.layout.run))
+        await own.start()
+        following = asyncio.create_task(tap(Asking(own, node.layout), "devices", "allocations"))
+        await node.admit("p1", main={RESOURCE: 1})
+        shown: list[dict[str, Any]] = []
+
+        def arrived() -> bool:
+            shown.extend(map(json.loads, capsys.readouterr().out.splitlines()))
+            return any(line.get("key") for line in shown)
+
+        await until("the pod", arrived)
+        assert {"op": "synced"} in shown
+        assert next(line["value"]["name"] for line in shown if line.get("key")) == "p1"
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following
+        await own.close()
+
+    play(story)
 
 
 def test_devices_lists_who_has_what() -> None:

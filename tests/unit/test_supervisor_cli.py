@@ -8,7 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgpack
 import pytest
 
 from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream, PlaneStatus
@@ -23,6 +25,7 @@ from supervisor.client.tables import duration
 from supervisor.plane.start import under_honcho
 from supervisor.report import console as detach
 from supervisor.report.console import Console, Notifier
+from supervisor.cli.tap import untyped
 from supervisor.report.status import merge
 
 
@@ -46,6 +49,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["dra-driver", "--driver", "No"], 2, "'No' is not a DNS name, such as gpu.example.com"),
         (["status"], 1, "no plane runs below"),
         (["down"], 1, "start it with `nodeplane up`"),
+        (["tap", "devices", "allocations"], 1, "no plane runs below"),
         (["logs", "nobody"], 2, "no log of 'nobody'"),
         (["chaos", "kill", "store"], 1, "no plane runs"),
         (["chaos", "device", "example.com/gpu", "unhealthy"], 2, "or DRIVER/POOL/DEVICE of a DRA driver"),
@@ -65,6 +69,22 @@ def test_errors_are_one_line(
     assert says in error
     assert error.count("\n") == 1
     assert list(root.iterdir()) == [], "nothing was touched"
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b"\x80", {}),
+        (msgpack.packb({"a": [1, b'{"b":2}', b"\xff"]}), {"a": [1, {"b": 2}, b"\xff"]}),
+        (b'{"b":2}', {"b": 2}),
+        (b"{", 123),
+        (b"{{", b"{{"),
+        (b"", b""),
+        (b"\xc1", b"\xc1"),
+    ],
+)
+def test_a_body_is_read_without_its_type(body: bytes, value: Any) -> None:
+    assert untyped(body) == value
 
 
 def test_usage_errors_of_flags(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,85 @@
+"""`nodeplane tap OWNER STREAM`: print a stream of the bus as lines of JSON, read without the types of its messages."""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+from typing import Any
+
+import msgpack
+import msgspec
+
+from protocols.bus import Event, Op, Unavailable
+from supervisor.cli.ask import TIMEOUT_S, Asking, ask
+from supervisor.cli.flags import layout_from
+from supervisor.errors import SupervisorError
+
+
+class Tap:
+    """Prints a line per key of a snapshot, per event, and per loss of the stream."""
+
+    def on_snapshot(self, items: list[tuple[str, bytes]], mark: int) -> None:
+        _print({"op": "snapshot", "items": len(items), "mark": mark})
+        for key, body in items:
+            _print({"op": "item", "key": key, "value": untyped(body)})
+
+    def on_event(self, event: Event[bytes]) -> None:
+        value = untyped(event.value) if event.value else None
+        _print(
+            {"op": Op(event.op).name.lower(), "seq": event.seq, "mark": event.mark, "key": event.key, "value": value}
+        )
+
+    def on_mark(self, mark: int) -> None:
+        """A position without an event is not worth a line: idle owners send one with every tick."""
+
+    def on_synced(self, synced: bool) -> None:
+        _print({"op": "synced" if synced else "stale"})
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("tap", help="follow a stream of the bus", allow_abbrev=False)
+    parser.add_argument("owner", help="actor that owns the stream, such as devices")
+    parser.add_argument("stream", help="such as allocations; `nodeplane status` lists streams")
+    parser.add_argument("--once", action="store_true", help="print what the stream holds now, then end")
+
+
+def run(args: argparse.Namespace) -> int:
+    with contextlib.suppress(KeyboardInterrupt):
+        ask(layout_from(args), lambda asking: tap(asking, args.owner, args.stream, args.once))
+    return 0
+
+
+async def tap(asking: Asking, owner: str, stream: str, once: bool = False) -> None:
+    """Print a stream: what it holds now with `once`, else until cancelled. Raises SupervisorError."""
+    following = asking.bus.follow(owner=owner, stream=stream, sink=Tap(), type=bytes)
+    try:
+        await following.wait_synced(TIMEOUT_S)
+    except Unavailable as error:
+        raise SupervisorError(f"{error}; `nodeplane status` lists owners and streams") from None
+    if not once:
+        await asyncio.get_running_loop().create_future()
+
+
+def untyped(body: bytes) -> Any:
+    """Decode a body. Bytes that are neither msgpack nor a JSON object stay bytes, which are shown as base64."""
+    try:
+        return _readable(msgpack.unpackb(body))
+    except (ValueError, msgpack.UnpackException):
+        return _readable(body)
+
+
+def _readable(value: Any) -> Any:
+    """Streams of API objects carry JSON inside msgpack."""
+    if isinstance(value, dict):
+        return {key: _readable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_readable(each) for each in value]
+    if isinstance(value, bytes) and value.startswith(b"{"):
+        with contextlib.suppress(ValueError):
+            return msgspec.json.decode(value)
+    return value
+
+
+def _print(line: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+    sys.stdout.flush()
