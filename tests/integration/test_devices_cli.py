@@ -12,9 +12,9 @@ import pytest
 
 from protocols.bus import Bus, BusOptions
 from supervisor.cli.devices import resource_cells, resource_rows
+from supervisor.cli.tap import tap
 from supervisor.client.connection import Asking
 from supervisor.client.devices import device_rows
-from supervisor.cli.tap import tap
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 
 

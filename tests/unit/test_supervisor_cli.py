@@ -20,12 +20,12 @@ from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
 from supervisor.cli.main import COMMANDS, main
 from supervisor.cli.status import cpu_seconds, pss_mib
+from supervisor.cli.tap import untyped
 from supervisor.client.scaling import watcher_supervisors
 from supervisor.client.tables import duration
 from supervisor.plane.start import under_honcho
 from supervisor.report import console as detach
 from supervisor.report.console import Console, Notifier
-from supervisor.cli.tap import untyped
 from supervisor.report.status import merge
 
 
