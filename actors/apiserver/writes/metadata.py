@@ -9,6 +9,7 @@ from actors.apiserver.api.objects import Obj, now
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
 from actors.apiserver.api.uid import new_uid
+from protocols.kube.meta import new_uid
 from protocols.kube.name_faults import label_value_faults, qualified_faults
 from protocols.kube.name_rules import LABEL, LABEL_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT
 from protocols.kube.names import path_segment_fault

@@ -24,6 +24,7 @@ from actors.apiserver.api.uid import new_uid
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
 from protocols.actor.tally import Tally
+from protocols.kube.meta import new_uid
 
 BATCH_S = 0.25
 LARGEST_BATCH = 8192
