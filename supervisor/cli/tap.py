@@ -10,9 +10,9 @@ import msgpack
 import msgspec
 
 from protocols.bus import Event, Op, Unavailable
-from supervisor.cli.ask import TIMEOUT_S, Asking, ask
+from supervisor.base.errors import SupervisorError
 from supervisor.cli.flags import layout_from
-from supervisor.errors import SupervisorError
+from supervisor.client.connection import TIMEOUT_S, Asking, ask
 
 
 class Tap:

@@ -8,7 +8,6 @@ from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import Obj, now
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
-from actors.apiserver.api.uid import new_uid
 from protocols.kube.meta import new_uid
 from protocols.kube.name_faults import label_value_faults, qualified_faults
 from protocols.kube.name_rules import LABEL, LABEL_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT

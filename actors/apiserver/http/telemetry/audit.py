@@ -20,7 +20,6 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.target import Target
-from actors.apiserver.api.uid import new_uid
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
 from protocols.actor.tally import Tally

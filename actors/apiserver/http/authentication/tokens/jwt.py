@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from actors.apiserver.http.authentication.tokens.keys import Keys, SigningKey, decode_segment, encode_segment
+from actors.apiserver.http.authentication.tokens.keys import Keys, SigningKey
 from protocols.errors import NodeplaneError
 from protocols.kube.jsons import read_json
 
