@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from protocols.beneath import proc_path
+from protocols.process.beneath import proc_path
 
 _BIND, _SLAVE = 0x1000, 0x80000
 _DETACH, _NOFOLLOW = 0x2, 0x8

@@ -9,11 +9,11 @@ import msgspec
 from actors.adopt.allocation_diff import Step
 from actors.adopt.errors import StateFileCorrupt, StateNotPersisted
 from protocols.bus import Bus, Op, StateSource
-from protocols.files import set_aside, write_atomic
-from protocols.ledger import AllocationSource, History
 from protocols.messages import devices as messages
 from protocols.messages.devices import Device, LedgerEvent, LedgerHistory, Machine, PodAllocation, first_mark
-from protocols.sealed import SealBroken, seal, unseal
+from protocols.node.allocation_history import AllocationSource, History
+from protocols.process.files import set_aside, write_atomic
+from protocols.process.sealed import SealBroken, seal, unseal
 
 VERSION = 1
 FILE_NAME = "adopted.json"

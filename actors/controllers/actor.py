@@ -26,11 +26,8 @@ from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
 from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
 from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
-from protocols.dra.feed import Feed
 from protocols.dra.patching.types import Gates
-from protocols.kube.client import ApiClient, ClientOptions
-from protocols.kube.events import EventRecorder, RecorderOptions
-from protocols.kube.informer import Handler, Informer, InformerOptions
+from protocols.dra.tracker.feed import Feed
 from protocols.kube.resources import (
     ALL,
     CONFIGMAPS,
@@ -45,6 +42,9 @@ from protocols.kube.resources import (
     SERVICEACCOUNTS,
     Resource,
 )
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.events import EventRecorder, RecorderOptions
+from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
 SYNC_S = 3600.0

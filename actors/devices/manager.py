@@ -26,9 +26,7 @@ from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.registration import RegistryHandler
 from actors.devices.plugins.status_table import PluginStatusTable
 from actors.devices.streams import DeviceStreams, DeviceStreamsOptions, MachineStreams
-from protocols.alignment import Alignment
 from protocols.bus import Bus, Call, Op, StateSource
-from protocols.ledger import History
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
     AdmitPod,
@@ -44,6 +42,8 @@ from protocols.messages.devices import (
     ReconcilePods,
     ReleasePod,
 )
+from protocols.node.alignment import Alignment
+from protocols.node.allocation_history import History
 
 PLUGINS_RING = 256
 

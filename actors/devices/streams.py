@@ -12,9 +12,9 @@ from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import DeviceKey
 from actors.devices.plugins.inventory import Inventory
 from protocols.bus import Bus, Op, StateSource, Value
-from protocols.ledger import AllocationSource, History
 from protocols.messages import devices as messages
 from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice, ResourceInventory
+from protocols.node.allocation_history import AllocationSource, History
 
 RING = 4096
 MAX_NOTICES = 16

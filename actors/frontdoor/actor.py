@@ -26,7 +26,7 @@ from protocols.messages import pods as pod_messages
 from protocols.messages.adopt import AdoptState
 from protocols.messages.devices import Device, Empty, LedgerHistory, Machine, PodAllocation, first_mark
 from protocols.messages.pods import NodePod
-from protocols.settings import Settings
+from protocols.process.settings import Settings
 from protocols.wire.methods import Service
 
 WATCH_GATE = "KubeletPodResourcesWatch"

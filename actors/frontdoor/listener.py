@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from actors.frontdoor.relay import ClientEnd, ClientEndEvents, RelayEnd
-from protocols.sockets import let_group_in, prepare_socket, remove_socket
+from protocols.process.sockets import let_group_in, prepare_socket, remove_socket
 
 BACKLOG = 1024
 TEMPORARY_NAME = ".new"

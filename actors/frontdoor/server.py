@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 
 from actors.frontdoor.endpoint import Endpoint
-from protocols.sockets import prepare_socket, private_sockets
+from protocols.process.sockets import prepare_socket, private_sockets
 from protocols.wire.methods import LIMITS, Service
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"

@@ -17,8 +17,8 @@ from actors.health.input_streams import InputStreams
 from actors.health.status_table import StatusChanges, StatusTable
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op, StateSource, Stream
-from protocols.kube.client import ApiClient, ClientOptions
-from protocols.kube.events import EventRecorder, RecorderOptions
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.messages import health
 from protocols.messages.health import PodResourceStatus
 

@@ -19,7 +19,7 @@ import msgspec
 
 from protocols.messages import devices
 from protocols.messages.held import CLAIM
-from protocols.pace import Bucket
+from protocols.process.rates import Bucket
 
 UNKNOWN_HOLD_S = 2.0
 FIRST_UNKNOWN_HOLD_S = 15.0

@@ -16,7 +16,7 @@ import msgspec
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.held import HeldResource, PodHeld, health_key
-from protocols.pace import Bucket
+from protocols.process.rates import Bucket
 
 BURST = 3.0
 """Changes of one pod that are published at once before its rate applies."""

@@ -10,8 +10,8 @@ from actors.podworker.endpoint.routes import PodLookup, node_endpoint
 from actors.podworker.node.controller import NodeController
 from actors.podworker.pods.controller import PodController
 from protocols.actor import Context, run_actor
-from protocols.kube.client import ApiClient, ClientOptions
-from protocols.kube.events import EventRecorder, RecorderOptions
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.events import EventRecorder, RecorderOptions
 
 USER = "podworker"
 

@@ -22,9 +22,9 @@ from actors.runtime.rpc.image_service import ImageBusService
 from actors.runtime.server import RuntimeOptions, RuntimeServer
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
-from protocols.layout import SYSTEM_CDI, Layout
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
-from protocols.settings import Settings
+from protocols.process.layout import SYSTEM_CDI, Layout
+from protocols.process.settings import Settings
 
 
 class Runtime:

@@ -28,7 +28,7 @@ from actors.runtime.rpc.streaming_service import StreamMethods
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
-from protocols.layout import SYSTEM_CDI
+from protocols.process.layout import SYSTEM_CDI
 from protocols.wire import cri_pb2 as pb
 
 MESSAGE_LIMIT = 16 * 1024 * 1024

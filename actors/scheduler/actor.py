@@ -31,11 +31,11 @@ from actors.scheduler.views import (
 from protocols.actor import Context, run_actor
 from protocols.actor.candidate import candidate
 from protocols.dra.patching.types import Gates
-from protocols.kube.client import ApiClient, ClientOptions, Object
-from protocols.kube.events import EventRecorder, RecorderOptions
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import key_of, name_of, uid_of
 from protocols.kube.resources import NODES, PODS
+from protocols.kubeclient.client import ApiClient, ClientOptions, Object
+from protocols.kubeclient.events import EventRecorder, RecorderOptions
+from protocols.kubeclient.informer import Informer, InformerOptions
 
 NAME = "default-scheduler"
 TRACKER = "resource_slice_tracker"

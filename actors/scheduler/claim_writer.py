@@ -21,9 +21,9 @@ from protocols.dra.pods import (
     reserving,
     with_finalizer,
 )
-from protocols.kube.client import ApiAway, ApiClient, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS
+from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
 
 WATCH_TIMEOUT_S = 10.0
 MAX_ATTEMPTS = 5

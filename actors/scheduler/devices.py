@@ -25,16 +25,16 @@ from actors.scheduler.queue import ROOM, Topics
 from actors.scheduler.views import NodeView, PodView
 from protocols.dra.allocator import Catalog, allocation
 from protocols.dra.allocator.selectors import CelSelectors
-from protocols.dra.feed import Feed
 from protocols.dra.patching.types import Gates
 from protocols.dra.pods import allocation_of, consumers
+from protocols.dra.tracker.feed import Feed
 from protocols.dra.tracker.types import Change
-from protocols.kube.client import ApiClient
-from protocols.kube.events import EventRecorder
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import Informer, InformerOptions
 
 Changed = Callable[..., None]
 Demands = Mapping[str, Demand]

@@ -15,11 +15,11 @@ from actors.scheduler.node_cache import Cache, best_node, summary
 from actors.scheduler.queue import ANY_ROOM, Queue, Topics
 from actors.scheduler.views import NodeLoad, PodView, pod_view
 from protocols.dra.allocator import AllocationFault, TimedOut
-from protocols.kube.client import ApiAway, ApiClient, ApiError, Object
-from protocols.kube.events import EventRecorder
 from protocols.kube.meta import condition, key_of, uid_of
 from protocols.kube.resources import PODS
 from protocols.kube.times import now
+from protocols.kubeclient.client import ApiAway, ApiClient, ApiError, Object
+from protocols.kubeclient.events import EventRecorder
 
 REASON_UNSCHEDULABLE, REASON_ERROR = "Unschedulable", "SchedulerError"
 """No node fits now; or the attempt failed, which says nothing about nodes."""

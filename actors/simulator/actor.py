@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from protocols.errors import SettingsInvalid
-from protocols.layout import Layout
-from protocols.settings import load_settings
+from protocols.process.layout import Layout
+from protocols.process.settings import load_settings
 
 if TYPE_CHECKING:
     from actors.simulator.driver.script import DriverScript

@@ -19,8 +19,8 @@ from actors.store.services.lease import LeaseService
 from actors.store.services.maintenance import MaintenanceService
 from actors.store.services.watch import WatchService
 from protocols.actor import Context, run_actor
-from protocols.layout import Layout
-from protocols.settings import Settings
+from protocols.process.layout import Layout
+from protocols.process.settings import Settings
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 GRACE = 0.5

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.actor.context import Context
-from protocols.files import write_atomic
-from protocols.kube.client import ApiClient
-from protocols.kube.election import ElectionOptions
-from protocols.kube.leader import Leader
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.election import ElectionOptions
+from protocols.kubeclient.leader import Leader
+from protocols.process.files import write_atomic
 
 
 def candidate(context: Context, client: ApiClient, lease: str) -> Leader | None:

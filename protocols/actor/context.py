@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from protocols.actor.beats import READY, Beats
 from protocols.actor.promises import Promises
 from protocols.bus import Bus
-from protocols.layout import Layout
-from protocols.settings import Settings
+from protocols.process.layout import Layout
+from protocols.process.settings import Settings
 
 
 class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ from types import FrameType
 
 import msgspec
 
-from protocols import stalls
-from protocols.stalls import Stall
+from protocols.process import stalls
+from protocols.process.stalls import Stall
 
 EVERY_S = 1.0
 LATE_S = 2.0

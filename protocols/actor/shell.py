@@ -24,7 +24,7 @@ from protocols.actor.types import Actor, Arguments, Timings
 from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
-from protocols.settings import Settings, load_settings
+from protocols.process.settings import Settings, load_settings
 
 Factory = Callable[[Context], Actor]
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

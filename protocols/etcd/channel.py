@@ -10,7 +10,7 @@ from protocols.etcd.errors import BadEndpoint
 from protocols.etcd.http2_line import http2_channel
 from protocols.etcd.line_channel import LineChannel
 from protocols.etcd.options import DOOR, SOCKET, EtcdOptions
-from protocols.tls import Renewed
+from protocols.process.tls import Renewed
 
 Contexts = Callable[[], ssl.SSLContext]
 """What the next connection trusts, and proves itself with."""

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import Message
 
-from protocols.deadlines import Deadlines
 from protocols.etcd.frames import ERROR, LARGEST_REQUEST
 from protocols.etcd.line import LOST, Dial, Line, rpc_error
+from protocols.process.deadlines import Deadlines
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 """Seconds between two tries to connect: the store may be starting."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.layout import Layout
-from protocols.settings import EtcdFiles, Settings, Store
+from protocols.process.layout import Layout
+from protocols.process.settings import EtcdFiles, Settings, Store
 
 SOCKET, DOOR = "unix:", "door:"
 

@@ -10,8 +10,8 @@ from typing import Annotated, get_origin
 
 import msgspec
 
-from protocols.layout import Layout, layout
-from protocols.settings import Adopt
+from protocols.process.layout import Layout, layout
+from protocols.process.settings import Adopt
 
 LOOPBACK = "127.0.0.1"
 

@@ -4,9 +4,9 @@ import os
 import re
 from collections.abc import Iterable
 
-from protocols.alignment import Alignment, check_alignment
 from protocols.kube.resources import ALL
-from protocols.settings import EtcdFiles, PodResources, Settings, Store
+from protocols.node.alignment import Alignment, check_alignment
+from protocols.process.settings import EtcdFiles, PodResources, Settings, Store
 from supervisor.base import values
 from supervisor.base.errors import Usage
 from supervisor.base.groups import PlaneShape

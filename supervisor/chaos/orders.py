@@ -5,8 +5,8 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from protocols.kube.client import ApiError
 from protocols.kube.resources import PODS, Resource
+from protocols.kubeclient.client import ApiError
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, RESTART, ActorName, Empty, KillActor
 from supervisor.base.errors import SupervisorError, Usage

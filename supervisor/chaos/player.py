@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiError
+from protocols.kubeclient.client import ApiError
 from supervisor.base.errors import Usage
 from supervisor.chaos.conditions import CONDITIONS
 from supervisor.chaos.orders import ORDERS

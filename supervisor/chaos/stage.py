@@ -9,8 +9,8 @@ import yaml
 
 from protocols.bus import Replica
 from protocols.kube import resources
-from protocols.kube.client import ApiClient, ApiError, ClientOptions
 from protocols.kube.resources import PODS, Resource
+from protocols.kubeclient.client import ApiClient, ApiError, ClientOptions
 from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
 from protocols.messages.supervisor import ActorStatus

@@ -6,7 +6,6 @@ import time
 import msgspec
 
 from protocols.bus import Replica
-from protocols.cpulist import format_list, parse_list
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
@@ -21,6 +20,7 @@ from protocols.messages.devices import (
     PreparedClaim,
     ResourceInventory,
 )
+from protocols.node.cpulist import format_list, parse_list
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask, devices_known
 from supervisor.client.devices import DeviceRow, device_rows

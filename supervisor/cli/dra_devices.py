@@ -9,7 +9,7 @@ from typing import Any
 
 from protocols.dra.patching.types import Gates
 from protocols.errors import SettingsInvalid
-from protocols.settings import load_settings
+from protocols.process.settings import load_settings
 from supervisor.base.errors import NotRunning, Usage
 from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import msgspec
 
-from protocols.layout import Layout
+from protocols.process.layout import Layout
 from supervisor.base.errors import Usage
 from supervisor.base.options import FLAGS, Flag, PlaneOptions, layout_of
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from protocols.files import write_atomic
-from protocols.settings import Settings, load_settings
+from protocols.process.files import write_atomic
+from protocols.process.settings import Settings, load_settings
 from supervisor.base.errors import NotRunning, Usage
 from supervisor.base.values import node_name
 from supervisor.cli.flags import layout_from

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.layout import SOCKET_PATH_LIMIT
-from protocols.settings import Adopt
+from protocols.process.layout import SOCKET_PATH_LIMIT
+from protocols.process.settings import Adopt
 from supervisor.base.errors import Usage
 from supervisor.base.groups import ADOPT
 from supervisor.base.options import PlaneOptions, layout_of

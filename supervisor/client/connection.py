@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
-from protocols.layout import Layout
 from protocols.messages.supervisor import STATUS, Empty, PlaneStatus
+from protocols.process.layout import Layout
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 from supervisor.report.status import merge
 from supervisor.root.lock import supervisors

@@ -14,7 +14,6 @@ import yaml
 
 from protocols.dra.versions import as_v1
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.errors import ApiError
 from protocols.kube.resources import (
     DEVICECLASSES,
@@ -23,6 +22,7 @@ from protocols.kube.resources import (
     RESOURCESLICES,
     Resource,
 )
+from protocols.kubeclient.client import ApiClient, ClientOptions
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 
 Obj = dict[str, Any]

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocols.files import write_atomic
+from protocols.process.files import write_atomic
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
 

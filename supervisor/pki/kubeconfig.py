@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.files import write_atomic
-from protocols.layout import Layout
+from protocols.process.files import write_atomic
+from protocols.process.layout import Layout
 
 TEMPLATE = """\
 apiVersion: v1

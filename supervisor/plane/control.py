@@ -8,7 +8,7 @@ import msgspec
 
 from protocols.bus import Bus, Call
 from protocols.messages import supervisor as messages
-from protocols.settings import Settings
+from protocols.process.settings import Settings
 from supervisor.base.errors import Usage
 from supervisor.base.groups import (
     APISERVER,

@@ -15,7 +15,7 @@ import msgspec
 from protocols.errors import NodeplaneError
 from protocols.messages.node import serving_name
 from protocols.messages.supervisor import ROOT_NAME
-from protocols.settings import Settings, load_settings
+from protocols.process.settings import Settings, load_settings
 from supervisor.base.errors import guard
 from supervisor.base.groups import NODE, Limits, PlaneShape, children
 from supervisor.forkserver.client import ForkClient, fork

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
-from protocols.settings import Settings
+from protocols.process.settings import Settings
 from supervisor.tree.policy import Child
 from supervisor.tree.states import SERVING
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from protocols.files import write_atomic
-from protocols.layout import Layout
+from protocols.process.files import write_atomic
+from protocols.process.layout import Layout
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
 
 ROOT_UID = 0

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from protocols.files import write_atomic
-from protocols.layout import Layout
-from protocols.settings import Settings, save_settings
+from protocols.process.files import write_atomic
+from protocols.process.layout import Layout
+from protocols.process.settings import Settings, save_settings
 from supervisor.base.errors import AlreadyRunning, Usage
 from supervisor.base.groups import NODE, children
 from supervisor.base.options import PlaneOptions, layout_of

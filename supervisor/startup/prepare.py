@@ -5,9 +5,9 @@ import os
 from contextlib import ExitStack
 
 from protocols.errors import SettingsInvalid
-from protocols.layout import Layout
 from protocols.messages.supervisor import ROOT_NAME
-from protocols.settings import Settings, load_settings, save_settings
+from protocols.process.layout import Layout
+from protocols.process.settings import Settings, load_settings, save_settings
 from supervisor.base.errors import AlreadyRunning, Usage
 from supervisor.base.groups import GROUPS, WATCHER, check_nodes, check_watchers, children
 from supervisor.base.options import PlaneOptions, layout_of

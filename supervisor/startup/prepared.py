@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.settings import Settings
+from protocols.process.settings import Settings
 from supervisor.base.errors import PortTaken
 from supervisor.base.groups import ChildSpec
 from supervisor.base.options import LOOPBACK

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from protocols import stalls
-from protocols.layout import layout
 from protocols.messages.supervisor import Beat
+from protocols.process import stalls
+from protocols.process.layout import layout
 from supervisor.base.errors import NoSuchActor
 from supervisor.base.groups import ChildSpec, Limits
 from supervisor.forkserver import client, wire

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc.aio
 
-from protocols.files import write_atomic
+from protocols.process.files import write_atomic
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import ALLOCATE
 from protocols.wire.methods import unix_channel

@@ -11,7 +11,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from protocols.messages.devices import AdmitPod, ContainerRequest
-from protocols.settings import PodResources
+from protocols.process.settings import PodResources
 from tests.bench.row import Row, at_least, at_most
 from tests.support.device_node import RESOURCE, DeviceNode, until
 from tests.support.pod_resources_client import Agent

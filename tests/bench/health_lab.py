@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.errors import ApiAway
 from protocols.kube.resources import PODS
-from protocols.settings import load_settings
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.process.settings import load_settings
 from tests.bench.health_sources import DriverSource, PluginSource, Source
 from tests.bench.pods_bench import HOLLOW
 from tests.support.plane import Plane

@@ -5,9 +5,9 @@ import subprocess
 import time
 from typing import Any
 
-from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.resources import PODS
-from protocols.settings import load_settings
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.process.settings import load_settings
 from tests.bench.row import Row, at_most
 from tests.support.plane import Plane, until
 from tests.support.watchers import ApiWatcher

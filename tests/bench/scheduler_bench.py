@@ -8,11 +8,11 @@ from typing import Any
 
 import uvloop
 
-from protocols.kube.client import ApiClient, ApiError, ClientOptions, Object
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import name_of
 from protocols.kube.resources import DEVICECLASSES, LEASES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kube.times import now_micro
+from protocols.kubeclient.client import ApiClient, ApiError, ClientOptions, Object
+from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.bench.row import Row
 from tests.bench.watch_lab import cpu_seconds
 from tests.support.apiserver_plane import Plane, running_plane

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from protocols.settings import load_settings
+from protocols.process.settings import load_settings
 from tests.support.health_plane import (
     DRIVER,
     FIELD,

@@ -19,10 +19,10 @@ import msgspec
 import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions
-from protocols.kube.client import ApiClient, ClientOptions
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object
 from protocols.kube.resources import ALL
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ETCD, OURS
 from tests.support.servers import Session, X

@@ -15,7 +15,7 @@ import pytest
 
 from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import BEAT, METRICS, Beat, Empty, MetricsText
-from protocols.settings import Settings, save_settings
+from protocols.process.settings import Settings, save_settings
 
 
 class Stage:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.cpulist import format_list, parse_list
+from protocols.node.cpulist import format_list, parse_list
 from tests.support.plane import Plane, until
 
 ALL = sorted(os.sched_getaffinity(0))

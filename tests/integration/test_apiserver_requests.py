@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from protocols.settings import save_settings
+from protocols.process.settings import save_settings
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ENGINES
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from protocols import stalls
-from protocols.stalls import Stall
+from protocols.process import stalls
+from protocols.process.stalls import Stall
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.slow_apiserver import SPIN
 

@@ -16,7 +16,7 @@ from actors.store.server.client_certificates import server_credentials
 from actors.store.server.grpc_server import Routes
 from protocols.etcd import EtcdOptions
 from protocols.etcd.channel import contexts_of
-from protocols.tls import Renewed, serving
+from protocols.process.tls import Renewed, serving
 from tests.support.apiserver_plane import Authority
 from tests.support.store_lab import short_directory
 

@@ -13,7 +13,7 @@ import pytest
 
 from protocols.bus import BusError
 from protocols.messages import cri
-from protocols.settings import Settings
+from protocols.process.settings import Settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.fake_cri import FakeCri, container_of, sandbox_of
 from tests.support.pleg_node import PlegNode

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from protocols.alignment import Alignment
 from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, Machine, Placement
+from protocols.node.alignment import Alignment
 from protocols.wire import podresources_v1_pb2 as v1
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 from tests.support.machines import GIB, Described, set_online, write_machine

@@ -11,7 +11,7 @@ from actors.simulator.driver.script import DriverScript
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.scripts import parse_script
-from protocols.kube.client import ApiError
+from protocols.kubeclient.client import ApiError
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
 

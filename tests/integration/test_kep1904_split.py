@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions
-from protocols.settings import Store
+from protocols.process.settings import Store
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane
 from tests.support.etcd_cluster import Cluster, cluster

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from protocols.kube.client import ApiClient, ClientOptions
 from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
-from protocols.kube.events import WAITING, EventRecorder, RecorderOptions
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import PODS
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.events import WAITING, EventRecorder, RecorderOptions
+from protocols.kubeclient.informer import Informer, InformerOptions
 from supervisor.pki.certificates import begin, wanted
 from tests.support.kube_server import KubeServer, failure
 
@@ -345,7 +345,7 @@ def test_events_wait_while_the_server_is_away_and_stay_bounded(certificates: Pat
 
 
 def test_an_event_whose_answer_is_lost_is_written_once(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protocols.kube.events.PAUSE_S", 0.05)
+    monkeypatch.setattr("protocols.kubeclient.events.PAUSE_S", 0.05)
 
     async def story(here: World) -> None:
         names: list[str] = []

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import pytest
 
-from protocols.layout import layout
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
+from protocols.process.layout import layout
 from supervisor.base.errors import SupervisorError
 from supervisor.cli.main import main as nodeplane
 from supervisor.client.connection import Asking, ask

@@ -16,8 +16,8 @@ from actors.devices.machine.sysfs import read_hardware
 from actors.devices.model.types import PluginDevice, PluginOptions
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
-from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
+from protocols.node.alignment import Alignment
 from tests.support.machines import GIB, Described, write_machine
 
 GPU = "example.com/gpu"

@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 
 from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
-from protocols.settings import Settings, save_settings
+from protocols.process.settings import Settings, save_settings
 from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port

@@ -17,7 +17,7 @@ from typing import Any
 import grpc.aio
 import msgspec
 
-from protocols.settings import Settings
+from protocols.process.settings import Settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, using
 

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from protocols.bus import Bus, BusOptions, Op, Replica
-from protocols.layout import Layout
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
     AdmitPod,
@@ -29,7 +28,8 @@ from protocols.messages.devices import (
     ReleasePod,
     ResourceInventory,
 )
-from protocols.settings import Settings, save_settings
+from protocols.process.layout import Layout
+from protocols.process.settings import Settings, save_settings
 from protocols.wire.methods import unix_channel
 from tests.support.stub_plugin import StubPlugin
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from protocols.etcd import EtcdClient, EtcdOptions
-from protocols.settings import EtcdFiles
+from protocols.process.settings import EtcdFiles
 from supervisor.pki.certificates import Certificate, Wanted
 from supervisor.pki.issue import issue
 from tests.support.ports import free_port

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from protocols.layout import Layout
 from protocols.messages.supervisor import KILL, Empty, KillActor
-from protocols.settings import load_settings, save_settings
+from protocols.process.layout import Layout
+from protocols.process.settings import load_settings, save_settings
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire.dra import HEALTH_V1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.cpulist import format_list
+from protocols.node.cpulist import format_list
 
 GIB = 1 << 30
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.informer import Handler
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid
 from protocols.kube.patch_merge import apply_merge_patch
 from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.kube.resources import PODS, Resource
 from protocols.kube.times import now
+from protocols.kubeclient.informer import Handler
 
 Fault = Callable[[str, Resource, str], Exception | None]
 Change = tuple[str, Object | None, Object]

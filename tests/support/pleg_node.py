@@ -15,7 +15,7 @@ from actors.pleg.state_machine.cri_status import container_status, sandbox_statu
 from protocols.bus import Bus, BusOptions, Event, Replica
 from protocols.messages import cri, pleg
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
-from protocols.settings import Settings, save_settings
+from protocols.process.settings import Settings, save_settings
 
 
 class Heard:

@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from protocols.settings import Settings, save_settings
+from protocols.process.settings import Settings, save_settings
 from protocols.wire import cri_pb2 as pb
 
 OPTIONS = [

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from actors.scheduler import actor, queue
 from protocols.kube.meta import Object, condition, meta
 from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
-from protocols.layout import layout
+from protocols.process.layout import layout
 from tests.support.memory_api import Events, MemoryApi
 
 DRIVER = "d.example.com"

@@ -23,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.etcd.door import door_channel
 from protocols.etcd.options import DOOR, door_of
-from protocols.settings import Settings, save_settings
+from protocols.process.settings import Settings, save_settings
 from protocols.wire import etcd_pb2 as pb
 from tests.support.ports import free_port
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
-from protocols.layout import Layout
+from protocols.process.layout import Layout
 from tests.support.connections import Connections
 
 STATUS = re.compile(r"/api/v1/namespaces/[^/]+/pods/([^/]+)/status")

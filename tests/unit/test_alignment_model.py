@@ -13,8 +13,8 @@ from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
 from actors.devices.model.errors import AdmissionRejected, TopologyAffinity
 from actors.devices.model.types import PodRecord
-from protocols.alignment import Alignment
 from protocols.messages.devices import AdmitPod, ContainerRequest
+from protocols.node.alignment import Alignment
 from tests.support.alignment_node import GPU, Node
 from tests.support.machines import Described
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from protocols.alignment import Alignment
 from protocols.errors import SettingsInvalid
-from protocols.settings import Settings
+from protocols.node.alignment import Alignment
+from protocols.process.settings import Settings
 from supervisor.base.errors import Usage
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of

@@ -13,7 +13,7 @@ from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.pods.volumes import sub_path
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols import mounts
-from protocols.beneath import MOST_DEPTH, PLAIN, LeadsOut, Walk, open_beneath, parent_beneath, proc_path
+from protocols.process.beneath import MOST_DEPTH, PLAIN, LeadsOut, Walk, open_beneath, parent_beneath, proc_path
 from tests.support.exchanging import exchanging
 
 TRIES = 300

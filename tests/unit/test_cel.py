@@ -281,7 +281,7 @@ def test_what_does_not_compile_is_remembered_and_forgotten_with_the_rest() -> No
 
 def test_the_engine_is_not_imported_until_somebody_asks() -> None:
     code = (
-        "import sys, protocols.cel.programs, protocols.dra.tracker.tracker, protocols.dra.feed\n"
+        "import sys, protocols.cel.programs, protocols.dra.tracker.tracker, protocols.dra.tracker.feed\n"
         "assert not any(name.startswith('cel_expr') for name in sys.modules), 'imported'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

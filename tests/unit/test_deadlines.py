@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.deadlines import Deadlines
+from protocols.process.deadlines import Deadlines
 
 
 async def _after(seconds: list[float], removed: set[int]) -> list[int]:

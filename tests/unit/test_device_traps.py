@@ -9,13 +9,13 @@ import pytest
 
 from actors.health.status_table import pod_status
 from protocols.errors import SettingsInvalid
-from protocols.inotify import Changes
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
 from protocols.messages.held import health_key, held_by
 from protocols.podresources.session import Session
 from protocols.podresources.types import WatchOptions
 from protocols.podresources.views import PodView
-from protocols.sockets import SocketInUse, prepare_socket
+from protocols.process.inotify import Changes
+from protocols.process.sockets import SocketInUse, prepare_socket
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.methods import CLIENT_OPTIONS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocols import files
-from protocols.files import write_atomic
+from protocols.process import files
+from protocols.process.files import write_atomic
 
 DEAD = 2**22 + 1
 """Beyond the largest pid there can be."""

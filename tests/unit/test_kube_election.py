@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.kube.election import Election, ElectionOptions
+from protocols.kubeclient.election import Election, ElectionOptions
 
 LEASE = dict[str, Any]
 

@@ -10,8 +10,8 @@ from actors.devices.ledger.state import State, drop_unmanaged
 from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.model.errors import MachineUnreadable, PolicyChanged
 from actors.devices.model.types import PodRecord
-from protocols.alignment import Alignment
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PodAllocation
+from protocols.node.alignment import Alignment
 from tests.support.machines import GIB, Described, set_online, write_machine
 
 DUAL = Described(sockets=2, cores_per_node=2, threads=2, memory=8 * GIB, huge={2048: 512})

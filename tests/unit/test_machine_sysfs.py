@@ -10,9 +10,9 @@ from actors.devices.machine.sysfs import online_cpus, read_hardware
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import NodeMemory, Table
 from actors.devices.model.errors import MachineUnreadable, StateFileCorrupt
-from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
 from protocols.messages.devices import AllocatedMemory
+from protocols.node.cpulist import format_list, parse_list
 from tests.support.machines import GIB, Described, set_online, write_machine
 
 DUAL = Described(sockets=2, cores_per_node=4, threads=2, memory=8 * GIB, huge={2048: 512, 1048576: 1}, bare_nodes=1)

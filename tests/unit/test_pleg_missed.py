@@ -14,7 +14,7 @@ from actors.pleg.state_machine.mode import (
     plan,
 )
 from protocols.messages.cri import RuntimeState
-from protocols.pace import Bucket
+from protocols.process.rates import Bucket
 from protocols.wire import cri_pb2 as cri
 
 UP = 1_000 * 10**9

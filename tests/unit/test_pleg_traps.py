@@ -26,8 +26,8 @@ from protocols.http2.calls import Calls
 from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
 from protocols.http2.line import Place
-from protocols.kube.client import ApiError
 from protocols.kube.resources import PODS, Resource
+from protocols.kubeclient.client import ApiError
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2 as cri

@@ -11,9 +11,9 @@ from actors.podworker.node.status import (
     node_status,
 )
 from actors.podworker.node.status_updater import GRACE_S, Readiness
-from protocols.layout import layout
 from protocols.messages.devices import Device, Placement, ResourceInventory
 from protocols.messages.node import INSTANCE
+from protocols.process.layout import layout
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"

@@ -6,7 +6,7 @@ import pytest
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.status import status_manager as statuses
 from actors.podworker.pods.status.status_manager import StatusManager, status_patch
-from protocols.kube.client import ApiAway, ApiError
+from protocols.kubeclient.client import ApiAway, ApiError
 from tests.support.podworker_fakes import pod
 
 

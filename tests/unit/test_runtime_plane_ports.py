@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from actors.runtime.actor import plane_ports
-from protocols.layout import layout
-from protocols.settings import Settings
+from protocols.process.layout import layout
+from protocols.process.settings import Settings
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
 

@@ -12,7 +12,7 @@ from actors.scheduler.actor import Scheduler
 from actors.scheduler.views import node_view
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import name_of
-from protocols.layout import layout
+from protocols.process.layout import layout
 
 
 class FakeBinder:

@@ -16,10 +16,10 @@ from actors.apiserver.api.user import User
 from actors.apiserver.http.authentication.gate import Identity
 from actors.apiserver.http.routing.call import Call
 from actors.apiserver.http.routing.stalled import StalledRequests, cause_of, shape_of
-from protocols import stalls
 from protocols.actor import loop_monitor
 from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
-from protocols.stalls import Stall
+from protocols.process import stalls
+from protocols.process.stalls import Stall
 from supervisor.tree.states import usage_of
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))

@@ -16,7 +16,7 @@ import yaml
 from cryptography import x509
 
 from actors.apiserver.http.authentication.tokens.keys import load_keys
-from protocols.layout import layout
+from protocols.process.layout import layout
 from supervisor.base.errors import AlreadyRunning, PortTaken
 from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 import yaml
 
-from protocols.layout import layout
 from protocols.messages.node import INSTANCE, serving_name
-from protocols.settings import Settings
+from protocols.process.layout import layout
+from protocols.process.settings import Settings
 from supervisor.base.errors import Usage
 from supervisor.base.groups import NODE, PlaneShape, check_nodes, children
 from supervisor.base.options import PlaneOptions

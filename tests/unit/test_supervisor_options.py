@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from protocols.errors import SettingsInvalid
-from protocols.settings import PodResources
+from protocols.process.settings import PodResources
 from supervisor.base.errors import Usage
 from supervisor.base.options import FLAGS, PlaneOptions, layout_of
 from supervisor.base.settings import settings_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocols.layout import Layout, layout
+from protocols.process.layout import Layout, layout
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
 from supervisor.root.directories import check_directory, make_directories, way
 

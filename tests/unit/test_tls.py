@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocols.tls import Renewed, ServerContexts, server_contexts, serving
+from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving
 from tests.support.apiserver_plane import Authority
 from tests.support.store_lab import short_directory
 

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from actors.apiserver.api.resource import Resource
 from protocols.etcd import EtcdClient, store_options
 from protocols.kube.resources import DEFINITIONS
-from protocols.layout import Layout
-from protocols.settings import Settings
+from protocols.process.layout import Layout
+from protocols.process.settings import Settings
 
 CHECK_SECONDS = 2.0
 

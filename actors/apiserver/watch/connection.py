@@ -14,7 +14,7 @@ import msgspec
 from actors.apiserver.api.encoding.negotiate import Headers, written
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.watcher import Watcher
-from protocols.tls import is_trusted
+from protocols.process.tls import is_trusted
 
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_BEFORE_END = 2.0

@@ -29,11 +29,11 @@ from protocols.dra.pods import (
     used_claims,
     without_finalizer,
 )
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiError
-from protocols.kube.events import EventRecorder
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
 
 POD, CLAIM = "pod", "claim"
 REMEMBERED = 2000

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from protocols.kube.informer import Handler
 from protocols.kube.meta import Object, meta
+from protocols.kubeclient.informer import Handler
 
 
 class FanOut:

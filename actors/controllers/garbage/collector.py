@@ -21,10 +21,10 @@ from actors.controllers.garbage.graph import (
     decide,
     graph_node,
 )
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
 from protocols.kube.resources import Resource
+from protocols.kubeclient.client import ApiClient
 
 WORKERS = 4
 

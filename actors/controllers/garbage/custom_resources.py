@@ -7,10 +7,10 @@ from typing import Any
 from actors.controllers.common.informers import trim_to_metadata
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.garbage.collector import Collector, CollectorHandler
-from protocols.kube.client import ApiClient
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import Resource
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import Informer, InformerOptions
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.common.workqueue import RetryBackoff
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
 from protocols.kube.resources import ALL, CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS, Resource
+from protocols.kubeclient.client import ApiClient
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FINALIZER = "kubernetes"

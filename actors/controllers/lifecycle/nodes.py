@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, condition, name_of
 from protocols.kube.resources import NODES
 from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
 
 GRACE_S = 40.0
 

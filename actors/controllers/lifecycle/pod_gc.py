@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from actors.controllers.common.informers import trim_to_metadata
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
 
 WAIT_S, AGAIN_S = 60.0, 10.0
 FINISHED = ("Failed", "Succeeded")

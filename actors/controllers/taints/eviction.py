@@ -21,12 +21,12 @@ from protocols.dra.decode import rule_of
 from protocols.dra.errors import ObjectUnreadable
 from protocols.dra.tracker.types import Change
 from protocols.dra.types import DeviceId, Rule, Slice
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiError
-from protocols.kube.events import EventRecorder
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import PODS
 from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
 
 POD, RULE = "pod", "rule"
 REASON = "DeviceTaintManagerEviction"

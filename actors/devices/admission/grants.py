@@ -10,7 +10,6 @@ from actors.devices.admission.plan import PodPlan, ids_by_resource
 from actors.devices.machine.placer import CPUS, NODES, Placer
 from actors.devices.model.types import DeviceKey, PodRecord
 from actors.devices.plugins.inventory import Inventory
-from protocols.cpulist import format_list
 from protocols.messages.devices import (
     AdmitPod,
     AdmittedPod,
@@ -22,6 +21,7 @@ from protocols.messages.devices import (
     GrantedMount,
     PodAllocation,
 )
+from protocols.node.cpulist import format_list
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 

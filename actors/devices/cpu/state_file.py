@@ -6,8 +6,8 @@ from actors.devices.cpu.pool import Holdings
 from actors.devices.cpu.topology import Cpus
 from actors.devices.model.errors import StateFileCorrupt
 from actors.devices.model.go_checksum import Field, checksum_of, mapping, struct
-from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
+from protocols.node.cpulist import format_list, parse_list
 
 NAME = "cpu_manager_state"
 

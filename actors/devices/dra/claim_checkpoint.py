@@ -14,7 +14,7 @@ import msgspec
 
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from protocols.files import set_aside, write_atomic
+from protocols.process.files import set_aside, write_atomic
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
 VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"

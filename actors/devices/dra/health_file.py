@@ -16,7 +16,7 @@ import msgspec
 
 from actors.devices.dra.health import HealthCache, HealthReport
 from actors.devices.dra.types import DeviceName
-from protocols.files import write_atomic
+from protocols.process.files import write_atomic
 
 CHANGE_PAUSE_S, REPEAT_PAUSE_S = 0.2, 10.0
 """Pauses between writes: after a change, and after drivers only repeated their reports."""

@@ -10,9 +10,9 @@ import msgspec
 
 from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.types import DeviceKey, PodRecord
-from protocols.alignment import Alignment
 from protocols.messages.devices import ContainerAllocation, LedgerEvent, first_mark
-from protocols.sealed import SealBroken, seal, unseal
+from protocols.node.alignment import Alignment
+from protocols.process.sealed import SealBroken, seal, unseal
 
 VERSION = 2
 OLDEST = 1

@@ -19,9 +19,9 @@ from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import empty_node
 from actors.devices.memory.pool import MemoryPool
 from actors.devices.model.errors import MachineUnreadable, PlacementFailed, PolicyChanged
-from protocols.alignment import LEAST_ALLOWABLE, Alignment
-from protocols.cpulist import format_list
 from protocols.messages.devices import Machine, Placement, PodAllocation
+from protocols.node.alignment import LEAST_ALLOWABLE, Alignment
+from protocols.node.cpulist import format_list
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from actors.devices.memory.pool import MemoryPool, ReusableMemory
 from actors.devices.model.errors import TopologyAffinity
 from actors.devices.topology.hints import NOWHERE_GOOD, Hint, NumaInfo, ProviderHints, mask_of
 from actors.devices.topology.policy import BEST_EFFORT, NONE, POD, HintOrder, decide
-from protocols.cpulist import MOST
 from protocols.messages.devices import AdmitPod, ContainerRequest, PodAllocation
+from protocols.node.cpulist import MOST
 
 INIT, APP = "init", "app"
 CPUS, NODES = "cpu", "numa"

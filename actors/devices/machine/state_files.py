@@ -13,7 +13,7 @@ from actors.devices.cpu.pool import Holdings as CpuHoldings
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import Holdings as MemoryHoldings
 from actors.devices.model.errors import StateFileCorrupt
-from protocols.files import set_aside, sweep_once, write_atomic
+from protocols.process.files import set_aside, sweep_once, write_atomic
 
 
 @dataclass

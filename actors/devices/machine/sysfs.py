@@ -14,8 +14,8 @@ import msgspec
 from actors.devices.cpu.topology import CpuPlace, Cpus, CpuTopology
 from actors.devices.model.errors import MachineUnreadable
 from actors.devices.topology.hints import NumaInfo
-from protocols.cpulist import parse_list
 from protocols.errors import SettingsInvalid
+from protocols.node.cpulist import parse_list
 
 KIB = 1024
 _NODE, _CPU = re.compile(r"node(\d+)"), re.compile(r"cpu(\d+)")

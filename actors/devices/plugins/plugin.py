@@ -18,9 +18,9 @@ from google.protobuf.message import DecodeError, Message
 
 from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe
 from actors.devices.model.types import Limits, PluginDevice, PluginOptions
-from protocols.layout import SOCKET_PATH_LIMIT
-from protocols.pace import Bucket
-from protocols.sockets import is_socket
+from protocols.process.layout import SOCKET_PATH_LIMIT
+from protocols.process.rates import Bucket
+from protocols.process.sockets import is_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 from protocols.wire.methods import Method, unix_channel

@@ -16,7 +16,7 @@ from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.resource_names import check_resource
 from protocols.errors import NodeplaneError
-from protocols.sockets import is_socket, prepare_socket, private_sockets
+from protocols.process.sockets import is_socket, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import LIMITS, Service

@@ -10,8 +10,8 @@ import grpc.aio
 
 from actors.devices.model.errors import RegistrationFailed, describe
 from protocols.errors import NodeplaneError
-from protocols.layout import SOCKET_PATH_LIMIT
-from protocols.sockets import answers
+from protocols.process.layout import SOCKET_PATH_LIMIT
+from protocols.process.sockets import answers
 from protocols.wire import pluginregistration_v1_pb2 as pb
 from protocols.wire.dra import GET_INFO, NOTIFY
 from protocols.wire.methods import unix_channel

@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from actors.devices.model.errors import RegistrationFailed
 from actors.devices.watcher.registrar import Handler, Registrar
 from actors.devices.watcher.sockets import Kind, RegistryState, Scan, Step, scan
-from protocols.inotify import Changes
-from protocols.sockets import prepare_directory
+from protocols.process.inotify import Changes
+from protocols.process.sockets import prepare_directory
 
 RESCAN_S = 60.0
 """Interval of full scans, in case an inotify event is lost."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
-from protocols.pace import Bucket
+from protocols.process.rates import Bucket
 
 RELIST_BURST, RELISTS_PER_S = 5.0, 1.0
 """Bound of requested full relists: malformed answers of the runtime must not cause a busy loop."""

@@ -9,9 +9,6 @@ from urllib.parse import urlsplit
 from actors.podworker.model.dependencies import Address
 from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, Object, PodSpec
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiClient
-from protocols.kube.events import EventRecorder
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.resources import (
     CONFIGMAPS,
     PODS,
@@ -21,6 +18,9 @@ from protocols.kube.resources import (
     SERVICEACCOUNTS,
     SERVICES,
 )
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import Informer, InformerOptions
 
 PARALLEL_READS = 16
 READ_S = 5.0

@@ -17,9 +17,9 @@ from actors.podworker.endpoint.errors import (
     StreamTargetMissing,
     error_response,
 )
-from protocols.files import write_atomic
+from protocols.process.files import write_atomic
+from protocols.process.tls import Renewed, is_trusted, server_contexts, serving
 from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
-from protocols.tls import Renewed, is_trusted, server_contexts, serving
 
 CALLER = "kube-apiserver-kubelet-client"
 """Common name in the certificate of the only client."""

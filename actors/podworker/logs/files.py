@@ -9,7 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
-from protocols.files import open_regular
+from protocols.process.files import open_regular
 
 UNFINISHED, PACKED = ".tmp", ".gz"
 _BLOCK = 256 * 1024

@@ -20,8 +20,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from protocols.files import open_regular
-from protocols.inotify import CONTENTS, Changes
+from protocols.process.files import open_regular
+from protocols.process.inotify import CONTENTS, Changes
 
 CHUNK = 128 * 1024
 """Bytes read from a log file at once."""

@@ -7,8 +7,8 @@ from actors.podworker.node.machine import read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
-from protocols.kube.client import ApiClient
-from protocols.kube.events import EventRecorder
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
 from protocols.messages import devices
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiClient
 from protocols.kube.resources import RESOURCESLICES
+from protocols.kubeclient.client import ApiClient
 
 GRACE_S = 30.0
 RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0

@@ -10,9 +10,9 @@ import msgspec
 
 from actors.podworker.model.types import Object
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import LEASES
 from protocols.kube.times import now_micro
+from protocols.kubeclient.client import ApiClient, ApiError
 
 NAMESPACE = "kube-node-lease"
 DURATION_S = 40

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.files import write_atomic
-from protocols.layout import Layout
+from protocols.process.files import write_atomic
+from protocols.process.layout import Layout
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 NOWHERE = ("192.0.2.1", 9)

@@ -7,10 +7,10 @@ import msgspec
 from actors.podworker.model.resources import is_extended
 from actors.podworker.model.types import Object
 from actors.podworker.node.machine import Machine
-from protocols.cpulist import parse_list
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 from protocols.messages.node import INSTANCE
+from protocols.node.cpulist import parse_list
 
 MAX_PODS = 110
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"

@@ -23,10 +23,10 @@ from actors.podworker.node.status import (
 )
 from protocols.errors import NodeplaneError
 from protocols.kube import times
-from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import NODES
+from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.messages.devices import Placement, ResourceInventory
-from protocols.pace import Bucket
+from protocols.process.rates import Bucket
 
 GRACE_S = 30.0
 """Upstream's tolerance for a runtime that does not report."""

@@ -25,10 +25,10 @@ from actors.podworker.pods.status.status_manager import StatusManager
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
 from protocols.bus import BusError, Op
-from protocols.kube.client import ApiClient
-from protocols.kube.events import EventRecorder
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.resources import PODS
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.messages import cri, devices, pleg
 
 RETRY_S = 0.1

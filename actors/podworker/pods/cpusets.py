@@ -13,8 +13,8 @@ import msgspec
 from actors.podworker.model.dependencies import Recorder, Runtime
 from actors.podworker.model.types import PodSpec
 from protocols.bus import BusError, NotFound
-from protocols.cpulist import format_list, parse_list
 from protocols.messages.devices import ContainerGrant, Placement
+from protocols.node.cpulist import format_list, parse_list
 
 RETRY_S = 10.0
 SETTLE_S = 0.02

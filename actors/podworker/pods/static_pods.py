@@ -16,7 +16,7 @@ from actors.podworker.model.errors import MirrorMissing
 from actors.podworker.model.types import Object, PodSpec
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from protocols.errors import NodeplaneError
-from protocols.inotify import CONTENTS, Changes
+from protocols.process.inotify import CONTENTS, Changes
 
 
 class Steps(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from actors.runtime.cgroups.limits import CPUSET, Setting, write_control
-from protocols.cpulist import format_list, parse_list
 from protocols.errors import SettingsInvalid
+from protocols.node.cpulist import format_list, parse_list
 from protocols.wire import cri_pb2 as pb
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"

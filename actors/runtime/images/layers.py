@@ -1,7 +1,7 @@
 """Unpack the layers of an image into one directory. Blocks.
 
 Nothing outside of the directory is read, changed or linked to, whatever names and links the layers hold: every entry is
-reached by descriptors below the directory (protocols.beneath), and every call takes a descriptor and one name, and
+reached by descriptors below the directory (protocols.process.beneath); every call takes a descriptor and one name, and
 follows no link.
 
 Of the rules of tarfile's `data` filter (PEP 706) these hold as they are: leading slashes are stripped, names with `..`
@@ -21,7 +21,7 @@ from pathlib import Path
 from actors.runtime.images.archive import Archive
 from actors.runtime.images.bounded_tar import Budget, TarReader
 from actors.runtime.model.errors import ImageUnusable
-from protocols.beneath import Walk, open_beneath, parent_beneath, proc_path
+from protocols.process.beneath import Walk, open_beneath, parent_beneath, proc_path
 
 _WHITEOUT, _RESERVED, _OPAQUE = ".wh.", ".wh..wh.", ".wh..wh..opq"
 _BLOCK = 1024 * 1024

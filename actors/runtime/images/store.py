@@ -17,7 +17,7 @@ import msgspec
 
 from actors.runtime.model.containers import Image, ImageConfig
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
-from protocols.files import write_atomic
+from protocols.process.files import write_atomic
 from protocols.wire import cri_pb2 as pb
 
 HUB, LIBRARY, LATEST = "docker.io", "library", "latest"

@@ -12,7 +12,7 @@ import stat
 from typing import Any, NamedTuple
 
 from actors.runtime.shim import system
-from protocols.beneath import Walk, open_beneath, proc_path
+from protocols.process.beneath import Walk, open_beneath, proc_path
 
 _RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC

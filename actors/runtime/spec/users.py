@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from actors.runtime.model.containers import Image
 from actors.runtime.model.errors import InvalidRequest
-from protocols.beneath import Walk, open_beneath, proc_path
+from protocols.process.beneath import Walk, open_beneath, proc_path
 from protocols.wire import cri_pb2 as pb
 
 # fmt: off

@@ -11,7 +11,7 @@ import msgspec
 from actors.runtime.model.containers import ContainerRecord, SandboxRecord
 from actors.runtime.model.errors import StateNotWritten
 from actors.runtime.state.journal import Journal
-from protocols.files import sweep_once, sync_directory, write_atomic
+from protocols.process.files import sweep_once, sync_directory, write_atomic
 
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 

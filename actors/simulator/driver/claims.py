@@ -9,9 +9,9 @@ import msgspec
 
 from actors.simulator.driver.options import DriverOptions
 from protocols.errors import NodeplaneError
-from protocols.files import write_atomic
-from protocols.kube.client import ApiClient, ApiError
 from protocols.kube.resources import RESOURCECLAIMS
+from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.process.files import write_atomic
 
 Object = dict[str, Any]
 CDI_VERSION = "0.5.0"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ClientOptions
+from protocols.kubeclient.client import ClientOptions
 
 
 class KubeconfigUnusable(NodeplaneError):

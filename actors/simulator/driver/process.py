@@ -13,7 +13,7 @@ from actors.simulator.driver.server import DriverServer
 from actors.simulator.driver.slices import Publisher
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import Timeline, play, signalled, until_one_ends
-from protocols.kube.client import ApiClient
+from protocols.kubeclient.client import ApiClient
 
 
 @dataclass(frozen=True)

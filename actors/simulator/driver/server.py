@@ -13,7 +13,7 @@ from actors.simulator.driver.options import Device, DriverOptions
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import cut
 from protocols.errors import NodeplaneError
-from protocols.sockets import answers, is_socket, private_sockets
+from protocols.process.sockets import answers, is_socket, private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.dra import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREPARE, WATCH_RESOURCES

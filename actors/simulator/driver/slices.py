@@ -7,9 +7,9 @@ from typing import Any
 
 from actors.simulator.driver.options import GPU_MEMORY_GI, Device, DriverOptions
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiClient
-from protocols.kube.informer import Informer, InformerOptions
 from protocols.kube.resources import NODES, RESOURCESLICES
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import Informer, InformerOptions
 
 Object = dict[str, Any]
 MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.errors import NodeplaneError
-from protocols.inotify import CLOSE_WRITE, CREATE, DELETE, MOVED_TO, Changes
+from protocols.process.inotify import CLOSE_WRITE, CREATE, DELETE, MOVED_TO, Changes
 
 
 class HealthFileInvalid(NodeplaneError):

@@ -9,7 +9,7 @@ import grpc.aio
 from actors.simulator.engine.files import changes_in
 from actors.simulator.plugin.script import Register
 from actors.simulator.plugin.server import PluginOptions, PluginServer
-from protocols.inotify import Changes
+from protocols.process.inotify import Changes
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import unix_channel

@@ -11,7 +11,7 @@ import grpc.aio
 
 from actors.simulator.plugin.devices import Devices
 from actors.simulator.plugin.script import DeviceSpec
-from protocols.sockets import private_sockets
+from protocols.process.sockets import private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 from protocols.wire.methods import LIMITS, Service

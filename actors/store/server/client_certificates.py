@@ -19,7 +19,7 @@ import grpc
 
 from actors.store.model.errors import ClientNotAuthenticated, StoreUnusable
 from actors.store.model.options import StoreOptions
-from protocols.tls import Renewed
+from protocols.process.tls import Renewed
 
 REMEDY = "remove the file, and `nodeplane up` makes a new one"
 Pair = grpc.ServerCertificateConfiguration

@@ -25,7 +25,7 @@ from actors.store.services.lease import LeaseService
 from actors.store.services.maintenance import MaintenanceService
 from actors.store.services.watch import WatchService
 from protocols.errors import NodeplaneError
-from protocols.files import write_atomic
+from protocols.process.files import write_atomic
 from protocols.wire import etcd_pb2 as pb
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"

@@ -4,9 +4,9 @@ import os
 import signal
 import time
 
-from protocols import stalls
 from protocols.actor import Context, run_actor
-from protocols.stalls import Stall
+from protocols.process import stalls
+from protocols.process.stalls import Stall
 
 WORK_S = 3.5
 

@@ -14,8 +14,8 @@ from actors.apiserver.http.authentication.impersonate import impersonated
 from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.http.telemetry.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened
 from protocols.kube.status import StatusError
+from protocols.process.tls import expiry, is_trusted
 from protocols.serving import mark_authenticated
-from protocols.tls import expiry, is_trusted
 
 AUTHOR = web.RequestKey("author", User)
 """Who proved to be somebody and must not act as whom the request asks."""

@@ -19,8 +19,8 @@ from multidict import CIMultiDict
 
 from actors.apiserver.http.connection.messages import Reply, Response
 from actors.apiserver.http.connection.whole import whole
+from protocols.process.tls import is_trusted
 from protocols.serving import BoundedConnection, BoundedServer
-from protocols.tls import is_trusted
 
 Message = RawRequestMessage | _ErrInfo
 KNOWN_S = 75.0

@@ -20,7 +20,7 @@ from actors.apiserver.http.fairness.levels import (
     standing_of,
 )
 from actors.apiserver.http.fairness.metrics import FlowCounts, FlowMetrics
-from protocols.deadlines import Deadlines
+from protocols.process.deadlines import Deadlines
 
 WAIT_SECONDS = 15.0
 """The longest time in a queue (upstream: a quarter of the request timeout)."""

@@ -19,9 +19,9 @@ from yarl import URL
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location
 from protocols.messages.node import serving_name
+from protocols.process.tls import Renewed
 from protocols.streams.channels import LARGEST_MESSAGE
 from protocols.streams.redirects import no_redirects
-from protocols.tls import Renewed
 
 CONNECT_S = 5.0
 HEADERS_S = 30.0

@@ -30,7 +30,7 @@ from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attrib
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.telemetry.audit import is_audited
 from actors.apiserver.http.telemetry.request_metrics import RequestMetrics
-from protocols.deadlines import Deadlines
+from protocols.process.deadlines import Deadlines
 
 REQUEST_SECONDS = 60.0
 WRITE_SECONDS = 34.0

@@ -16,8 +16,8 @@ from actors.apiserver.http.connection.connection import Connections
 from actors.apiserver.http.connection.takeover import give_back
 from actors.apiserver.http.routing.handler import Handler
 from protocols.errors import NodeplaneError
+from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving
 from protocols.serving import Limits, Listener, ListenerOptions, UnauthenticatedConnections
-from protocols.tls import Renewed, ServerContexts, server_contexts, serving
 
 TRUST_SECONDS = 2.0
 """Seconds after which replaced client CAs are noticed at the latest."""

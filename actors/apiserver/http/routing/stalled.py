@@ -1,6 +1,6 @@
 """Requests that stopped a process: named while they do, and refused to their user afterwards by every process.
 
-- A request that holds the event loop for seconds is recorded by the loop monitor (protocols/stalls.py).
+- A request that holds the event loop for seconds is recorded by the loop monitor (protocols/process/stalls.py).
 - While a record counts, requests of the same user and shape get 429. A shape is method, resource and subresource; of
   the plane's own users it is the whole path and query, so that one request of theirs stops no other.
 - Every process of the port reads the records once a second and before it listens.
@@ -17,9 +17,9 @@ from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import User
 from actors.apiserver.http.routing.call import Call
-from protocols import stalls
 from protocols.actor.loop_monitor import Cause
-from protocols.stalls import Stall
+from protocols.process import stalls
+from protocols.process.stalls import Stall
 
 SHOWN = 256
 """Characters of a user and of a path that are logged."""

@@ -16,7 +16,7 @@ import msgspec
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.pods.volumes.paths import pod_directory
 from protocols import mounts
-from protocols.beneath import LeadsOut, Walk, open_beneath, proc_path
+from protocols.process.beneath import LeadsOut, Walk, open_beneath, proc_path
 
 FOLDER = "volume-subpaths"
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES)

@@ -25,7 +25,7 @@ from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus
-from protocols.pace import Bucket
+from protocols.process.rates import Bucket
 
 MAX_SKIPPED = 40
 """Upper bound of resyncs skipped in a row, about half an hour.

@@ -31,7 +31,7 @@ from actors.apiserver.http.authentication.tokens.jwt import (
     looks_signed,
 )
 from actors.apiserver.http.authentication.tokens.keys import Keys, believed_file, load_keys
-from protocols.tls import Renewed
+from protocols.process.tls import Renewed
 
 REMEMBERED = 1024
 """Tokens whose signature was checked; all else is checked each time."""

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.tls_sessions import disable_sessions
+from protocols.process.tls_sessions import disable_sessions
 
 log = logging.getLogger(__name__)
 Made = TypeVar("Made")

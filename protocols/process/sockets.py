@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.errors import NodeplaneError, SettingsInvalid
-from protocols.layout import SOCKET_PATH_LIMIT
+from protocols.process.layout import SOCKET_PATH_LIMIT
 
 DIRECTORY_MODE = 0o750
 SOCKET_MODE = 0o600

@@ -16,10 +16,10 @@ import msgspec
 
 from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
 from protocols.kube.jsons import read_json_object
-from protocols.kube.lines import event_of, lines_of
 from protocols.kube.meta import Object
 from protocols.kube.resources import Resource
-from protocols.tls import Renewed
+from protocols.kubeclient.lines import event_of, lines_of
+from protocols.process.tls import Renewed
 
 __all__ = ["ApiAway", "ApiClient", "ApiError", "ClientOptions", "Object"]
 

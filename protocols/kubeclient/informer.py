@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError, EventInvalid
 from protocols.kube.meta import Object, key_of, version_of
-from protocols.kube.reflector import Next, Reflector
 from protocols.kube.resources import Resource
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.reflector import Next, Reflector
 
 log = logging.getLogger(__name__)
 UNSERVED_S = 15.0

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.client import ApiClient
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, object_reference
 from protocols.kube.resources import EVENTS
 from protocols.kube.times import format_time
+from protocols.kubeclient.client import ApiClient
 
 WAITING = 1000
 """Events that wait to be written; past it the oldest is dropped and counted."""

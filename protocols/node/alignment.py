@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from protocols.cpulist import parse_list
 from protocols.errors import SettingsInvalid
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
+from protocols.node.cpulist import parse_list
 
 CPU_POLICIES = ("none", "static")
 CPU_OPTIONS = (

@@ -14,11 +14,11 @@ from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.tracker.types import Change
 from protocols.dra.types import DeviceClass
-from protocols.kube.client import ApiClient
-from protocols.kube.events import EventRecorder
-from protocols.kube.informer import Handler, Informer, InformerOptions
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 
 STRIDE, STRIDE_S = 64, 0.02
 """Slices worked out between two turns of the event loop, and seconds: selectors cost by the device."""

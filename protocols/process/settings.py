@@ -4,10 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.alignment import Alignment
 from protocols.errors import SettingsInvalid
-from protocols.files import write_atomic
-from protocols.layout import Layout, layout
+from protocols.node.alignment import Alignment
+from protocols.process.files import write_atomic
+from protocols.process.layout import Layout, layout
 
 GATES = (
     "KubeletPodResourcesWatch",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from protocols.errors import NodeplaneError
-from protocols.kube.client import ApiAway, ApiClient, ApiError
-from protocols.kube.election import Election, ElectionOptions
 from protocols.kube.meta import Object
 from protocols.kube.resources import LEASES, NAMESPACES
 from protocols.kube.times import now_micro
+from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
+from protocols.kubeclient.election import Election, ElectionOptions
 
 RELEASE_S = 0.5
 
