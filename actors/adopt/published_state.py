@@ -12,8 +12,7 @@ from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
 from protocols.messages.devices import Device, LedgerEvent, LedgerHistory, Machine, PodAllocation, first_mark
 from protocols.node.allocation_history import AllocationSource, History
-from protocols.process.files import set_aside, write_atomic
-from protocols.process.sealed import SealBroken, seal, unseal
+from protocols.process.files import SealBroken, seal, set_aside, unseal, write_atomic
 
 VERSION = 1
 FILE_NAME = "adopted.json"

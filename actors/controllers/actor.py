@@ -25,7 +25,6 @@ from actors.controllers.lifecycle.nodes import NodeController
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
 from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
 from protocols.actor import Context, run_actor
-from protocols.actor.candidate import candidate
 from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.feed import Feed
 from protocols.kube.resources import (
@@ -43,6 +42,7 @@ from protocols.kube.resources import (
     Resource,
 )
 from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.election import candidate
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 

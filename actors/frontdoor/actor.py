@@ -22,10 +22,10 @@ from actors.frontdoor.server import Server, ServerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Replica, Unavailable
 from protocols.messages import adopt, devices
-from protocols.messages import pods as pod_messages
+from protocols.messages import podworker as pod_messages
 from protocols.messages.adopt import AdoptState
 from protocols.messages.devices import Device, Empty, LedgerHistory, Machine, PodAllocation, first_mark
-from protocols.messages.pods import NodePod
+from protocols.messages.podworker import NodePod
 from protocols.process.settings import Settings
 from protocols.wire.methods import Service
 

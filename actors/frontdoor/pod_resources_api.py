@@ -28,7 +28,7 @@ from actors.frontdoor.listener import Peer
 from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pod_feed import PodFeed
 from protocols.errors import NodeplaneError
-from protocols.messages.pods import NodePod
+from protocols.messages.podworker import NodePod
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.methods import Service

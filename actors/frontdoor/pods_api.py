@@ -20,7 +20,7 @@ from actors.frontdoor.listener import Peer
 from protocols.bus import Event, Op
 from protocols.errors import NodeplaneError
 from protocols.kube.jsons import read_json
-from protocols.messages.pods import NodePod
+from protocols.messages.podworker import NodePod
 from protocols.wire import pods_v1alpha1_pb2 as pb
 from protocols.wire.methods import Service
 from protocols.wire.pods_api import GET_POD, LIST_PODS, WATCH_PODS

@@ -18,7 +18,7 @@ from enum import StrEnum
 import msgspec
 
 from protocols.messages import devices
-from protocols.messages.held import CLAIM
+from protocols.messages.health import CLAIM
 from protocols.process.rates import Bucket
 
 UNKNOWN_HOLD_S = 2.0

@@ -7,7 +7,7 @@ from typing import Any
 from protocols.bus import Bus, Following, Replica
 from protocols.messages import devices, podworker
 from protocols.messages.devices import DeviceHealth, PodAllocation
-from protocols.messages.held import PodHeld, held_by
+from protocols.messages.health import PodHeld, held_by
 from protocols.messages.podworker import EndedPod
 
 

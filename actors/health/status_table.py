@@ -14,8 +14,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth
-from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
-from protocols.messages.held import HeldResource, PodHeld, health_key
+from protocols.messages.health import (
+    HeldResource,
+    PodHeld,
+    PodResourceStatus,
+    ResourceHealth,
+    ResourceStatus,
+    health_key,
+)
 from protocols.process.rates import Bucket
 
 BURST = 3.0

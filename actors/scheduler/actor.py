@@ -29,11 +29,11 @@ from actors.scheduler.views import (
     same_requirements,
 )
 from protocols.actor import Context, run_actor
-from protocols.actor.candidate import candidate
 from protocols.dra.patching.types import Gates
 from protocols.kube.meta import key_of, name_of, uid_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
+from protocols.kubeclient.election import candidate
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 

@@ -28,7 +28,7 @@ from protocols.dra.allocator import (
 from protocols.dra.allocator.catalog import View
 from protocols.dra.pods import allocation_of
 from protocols.dra.types import DeviceClass, PoolId
-from protocols.kube.node_selector import selects
+from protocols.kube.selectors import selects
 
 NOT_ALLOCATABLE = "cannot allocate all claims"
 FITS = Fit()

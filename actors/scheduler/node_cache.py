@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.scheduler.views import NodeLoad, NodeView, PodView, Taint, add
-from protocols.kube.node_selector import term_matches
+from protocols.kube.selectors import term_matches
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"

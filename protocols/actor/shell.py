@@ -15,12 +15,10 @@ from typing import Any, NoReturn
 import uvloop
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from protocols.actor.beats import STOPPING, Beats
-from protocols.actor.context import Context, ContextOptions, one_line
+from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings, one_line
+from protocols.actor.heartbeats import STOPPING, Beats, Promises
 from protocols.actor.memory import Heap, Trimmer
 from protocols.actor.metrics import BusCollector, page
-from protocols.actor.promises import Promises
-from protocols.actor.types import Actor, Arguments, Timings
 from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText

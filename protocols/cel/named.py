@@ -12,7 +12,7 @@ from protocols.cel.library import STRING, Function
 from protocols.cel.opaque import NO_OVERLOAD
 from protocols.cel.scan import Token, closing
 from protocols.kube.formats import is_base64, is_date, is_date_time, is_uuid
-from protocols.kube.name_faults import (
+from protocols.kube.names import (
     dns1035_faults,
     label_faults,
     label_value_faults,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from math import isfinite
 
-from protocols.kube.name_rules import LABEL, SUBDOMAIN
+from protocols.kube.names import LABEL, SUBDOMAIN
 from protocols.kube.request_uri import uri_fault
 
 HOSTNAME = re.compile(

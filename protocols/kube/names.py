@@ -3,7 +3,84 @@
 import random
 import re
 
-from protocols.kube.name_rules import LABEL, LABEL_LIMIT, QUALIFIED, SUBDOMAIN, SUBDOMAIN_LIMIT
+LABEL_LIMIT, SUBDOMAIN_LIMIT = 63, 253
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+QUALIFIED = re.compile(r"([a-zA-Z0-9][-a-zA-Z0-9_.]*)?[a-zA-Z0-9]")
+SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+DNS1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def label_faults(text: str) -> list[str]:
+    faults = _too_long(text, LABEL_LIMIT)
+    if LABEL.fullmatch(text):
+        return faults
+    return [*faults, "must not contain dots" if SUBDOMAIN.fullmatch(text) else LABEL_TEXT]
+
+
+def subdomain_faults(text: str) -> list[str]:
+    return _too_long(text, SUBDOMAIN_LIMIT) + _unlike(text, SUBDOMAIN, SUBDOMAIN_TEXT)
+
+
+def dns1035_faults(text: str) -> list[str]:
+    return _too_long(text, LABEL_LIMIT) + _unlike(text, DNS1035, DNS1035_TEXT)
+
+
+def label_value_faults(text: str) -> list[str]:
+    return _too_long(text, LABEL_LIMIT, "bytes") + (_unlike(text, QUALIFIED, VALUE_TEXT) if text else [])
+
+
+def qualified_faults(text: str) -> list[str]:
+    """`[prefix/]name`."""
+    prefix, slash, name = text.partition("/")
+    if "/" in name:
+        rest = QUALIFIED_TEXT.removeprefix("name part ")
+        return [f"a valid label key {rest} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    if not slash:
+        prefix, name = "", text
+    faults = [f"prefix part {fault}" for fault in _prefix_faults(prefix)] if slash else []
+    long = ["must be non-empty"] if not name else _too_long(name, LABEL_LIMIT, "bytes")
+    return faults + [f"name part {fault}" for fault in long] + _unlike(name, QUALIFIED, QUALIFIED_TEXT)
+
+
+def _prefix_faults(prefix: str) -> list[str]:
+    if not prefix:
+        return ["must be non-empty"]
+    return _too_long(prefix, SUBDOMAIN_LIMIT, "bytes") + _unlike(prefix, SUBDOMAIN, SUBDOMAIN_TEXT)
+
+
+def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
+    """Upstream counts bytes, and calls them so in keys and values of labels."""
+    return [f"must be no more than {limit} {unit}"] if len(text.encode("utf-8", "replace")) > limit else []
+
+
+def _unlike(text: str, pattern: re.Pattern[str], told: str) -> list[str]:
+    return [] if pattern.fullmatch(text) else [told]
+
 
 GENERATE_LIMIT = 58
 """Characters of generateName that are kept before the suffix."""

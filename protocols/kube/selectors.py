@@ -1,7 +1,7 @@
 """Label and field selectors: parsed once, matched often. Parsing raises SelectorInvalid; matching never fails."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -301,3 +301,48 @@ def _unescape(value: str) -> str:
 def escape_field_value(value: str) -> str:
     """The form `value` has inside a field selector."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+
+
+Labels = Mapping[str, str]
+
+
+def selects(selector: Mapping[str, Any], name: str, labels: Labels) -> bool:
+    """One of the terms matches; a selector without terms selects nothing."""
+    return any(term_matches(term, name, labels) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def term_matches(term: Mapping[str, Any], name: str, labels: Labels) -> bool:
+    """An empty term matches nothing (upstream)."""
+    by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not by_label and not by_field:
+        return False
+    return _all(by_label, labels) and _all(by_field, {"metadata.name": name})
+
+
+def _all(demands: Iterable[Mapping[str, Any]], labels: Labels) -> bool:
+    return all(_matches(demand, labels) for demand in demands)
+
+
+def _matches(demand: Mapping[str, Any], labels: Labels) -> bool:
+    key, values = str(demand.get("key") or ""), demand.get("values") or []
+    actual = labels.get(key)
+    match demand.get("operator"):
+        case "In":
+            return actual in values
+        case "NotIn":
+            return actual not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case "Gt" | "Lt" as operator:
+            return _compared(operator, actual, values)
+    return False
+
+
+def _compared(operator: str, actual: str | None, values: list[str]) -> bool:
+    try:
+        left, right = int(actual or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if operator == "Gt" else left < right

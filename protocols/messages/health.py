@@ -1,6 +1,11 @@
 """Spoken by `health`: allocatedResourcesStatus of every pod that holds devices."""
 
+from collections import defaultdict
+from collections.abc import Iterator
+
 import msgspec
+
+from protocols.messages.devices import ContainerAllocation, PodAllocation, PreparedClaim
 
 OWNER = "health"
 
@@ -30,3 +35,68 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
     """Of claims that no container names."""
     reported_ns: int = 0
     """When the oldest report that this shows and the one before did not was heard; 0 = it shows none."""
+
+
+SHOWN = ("app", "sidecar")
+CLAIM = "claim:"
+
+
+class HeldResource(msgspec.Struct, frozen=True):
+    name: str
+    """A device plugin's resource name, or `claim:NAME` or `claim:NAME/REQUEST`."""
+    ids: tuple[str, ...]
+    """Sorted: device ids of the plugin, or DRIVER/POOL/DEVICE."""
+
+
+class HeldContainer(msgspec.Struct, frozen=True):
+    name: str
+    resources: tuple[HeldResource, ...]
+    """Device plugins' by name, then claims in the order of the container."""
+    sidecar: bool = False
+
+
+class PodHeld(msgspec.Struct, frozen=True):
+    containers: tuple[HeldContainer, ...] = ()
+    pod: tuple[HeldResource, ...] = ()
+    """Claims that no container names."""
+
+    def __bool__(self) -> bool:
+        return bool(self.containers or self.pod)
+
+
+def health_key(name: str, resource_id: str) -> str:
+    """Where the streams `health` and `dra_health` keep the health of what is shown as `resource_id` under `name`."""
+    return resource_id if name.startswith(CLAIM) else f"{name} {resource_id}"
+
+
+def held_by(allocation: PodAllocation) -> PodHeld:
+    """Plain init containers are left out: they are over before anything could be learnt from them."""
+    shown = ((c, _of_container(c)) for c in allocation.containers if c.kind in SHOWN)
+    containers = (HeldContainer(c.name, held, c.kind == "sidecar") for c, held in shown if held)
+    return PodHeld(tuple(containers), tuple(_of_claims(allocation.claims)))
+
+
+def _of_container(container: ContainerAllocation) -> tuple[HeldResource, ...]:
+    by_name: dict[str, set[str]] = defaultdict(set)
+    for device in container.devices:
+        by_name[device.resource].add(device.id)
+    plugins = (HeldResource(name, tuple(sorted(ids))) for name, ids in sorted(by_name.items()))
+    return (*plugins, *_of_claims(container.claims))
+
+
+def _of_claims(claims: tuple[PreparedClaim, ...]) -> Iterator[HeldResource]:
+    """Shared devices of one request stand once; a request that got none is not shown."""
+    told: set[str] = set()
+    for claim in claims:
+        for name in claim.names:
+            ids = tuple(sorted(set(_ids(claim, name))))
+            if ids and name not in told:
+                told.add(name)
+                yield HeldResource(CLAIM + name, ids)
+
+
+def _ids(claim: PreparedClaim, name: str) -> Iterator[str]:
+    request = name.partition("/")[2].partition("/")[0]
+    for device in claim.devices:
+        if not request or not device.requests or request in {r.partition("/")[0] for r in device.requests}:
+            yield f"{device.driver}/{device.pool}/{device.device}"

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from protocols.messages.held import PodHeld
+from protocols.messages.health import PodHeld
 
 OWNER = "podworker"
 
@@ -15,3 +15,32 @@ class EndedPod(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     held: PodHeld
+
+
+NODE_PODS = "node-pods"
+"""State stream, key = pod uid, value = NodePod. Owned once the API and the manifests were both read, so a snapshot is
+always whole; a pod leaves it when the API or the manifests no longer have it, whatever of it still runs."""
+
+
+class NodePod(msgspec.Struct, frozen=True):
+    uid: str
+    namespace: str
+    name: str
+    containers: tuple[str, ...]
+    """App containers, in spec order."""
+    pod: bytes
+    """The object as JSON, with the status that podworker last made of it."""
+
+
+INSTANCE = "nodeplane.dev/instance"
+"""Annotation of the Node object: which life-long instance (a root) has the name."""
+
+SERVING_SUFFIX = ".nodes.nodeplane.internal"
+
+
+def serving_name(node: str) -> str:
+    """Return the only name in the certificate that a node's endpoint serves with.
+
+    It is no name of the API, whatever a node is called: no client takes a node for the API.
+    """
+    return node + SERVING_SUFFIX

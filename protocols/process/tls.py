@@ -5,7 +5,9 @@ While the files do not fit together (a certificate is there, its key not yet), o
 are used. No session is ever resumed: each connection proves its certificate anew.
 """
 
+import _ssl
 import asyncio
+import ctypes
 import functools
 import hashlib
 import logging
@@ -18,7 +20,6 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.process.tls_sessions import disable_sessions
 
 log = logging.getLogger(__name__)
 Made = TypeVar("Made")
@@ -151,3 +152,30 @@ def _one(path: str) -> tuple[int, int, int]:
     except OSError:
         return 0, 0, 0
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+SET_CACHE_MODE, GET_CACHE_MODE = 44, 45
+"""SSL_CTRL_SET_SESS_CACHE_MODE and SSL_CTRL_GET_SESS_CACHE_MODE of openssl/ssl.h."""
+CACHE_OFF, CACHE_OF_SERVERS = 0, 2
+"""SSL_SESS_CACHE_OFF, and SSL_SESS_CACHE_SERVER, which every new context has."""
+
+
+def disable_sessions(context: ssl.SSLContext) -> bool:
+    """Return True when the session cache is off as well.
+
+    It stays on where OpenSSL is linked in without its symbols; then the caller must refuse resumed handshakes.
+    """
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    try:
+        control = ctypes.CDLL(getattr(_ssl, "__file__", None)).SSL_CTX_ctrl
+    except (OSError, AttributeError):
+        return False
+    control.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p)
+    control.restype = ctypes.c_long
+    # CPython keeps the SSL_CTX pointer right behind the object's header, in all versions from 3.2 on.
+    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
+    if control(pointer, GET_CACHE_MODE, 0, None) != CACHE_OF_SERVERS:
+        return False
+    control(pointer, SET_CACHE_MODE, CACHE_OFF, None)
+    return True

@@ -7,7 +7,7 @@ import socket
 
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
-from protocols.messages.node import SERVING_SUFFIX
+from protocols.messages.podworker import SERVING_SUFFIX
 from protocols.process.settings import GATES
 from supervisor.base.errors import Usage
 from supervisor.base.options import LOOPBACK

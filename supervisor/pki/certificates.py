@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.messages.node import serving_name
+from protocols.messages.podworker import serving_name
 from supervisor.base.errors import PkiFailed
 from supervisor.forkserver.client import environment
 

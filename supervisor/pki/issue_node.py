@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from protocols.messages.node import serving_name
+from protocols.messages.podworker import serving_name
 from supervisor.base.errors import PkiFailed
 from supervisor.forkserver.client import environment
 from supervisor.pki import node_config

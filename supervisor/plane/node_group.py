@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.messages.node import serving_name
+from protocols.messages.podworker import serving_name
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.settings import Settings, load_settings
 from supervisor.base.errors import guard

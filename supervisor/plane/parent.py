@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable
 
-from protocols.actor.beats import READY, Beats
-from protocols.actor.promises import Promises
+from protocols.actor.heartbeats import READY, Beats, Promises
 from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import METRICS, STOP, Empty, MetricsText, StopPlane
 from supervisor.startup.prepared import Parent

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
-from protocols.messages.node import INSTANCE
+from protocols.messages.podworker import INSTANCE
 from supervisor.base.errors import SupervisorError
 from supervisor.pki.node_config import MEND, USER, NodeConfig, NodeConfigInvalid
 

@@ -11,7 +11,7 @@ from actors.devices.ledger import kubelet_checkpoint as kubelet
 from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ContainerRequest, Notice
-from protocols.process.sealed import seal
+from protocols.process.files import seal
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 
 ONLY = {"actors": ("devices",)}

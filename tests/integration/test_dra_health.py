@@ -10,7 +10,7 @@ from actors.devices.dra.streams import claim_devices
 from actors.devices.dra.types import DeviceName
 from actors.devices.model.errors import CheckpointNotWritten, InvalidHealth, UnknownDevice
 from protocols.bus import Bus, BusOptions, Op, StateSource
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health

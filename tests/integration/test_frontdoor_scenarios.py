@@ -10,7 +10,7 @@ import pytest
 
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
-from protocols.messages.pods import NodePod
+from protocols.messages.podworker import NodePod
 from protocols.podresources.fingerprint import fingerprint, pod_hash
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1

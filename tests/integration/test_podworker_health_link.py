@@ -11,7 +11,7 @@ from actors.podworker.clients.bus import DeviceHealthClient
 from protocols.bus import Bus, BusOptions, Op, StateSource, Unavailable
 from protocols.messages import devices, health
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld
 
 HELD = PodHeld((HeldContainer("main", (HeldResource("example.com/gpu", ("gpu-0",)),)),))
 

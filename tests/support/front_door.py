@@ -20,7 +20,7 @@ from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import PodResources, UnaryMethods, UnaryOptions, Watch, WatchOptions
 from actors.frontdoor.server import Server, ServerOptions
-from protocols.messages.pods import NodePod
+from protocols.messages.podworker import NodePod
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeIn
 from actors.podworker.model.resources import NodeCapacity
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
-from protocols.messages.held import PodHeld
+from protocols.messages.health import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 UID = "uid-1"

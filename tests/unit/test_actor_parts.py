@@ -3,8 +3,8 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
+from protocols.actor.heartbeats import Promises
 from protocols.actor.metrics import PlainCounter, page
-from protocols.actor.promises import Promises
 
 
 def test_the_longest_overdue_promise_is_named() -> None:

@@ -14,8 +14,8 @@ from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.query import integer, request_seconds, resource_version, write_options
 from actors.apiserver.http.connection.body import BODY_LIMIT
 from actors.apiserver.http.connection.messages import Reply
+from protocols.kube.errors import StatusError
 from protocols.kube.jsons import DEPTH_LIMIT
-from protocols.kube.status import StatusError
 
 leaves = st.none() | st.booleans() | st.integers() | st.text("ab:~-#01 \n'\"é", max_size=8)
 trees = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text("ab:~1"), inner), max_leaves=10)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
-from protocols.kube.name_rules import QUALIFIED_TEXT, VALUE_TEXT
+from protocols.kube.names import QUALIFIED_TEXT, VALUE_TEXT
 
 OWNER = {"apiVersion": "apps/v1", "kind": "A", "name": "a", "uid": "u"}
 

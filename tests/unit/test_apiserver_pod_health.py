@@ -15,7 +15,7 @@ from actors.podworker.pods.status.device_health import HEALTH, Retention, health
 from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim
 from protocols.messages.devices import DeviceHealth as Health
-from protocols.messages.held import health_key, held_by
+from protocols.messages.health import health_key, held_by
 
 GPU = "example.com/gpu"
 

@@ -9,7 +9,7 @@ from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.update import updated
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 
 def stored(**spec: Any) -> Obj:

@@ -13,7 +13,7 @@ from protocols.cel import named
 from protocols.cel.cost import cost_of
 from protocols.cel.scan import tokens
 from protocols.kube.formats import CHECKS
-from protocols.kube.name_rules import DNS1035_TEXT, LABEL_TEXT, QUALIFIED_TEXT, SUBDOMAIN_TEXT, VALUE_TEXT
+from protocols.kube.names import DNS1035_TEXT, LABEL_TEXT, QUALIFIED_TEXT, SUBDOMAIN_TEXT, VALUE_TEXT
 
 KEY_TEXT = QUALIFIED_TEXT.removeprefix("name part ")
 NO_KEY = f"a valid label key {KEY_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

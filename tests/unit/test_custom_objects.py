@@ -14,7 +14,7 @@ from actors.apiserver.custom.schema.nulls import drop_nulls
 from actors.apiserver.custom.serving.kind import Kind
 from actors.apiserver.custom.serving.strategy import CustomStrategy
 from actors.apiserver.writes.fields import WrongType
-from protocols.kube.name_rules import VALUE_TEXT
+from protocols.kube.names import VALUE_TEXT
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}

@@ -10,7 +10,7 @@ import pytest
 from actors.health.status_table import pod_status
 from protocols.errors import SettingsInvalid
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
-from protocols.messages.held import health_key, held_by
+from protocols.messages.health import health_key, held_by
 from protocols.podresources.session import Session
 from protocols.podresources.types import WatchOptions
 from protocols.podresources.views import PodView

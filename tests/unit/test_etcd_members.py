@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from protocols.actor.candidate import identity
 from protocols.etcd import BadEndpoint, Compacted, EtcdOptions, Unavailable
 from protocols.etcd.members import Members
+from protocols.kubeclient.election import identity
 from tests.support.store_lab import short_directory
 
 

@@ -1,7 +1,7 @@
 from actors.health.input_streams import InputStreams
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld, held_by
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld, held_by
 from protocols.messages.podworker import EndedPod
 
 GPU = "example.com/gpu"

@@ -19,7 +19,7 @@ from protocols.messages.devices import (
     PodAllocation,
     PreparedClaim,
 )
-from protocols.messages.held import PodHeld, health_key, held_by
+from protocols.messages.health import PodHeld, health_key, held_by
 from protocols.messages.podworker import EndedPod
 
 GPU, CLAIM, DRIVER = "example.com/gpu", "claim:c", "drv"

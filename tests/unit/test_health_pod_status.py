@@ -12,7 +12,7 @@ from protocols.messages.devices import (
     PodAllocation,
     PreparedClaim,
 )
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld, health_key, held_by
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld, health_key, held_by
 
 GPU, NIC, DRIVER = "example.com/gpu", "example.com/nic", "gpu.example.com"
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from actors.health.status_table import BURST, StatusTable, pod_status
 from protocols.messages.devices import DeviceHealth
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld, health_key
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld, health_key
 
 GPU, CLAIM = "example.com/gpu", "claim:c"
 DEVICES = [(GPU, "g1"), (GPU, "g2"), (CLAIM, "drv/p/d")]

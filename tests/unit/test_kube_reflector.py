@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kube.errors import ApiError, EventInvalid
-from protocols.kubeclient.lines import event_of, lines_of
+from protocols.kubeclient.client import event_of, lines_of
 from protocols.kubeclient.reflector import MOST_S, Next, Reflector
 
 lasted = st.floats(0, 100)
@@ -88,7 +88,7 @@ def test_a_cut_off_last_line_is_dropped() -> None:
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protocols.kubeclient.lines.LINE_LIMIT", 10)
+    monkeypatch.setattr("protocols.kubeclient.client.LINE_LIMIT", 10)
     with pytest.raises(EventInvalid, match="larger than 10"):
         collect([b"x" * 6, b"x" * 6])
 

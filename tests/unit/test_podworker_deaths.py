@@ -10,8 +10,14 @@ from actors.podworker.pods.status.device_health import held_in
 from actors.podworker.pods.status.pod import overlay
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
 from protocols.messages.devices import ContainerGrant
-from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.health import (
+    HeldContainer,
+    HeldResource,
+    PodHeld,
+    PodResourceStatus,
+    ResourceHealth,
+    ResourceStatus,
+)
 from tests.support.podworker_fakes import UID, FakeDevices, FakeStatuses, pod
 from tests.support.podworker_scene import Scene, at_work
 

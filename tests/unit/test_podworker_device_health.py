@@ -8,8 +8,7 @@ from actors.podworker.pods.status.device_health import (
     without_health,
 )
 from actors.podworker.pods.status.status_manager import status_patch
-from protocols.messages.health import ResourceHealth, ResourceStatus
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 
 GPU, CLAIM = "example.com/gpu", "claim:gpu/big"
 

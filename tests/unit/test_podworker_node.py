@@ -12,7 +12,7 @@ from actors.podworker.node.status import (
 )
 from actors.podworker.node.status_updater import GRACE_S, Readiness
 from protocols.messages.devices import Device, Placement, ResourceInventory
-from protocols.messages.node import INSTANCE
+from protocols.messages.podworker import INSTANCE
 from protocols.process.layout import layout
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")

@@ -7,7 +7,7 @@ import msgspec
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.node_pods import NodePods
 from protocols.bus import Op
-from protocols.messages.pods import NODE_PODS, NodePod
+from protocols.messages.podworker import NODE_PODS, NodePod
 
 
 class FakeBus:

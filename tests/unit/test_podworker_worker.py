@@ -11,8 +11,14 @@ from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.messages.devices import ContainerGrant
-from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.health import (
+    HeldContainer,
+    HeldResource,
+    PodHeld,
+    PodResourceStatus,
+    ResourceHealth,
+    ResourceStatus,
+)
 from tests.support.podworker_fakes import container, pod, sidecar
 from tests.support.podworker_scene import UID, Scene, at_work, play
 

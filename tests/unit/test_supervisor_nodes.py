@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from protocols.messages.node import INSTANCE, serving_name
+from protocols.messages.podworker import INSTANCE, serving_name
 from protocols.process.layout import layout
 from protocols.process.settings import Settings
 from supervisor.base.errors import Usage

@@ -6,8 +6,7 @@ from actors.apiserver.api.objects import Obj
 from protocols.budget import BudgetSpent, DeadlinePassed
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
-from protocols.kube.errors import KubeError, PatchImpossible
-from protocols.kube.status import StatusError
+from protocols.kube.errors import KubeError, PatchImpossible, StatusError
 
 ALWAYS_DETAILED = (404, 405, 422)
 """Codes whose Status must have details: kubectl reads them without a check."""

@@ -6,7 +6,7 @@ import msgspec
 
 from actors.apiserver.api.errors import AlreadyExists, BadRequest, Conflict, Forbidden, MethodNotAllowed, NotFound
 from actors.apiserver.api.resource import Resource, Table
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 
 class Attributes(msgspec.Struct, frozen=True):

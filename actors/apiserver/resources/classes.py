@@ -5,7 +5,7 @@ from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
-from protocols.kube.name_rules import LABEL, LABEL_TEXT
+from protocols.kube.names import LABEL, LABEL_TEXT
 from protocols.kube.quantity import is_quantity, parse_quantity
 
 HIGHEST = 1_000_000_000

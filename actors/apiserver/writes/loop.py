@@ -14,7 +14,7 @@ from actors.apiserver.api.target import Target, conflict, may_be_stale, not_foun
 from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 ATTEMPTS = 20
 

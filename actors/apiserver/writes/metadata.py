@@ -9,9 +9,15 @@ from actors.apiserver.api.objects import Obj, now
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
 from protocols.kube.meta import new_uid
-from protocols.kube.name_faults import label_value_faults, qualified_faults
-from protocols.kube.name_rules import LABEL, LABEL_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT
-from protocols.kube.names import path_segment_fault
+from protocols.kube.names import (
+    LABEL,
+    LABEL_TEXT,
+    SUBDOMAIN,
+    SUBDOMAIN_TEXT,
+    label_value_faults,
+    path_segment_fault,
+    qualified_faults,
+)
 
 MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all keys and values together."""

@@ -17,7 +17,7 @@ from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
 from actors.apiserver.writes.fields import WrongType, clean, clean_part
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 MAX_TOLD = 100
 _encode = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from protocols.bus import Bus, Op, Replica, StateSource
 from protocols.messages import devices as messages
 from protocols.messages import podworker
 from protocols.messages.devices import DeviceHealth, DraDriver
-from protocols.messages.held import CLAIM, HeldResource, PodHeld
+from protocols.messages.health import CLAIM, HeldResource, PodHeld
 from protocols.messages.podworker import EndedPod
 
 

@@ -14,8 +14,7 @@ from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
 from actors.devices.ledger.state import State, encode
 from actors.devices.model.go_checksum import Constant
-from protocols.process.files import sweep_once, write_atomic
-from protocols.process.sealed import digest
+from protocols.process.files import digest, sweep_once, write_atomic
 from protocols.process.sockets import DIRECTORY_MODE, prepare_directory
 
 

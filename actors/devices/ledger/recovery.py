@@ -17,7 +17,7 @@ from actors.devices.ledger.ledger import held_by
 from actors.devices.ledger.state import State
 from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.types import DeviceKey, PodRecord
-from protocols.process.sealed import digest
+from protocols.process.files import digest
 
 OURS, KUBELETS = "ours", "kubelet's"
 EMPTY = "no device allocation is known: containers that run will say what they were given"

@@ -12,7 +12,7 @@ from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.types import DeviceKey, PodRecord
 from protocols.messages.devices import ContainerAllocation, LedgerEvent, first_mark
 from protocols.node.alignment import Alignment
-from protocols.process.sealed import SealBroken, seal, unseal
+from protocols.process.files import SealBroken, seal, unseal
 
 VERSION = 2
 OLDEST = 1

@@ -11,8 +11,7 @@ from protocols.bus import Bus, Following, Op, Replica, StateSource, Stream, Unav
 from protocols.bus.replica import OnChange
 from protocols.messages import cri, devices, health, pleg, podworker
 from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation, PrepareClaims
-from protocols.messages.health import PodResourceStatus
-from protocols.messages.held import PodHeld, held_by
+from protocols.messages.health import PodHeld, PodResourceStatus, held_by
 from protocols.messages.pleg import PodStatus
 from protocols.messages.podworker import EndedPod
 

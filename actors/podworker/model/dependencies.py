@@ -8,7 +8,7 @@ import msgspec
 
 from actors.podworker.model.types import ContainerSpec, Object, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
-from protocols.messages.held import PodHeld
+from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2
 

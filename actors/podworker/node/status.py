@@ -9,7 +9,7 @@ from actors.podworker.model.types import Object
 from actors.podworker.node.machine import Machine
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
-from protocols.messages.node import INSTANCE
+from protocols.messages.podworker import INSTANCE
 from protocols.node.cpulist import parse_list
 
 MAX_PODS = 110

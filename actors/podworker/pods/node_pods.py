@@ -7,7 +7,7 @@ import msgspec
 from actors.podworker.model.types import Object, PodSpec
 from actors.podworker.pods.status.pod import overlay
 from protocols.bus import Bus, Op, StateSource, Stream
-from protocols.messages.pods import NODE_PODS, NodePod
+from protocols.messages.podworker import NODE_PODS, NodePod
 
 RING = 64
 """Retained events. Each holds a whole pod, so a longer journal would exceed a snapshot."""

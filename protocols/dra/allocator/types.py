@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from protocols.dra.types import Device, DeviceId, PoolId, Reach
-from protocols.kube.node_selector import selects
+from protocols.kube.selectors import selects
 
 MAX_DEVICES = 32
 """Results a claim may hold."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.definitions.version_rules import version_causes
-from protocols.kube.name_faults import dns1035_faults, subdomain_faults
+from protocols.kube.names import dns1035_faults, subdomain_faults
 from protocols.kube.request_uri import uri_fault
 
 SCOPES = ("Cluster", "Namespaced")

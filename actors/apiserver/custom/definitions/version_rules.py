@@ -8,7 +8,7 @@ from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, re
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.definitions.structural import schema_faults
 from actors.apiserver.custom.rule.path import found_at, path_fault, spelled
-from protocols.kube.name_faults import dns1035_faults
+from protocols.kube.names import dns1035_faults
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.schema.node import LIST_TYPE
 from protocols.kube.formats import is_known
-from protocols.kube.name_faults import qualified_faults
+from protocols.kube.names import qualified_faults
 
 OF_SET = (
     'x-kubernetes-list-type: set for items of type "{}" is not supported by server-side apply or CEL validation rules'

@@ -11,7 +11,7 @@ from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
-from protocols.kube.name_faults import dns1035_faults, label_faults
+from protocols.kube.names import dns1035_faults, label_faults
 
 MIXED = "may have mixed case, but should otherwise match: "
 

@@ -13,7 +13,7 @@ from actors.apiserver.http.authentication.authenticate import bearer, user_of
 from actors.apiserver.http.authentication.impersonate import impersonated
 from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.http.telemetry.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 from protocols.process.tls import expiry, is_trusted
 from protocols.serving import mark_authenticated
 

@@ -20,7 +20,7 @@ from actors.apiserver.watch.channel import error_bytes
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 SHORTEST, LONGEST = 1800.0, 3600.0
 """Without timeoutSeconds a watch lasts a random time between these, so that clients do not come back all at once."""

@@ -18,7 +18,7 @@ from yarl import URL
 
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location
-from protocols.messages.node import serving_name
+from protocols.messages.podworker import serving_name
 from protocols.process.tls import Renewed
 from protocols.streams.channels import LARGEST_MESSAGE
 from protocols.streams.redirects import no_redirects

@@ -13,7 +13,7 @@ from actors.apiserver.http.connection.messages import Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 from actors.apiserver.reads.reader import Reader
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
 from protocols.streams.join import join
 from protocols.streams.spdy.channels import OFFERED, SpdyChannels, wanted

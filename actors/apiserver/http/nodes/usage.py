@@ -16,7 +16,7 @@ from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, address
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 ANSWER_S = 5.0
 """A node whose whole report takes longer is left out."""

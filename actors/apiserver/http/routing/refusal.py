@@ -10,7 +10,7 @@ from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeou
 from actors.apiserver.http.connection.messages import Reply, Response
 from actors.apiserver.http.routing.call import Call
 from protocols.errors import NodeplaneError
-from protocols.kube.status import StatusError
+from protocols.kube.errors import StatusError
 
 CLIENT_LEFT = 499
 """Counted, never sent: nobody is there to read it."""

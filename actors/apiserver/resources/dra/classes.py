@@ -4,7 +4,7 @@ from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.selectors import Budget, config_causes, selectors_causes, spec_of
-from protocols.kube.name_rules import QUALIFIED, SUBDOMAIN
+from protocols.kube.names import QUALIFIED, SUBDOMAIN
 
 EXTENDED = "must be a valid extended resource name"
 

@@ -3,7 +3,7 @@
 import re
 
 from actors.apiserver.api.causes import Cause, invalid, required, too_long
-from protocols.kube.name_rules import (
+from protocols.kube.names import (
     LABEL,
     LABEL_TEXT,
     QUALIFIED,

@@ -9,8 +9,7 @@ import msgspec
 from actors.podworker.model.types import Object
 from protocols.kube.jsons import read_json
 from protocols.messages.devices import UNKNOWN
-from protocols.messages.health import ResourceHealth, ResourceStatus
-from protocols.messages.held import HeldContainer, HeldResource, PodHeld
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 
 HEALTH = "allocatedResourcesStatus"
 FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))

@@ -12,8 +12,7 @@ from actors.podworker.pods.status.conditions import FAILED, OWN, PENDING, TERMIN
 from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kube.times import format_ns
-from protocols.messages.health import PodResourceStatus
-from protocols.messages.held import HeldResource, PodHeld
+from protocols.messages.health import HeldResource, PodHeld, PodResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 

@@ -18,8 +18,7 @@ from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
 from actors.podworker.pods.workers.claims import uses_claims
 from protocols.messages.devices import ContainerGrant
-from protocols.messages.health import PodResourceStatus
-from protocols.messages.held import PodHeld
+from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import PodStatus
 
 

@@ -18,7 +18,7 @@ from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols import mounts
-from protocols.messages.held import PodHeld
+from protocols.messages.health import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 

@@ -1,13 +1,44 @@
-"""Beats: with each tick of the bus (1 s, 2 s while nothing moves), and when its state or a followed stream changes, the
-supervisor hears how this instance is."""
+"""Promises of progress: a live event loop with a stuck reconciler is still a failure. Pure."""
 
 import asyncio
 import os
+from collections.abc import Callable
 
-from protocols.actor.promises import Promises
+import msgspec
+
 from protocols.bus import Bus
 from protocols.bus.bodies import body_of
 from protocols.messages.supervisor import BEAT, Beat, FollowedStream, OwnedStream
+
+
+class _Promise(msgspec.Struct):
+    within: float
+    kept: float
+
+
+class Promises:
+    """`now` is the clock, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._promises: dict[str, _Promise] = {}
+
+    def make(self, name: str, within: float) -> Callable[[], None]:
+        """A promise that the returned function is called at least every `within` seconds from now on."""
+        promise = self._promises[name] = _Promise(within, self._now())
+
+        def kept() -> None:
+            promise.kept = self._now()
+
+        return kept
+
+    def broken(self) -> str:
+        """The name longest overdue; empty when all are kept."""
+        now = self._now()
+        overdue = {name: now - p.kept - p.within for name, p in self._promises.items()}
+        worst = max(overdue, key=overdue.__getitem__, default="")
+        return worst if worst and overdue[worst] > 0 else ""
+
 
 STARTING, READY, STOPPING = "starting", "ready", "stopping"
 
