@@ -31,7 +31,7 @@ from protocols.messages.devices import (
     ReleasePod,
     UnprepareClaims,
 )
-from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
+from protocols.wire.plugins import DEVICE_PLUGIN, DRA_PLUGIN
 
 MACHINE_POLL_S = 10.0
 

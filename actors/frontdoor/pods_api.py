@@ -23,7 +23,7 @@ from protocols.kube.jsons import read_json
 from protocols.messages.podworker import NodePod
 from protocols.wire import pods_v1alpha1_pb2 as pb
 from protocols.wire.methods import Service
-from protocols.wire.pods_api import GET_POD, LIST_PODS, WATCH_PODS
+from protocols.wire.pod_resources import GET_POD, LIST_PODS, WATCH_PODS
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -101,7 +101,7 @@ def _pod_event(kind: pb.EventType, pod: bytes) -> EncodedEvent:
 
 def to_protobuf(pod: dict[str, object]) -> bytes:
     # Imported late: the tables cost memory, and most nodes never have a client of this API.
-    from protocols.kube.protobuf.encode import encode_message
+    from protocols.kube.protobuf.envelope import encode_message
     from protocols.kube.protobuf.table import message_of
 
     return encode_message(message_of("v1", "Pod"), pod)

@@ -8,10 +8,9 @@ import msgspec
 from actors.scheduler.errors import ClaimsNotReady
 from actors.scheduler.extended_resources import ExtendedClaim, status_claim_key
 from protocols.dra.allocator import Catalog, Claim, Pick, claim_of
-from protocols.dra.allocator.checks import missing_class
+from protocols.dra.allocator.plan import missing_class
 from protocols.dra.pods import allocation_of, claim_entries, claim_names, from_template, owned_by, results_of
-from protocols.dra.tolerations import tolerates
-from protocols.dra.types import NO_EXECUTE, DeviceClass, DeviceId
+from protocols.dra.types import NO_EXECUTE, DeviceClass, DeviceId, tolerates
 from protocols.kube.meta import Object, key_of, namespace_of, terminating
 
 DEVICES = "devices"

@@ -24,11 +24,11 @@ from actors.scheduler.extended_resources import LEFTOVER_CLAIM, backed, backing,
 from actors.scheduler.queue import ROOM, Topics
 from actors.scheduler.views import NodeView, PodView
 from protocols.dra.allocator import Catalog, allocation
-from protocols.dra.allocator.selectors import CelSelectors
+from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.patching.types import Gates
 from protocols.dra.pods import allocation_of, consumers
+from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.feed import Feed
-from protocols.dra.tracker.types import Change
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from protocols.bus import Bus
-from protocols.bus.bodies import body_of
+from protocols.bus.frames import body_of
 from protocols.messages.supervisor import BEAT, Beat, FollowedStream, OwnedStream
 
 

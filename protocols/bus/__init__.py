@@ -24,8 +24,7 @@ from protocols.bus.errors import (
     Unknown,
     error_for,
 )
-from protocols.bus.following import Following
-from protocols.bus.replica import Replica
+from protocols.bus.following import Following, Replica
 from protocols.bus.stream import Stream
 from protocols.bus.types import (
     BusOptions,

@@ -1,26 +1,107 @@
 """The bus of one process: what it owns and serves, what it follows and calls. Everything runs in one event loop."""
 
 import asyncio
+import fcntl
 import logging
+import os
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from protocols.bus.bodies import body_of, value_of
-from protocols.bus.channel import Sockets
-from protocols.bus.counters import Counters, Garbage
+from protocols.bus.channel import Counters, Garbage, Sockets
 from protocols.bus.errors import BusNotStarted, FrameInvalid, Internal, NameTaken
 from protocols.bus.follower import FollowerOptions
 from protocols.bus.following import Following, FollowingOptions
+from protocols.bus.frames import body_of, value_of
 from protocols.bus.host import Host
-from protocols.bus.lock import NameLock
 from protocols.bus.peer import Peer
 from protocols.bus.stream import Stream
-from protocols.bus.tempo import Pulse, Tempo
 from protocols.bus.types import BusOptions, Handler, StreamSink, StreamSource, Value
+
+EPOCH_LIMIT = 2**62
+
+
+class NameLock:
+    """Holds RUN/NAME.lock; the file says `PID EPOCH`. The kernel frees it when the process dies, however it dies."""
+
+    def __init__(self, run_dir: Path, name: str) -> None:
+        self._path = run_dir / f"{name}.lock"
+        self._name = name
+        self._descriptor = -1
+
+    def take(self) -> int:
+        """Take the lock and return this life's epoch, larger than that of any life before. Raises NameTaken."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder, _ = _read(descriptor)
+            os.close(descriptor)
+            raise NameTaken(
+                f"{self._name} is running already as pid {holder} ({self._path}); stop it or use another --root"
+            ) from None
+        epoch = max(time.time_ns(), _read(descriptor)[1] + 1)
+        text = f"{os.getpid()} {epoch}\n".encode()
+        os.pwrite(descriptor, text, 0)
+        os.ftruncate(descriptor, len(text))
+        self._descriptor = descriptor
+        return epoch
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _read(descriptor: int) -> tuple[int, int]:
+    """(pid, epoch) of the file's last holder; zeros when it holds something else."""
+    words = os.pread(descriptor, 64, 0).split()
+    try:
+        pid, epoch = int(words[0]), int(words[1])
+    except (IndexError, ValueError):
+        return 0, 0
+    return (pid, epoch) if 0 <= epoch < EPOCH_LIMIT else (pid, 0)
+
+
+CALM_AFTER = 5
+"""Ticks in a row with nothing new before they become seldom: starts and bursts are told of at the usual pace."""
+SLACK = 1.1
+
+
+class Tempo:
+    def __init__(self, tick: float, idle_tick: float) -> None:
+        self._tick = tick
+        self._idle_tick = max(tick, idle_tick)
+        self._seen = 0
+        self._calm = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._calm >= CALM_AFTER
+
+    def next(self, pulse: "Pulse") -> float:
+        """Seconds to the next tick, which is due at a multiple of them."""
+        restless = pulse.moved != self._seen or pulse.waiting or pulse.silence > self._idle_tick * SLACK
+        self._seen = pulse.moved
+        self._calm = 0 if restless else self._calm + 1
+        return self._idle_tick if self.idle else self._tick
+
+
+class Pulse(msgspec.Struct, frozen=True):
+    """What is looked at with each tick."""
+
+    moved: int
+    """Grows with each position of the streams owned and each change of what the beats say."""
+    waiting: bool
+    """A call waits for an answer: its callee is pinged once a tick."""
+    silence: float
+    """Seconds since the owner that was heard the longest ago told a position; one that is late is looked for soon."""
+
 
 log = logging.getLogger("bus")
 V = TypeVar("V")

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from protocols.bus.channel import Channel, Publisher, Routed, Sockets
-from protocols.bus.counters import Counters, Garbage
+from protocols.bus.channel import Channel, Counters, Garbage, Publisher, Routed, Sockets
 from protocols.bus.errors import AlreadyExists
 from protocols.bus.frames import (
     TICK_TOPIC,
@@ -21,8 +20,7 @@ from protocols.bus.frames import (
     encode,
 )
 from protocols.bus.service import Service
-from protocols.bus.stream import Stream
-from protocols.bus.syncing import SyncDesk
+from protocols.bus.stream import Stream, SyncDesk
 from protocols.bus.types import BusOptions, StreamSource
 
 REPLY_LINGER_MS = 200

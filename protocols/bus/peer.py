@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from protocols.bus.calls import CallTable, OpenCall
-from protocols.bus.channel import Channel, Sockets
-from protocols.bus.counters import Counters, Garbage
+from protocols.bus.channel import Channel, Counters, Garbage, Sockets
 from protocols.bus.errors import AlreadyExists, BusError, error_for
 from protocols.bus.following import Following
 from protocols.bus.frames import (

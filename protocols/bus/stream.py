@@ -1,14 +1,65 @@
 """The owner's end of one stream: numbers events, keeps the newest, and answers where a follower must go from. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
-from protocols.bus.bodies import body_of
-from protocols.bus.frames import EventFrame, SyncFrame, decode_event, encode, topic_of
-from protocols.bus.ring import Ring
+from protocols.bus.frames import (
+    VERSION,
+    BusyFrame,
+    Chunk,
+    EventFrame,
+    MoreFrame,
+    ReplayFrame,
+    SnapshotFrame,
+    SyncFrame,
+    body_of,
+    cost,
+    decode_event,
+    encode,
+    topic_of,
+)
 from protocols.bus.types import Event, Item, Op, StreamSource, Value
+
+OVERHEAD = 64
+"""Bytes an event costs besides its own."""
+
+
+class Ring:
+    """Keeps bytes, not structs: one object an event, and nothing else of a publish lives on."""
+
+    def __init__(self, count: int, size: int = 16 << 20) -> None:
+        self._events: deque[bytes] = deque(maxlen=count)
+        self._size = size
+        self._used = 0
+        """Never less than the bytes held: what left by count is taken off only when the bound seems reached."""
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def append(self, event: bytes) -> None:
+        self._events.append(event)
+        self._used += len(event) + OVERHEAD
+        if self._used > self._size:
+            self._trim()
+
+    def newest(self, count: int) -> list[bytes] | None:
+        """The last `count` events, oldest first; None when some of them are gone."""
+        if count > len(self._events):
+            return None
+        return [self._events[index] for index in range(-count, 0)]
+
+    def _trim(self) -> None:
+        """Down to half of the bytes, so that this stays rare."""
+        events = self._events
+        self._used = sum(map(len, events)) + OVERHEAD * len(events)
+        if self._used > self._size:
+            while events and self._used > self._size // 2:
+                self._used -= len(events.popleft()) + OVERHEAD
+
 
 REPLAY_LIMIT = 65_536
 """Events a source may tell by mark; past it a snapshot is cheaper."""
@@ -84,3 +135,140 @@ class Stream:
     def _told(self, event: Event[Value]) -> EventFrame:
         body = b"" if event.value is None else body_of(event.value)
         return Event(event.op, event.key, body, 0, event.mark, self.epoch)
+
+
+T = TypeVar("T")
+Pair = tuple[str, bytes]
+
+
+class ChunkLimits(msgspec.Struct, frozen=True):
+    bytes: int = 256 << 10
+    """A chunk ends before it passes this; a single larger body travels alone."""
+    count: int = 2048
+
+
+def item_chunks(items: Iterable[Item], limits: ChunkLimits) -> Iterator[tuple[bool, list[Pair]]]:
+    """A snapshot as (is last, pairs); an empty one is one empty chunk."""
+    pairs = ((item.key, body_of(item.value)) for item in items)
+    return _cut(pairs, limits, lambda pair: len(pair[0]) + len(pair[1]))
+
+
+def event_chunks(events: Iterable[EventFrame], limits: ChunkLimits) -> Iterator[tuple[bool, list[EventFrame]]]:
+    """A replay as (is last, events)."""
+    return _cut(events, limits, cost)
+
+
+def _cut(things: Iterable[T], limits: ChunkLimits, cost: Callable[[T], int]) -> Iterator[tuple[bool, list[T]]]:
+    chunk: list[T] = []
+    size = 0
+    for thing in things:
+        size += cost(thing)
+        if chunk and (size > limits.bytes or len(chunk) >= limits.count):
+            yield False, chunk
+            chunk, size = [], cost(thing)
+        chunk.append(thing)
+    yield True, chunk
+
+
+Where = tuple[bytes, str]
+"""Who asked (ROUTER's name of the connection), and for which stream."""
+
+
+class DeskLimits(msgspec.Struct, frozen=True):
+    sessions: int = 16
+    """Answers of more than one chunk that are under way at once; others get BUSY."""
+    window: int = 4
+    """Chunks sent ahead of the follower's credit."""
+    idle: float = 10.0
+    """Seconds without credit after which an answer is given up."""
+    repeat: float = 1.0
+    """Seconds in which a question under the same id is taken for impatience, not for a lost answer."""
+    busy_ms: int = 50
+    absent_ms: int = 250
+    """When to ask again for a stream that is not owned (yet); its first tick says sooner."""
+    recent: int = 512
+    chunk: ChunkLimits = ChunkLimits()
+
+
+class _Session(msgspec.Struct):
+    id: int
+    chunks: Iterator[Chunk]
+    credit: int
+    heard: float
+
+
+class SyncDesk:
+    def __init__(self, limits: DeskLimits | None = None) -> None:
+        self._limits = limits or DeskLimits()
+        self._sessions: dict[Where, _Session] = {}
+        self._answered: OrderedDict[Where, tuple[int, float]] = OrderedDict()
+
+    @property
+    def open(self) -> int:
+        return len(self._sessions)
+
+    def sync(self, peer: bytes, sync: SyncFrame, stream: Stream | None, now: float) -> list[Chunk | BusyFrame]:
+        """Frames to send now. A repeated question whose answer is under way or was just given gets none."""
+        where = (peer, sync.stream)
+        if self._is_repeated(where, sync.id, now):
+            return []
+        if stream is None:
+            return [BusyFrame(VERSION, sync.id, sync.stream, self._limits.absent_ms)]
+        self._sessions.pop(where, None)
+        if len(self._sessions) >= self._limits.sessions:
+            return [BusyFrame(VERSION, sync.id, sync.stream, self._limits.busy_ms)]
+        self._sessions[where] = _Session(
+            sync.id, _frames(sync, stream.answer(sync), self._limits.chunk), self._limits.window, now
+        )
+        return self._advance(where)
+
+    def more(self, peer: bytes, more: MoreFrame, now: float) -> list[Chunk | BusyFrame]:
+        session = self._sessions.get((peer, more.stream))
+        if session is None or session.id != more.id:
+            return []
+        session.credit += 1
+        session.heard = now
+        return self._advance((peer, more.stream))
+
+    def unsent(self, peer: bytes, stream: str) -> None:
+        """A frame could not be sent: forget the answer, the follower asks again."""
+        self._sessions.pop((peer, stream), None)
+        self._answered.pop((peer, stream), None)
+
+    def expire(self, now: float) -> None:
+        for where in [w for w, s in self._sessions.items() if now - s.heard > self._limits.idle]:
+            del self._sessions[where]
+
+    def _is_repeated(self, where: Where, id: int, now: float) -> bool:
+        session = self._sessions.get(where)
+        told, at = (session.id, session.heard) if session else self._answered.get(where, (-1, 0.0))
+        return told == id and now - at < self._limits.repeat
+
+    def _advance(self, where: Where) -> list[Chunk | BusyFrame]:
+        session = self._sessions[where]
+        out: list[Chunk | BusyFrame] = []
+        while session.credit > 0:
+            chunk = next(session.chunks)
+            session.credit -= 1
+            out.append(chunk)
+            if chunk.last:
+                self._close(where)
+                break
+        return out
+
+    def _close(self, where: Where) -> None:
+        session = self._sessions.pop(where)
+        self._answered[where] = (session.id, session.heard)
+        self._answered.move_to_end(where)
+        while len(self._answered) > self._limits.recent:
+            self._answered.popitem(last=False)
+
+
+def _frames(sync: SyncFrame, answer: Answering, limits: ChunkLimits) -> Iterator[Chunk]:
+    head = (VERSION, sync.id, sync.stream, answer.epoch, answer.seq, answer.mark)
+    if answer.items is not None:
+        for index, (last, items) in enumerate(item_chunks(answer.items, limits)):
+            yield SnapshotFrame(*head, index, last, items)
+        return
+    for index, (last, events) in enumerate(event_chunks(answer.events, limits)):
+        yield ReplayFrame(*head, index, last, events)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from protocols.cel.library import BOOL, INT, STRING, Function
-from protocols.cel.opaque import NO_OVERLOAD
+from protocols.cel.library import BOOL, INT, NO_OVERLOAD, STRING, Function
 
 IP, CIDR, URL, QUERY = "ip", "cidr", "url", "query"
 TAGS = {IP: b"\x01I", CIDR: b"\x01C", URL: b"\x01U"}

@@ -1,17 +1,141 @@
 """From a text to what the engine made of it, with faults told by the text."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from protocols.cel import limits, places
-from protocols.cel.errors import CompileError
-from protocols.cel.literals import literal_faults
+from protocols.cel.functions import as_written, renamed
 from protocols.cel.named import Given, given
-from protocols.cel.scan import tokens
-from protocols.cel.told import pointed, told_compile
+from protocols.cel.sizes import pattern_cost
+from protocols.cel.source import CompileError, check_length, check_text, check_tokens, pointed, tokens, told_compile
+from protocols.cel.wire import Value, fields, message
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
+
+
+_CHECKED, _TYPES, _EXPRESSION, _SOURCE, _POSITIONS = 2, 3, 4, 5, 4
+_ID, _CONST, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 5, 6, 7, 8, 9
+_TEXT = 6
+_CHECKS = {"matches": "''.matches(text)", "duration": "type(duration(text))", "timestamp": "type(timestamp(text))"}
+DEAREST = 50_000
+"""Units of a pattern that is tried: a definition may have thousands."""
+PRIMITIVES = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
+KNOWN = ("any", "any", "timestamp", "duration")
+
+
+class Fault(NamedTuple):
+    """`at`: which character of the expression."""
+
+    at: int
+    told: str
+
+
+def literal_faults(serialized: bytes) -> list[Fault]:
+    """Of a checked expression, in the order they stand."""
+    checked = message(serialized, _CHECKED)
+    source = message(checked, _SOURCE)
+    places = dict(_entry(each) for number, each in fields(source) if number == _POSITIONS and isinstance(each, bytes))
+    types = {
+        _number(each, 1): message(each, 2)
+        for number, each in fields(checked)
+        if number == _TYPES and isinstance(each, bytes)
+    }
+    found = _walk(message(checked, _EXPRESSION), types, False)
+    return sorted({Fault(places.get(id_, 0), told) for id_, told in found})
+
+
+def _walk(node: bytes, types: dict[int, bytes], formats: bool) -> Iterator[tuple[int, str]]:
+    """`formats`: within the arguments of `format`, which may be of any kinds."""
+    for number, each in fields(node):
+        if not isinstance(each, bytes):
+            continue
+        if number == _CALL:
+            name = message(each, 2).decode()
+            yield from _of_call(name, each)
+            formats = formats or name == "format"
+        elif number == _LIST and not formats:
+            yield from _of_one_kind([part for kind, part in fields(each) if kind == 1], types)
+        elif number == _STRUCT and not formats and not message(each, 1):
+            entries = [part for kind, part in fields(each) if kind == 2 and isinstance(part, bytes)]
+            yield from _of_one_kind([message(part, 3) for part in entries], types)
+            yield from _of_one_kind([message(part, 4) for part in entries], types)
+        if number in (_SELECT, _CALL, _LIST, _STRUCT, _LOOP):
+            for part in _parts(number, each):
+                yield from _walk(part, types, formats)
+
+
+def _parts(number: int, node: bytes) -> Iterator[bytes]:
+    below = {_SELECT: (1,), _CALL: (1, 3), _LIST: (1,), _STRUCT: (2,), _LOOP: (2, 4, 5, 6, 7)}[number]
+    for kind, each in fields(node):
+        if kind in below and isinstance(each, bytes):
+            if number != _STRUCT:
+                yield each
+            else:
+                yield from (part for key, part in fields(each) if key in (3, 4) and isinstance(part, bytes))
+
+
+def _of_call(name: str, call: bytes) -> Iterator[tuple[int, str]]:
+    arguments = [each for number, each in fields(call) if number == 3 and isinstance(each, bytes)]
+    if name in _CHECKS and arguments and not _fits(name, _text(arguments[-1])):
+        yield _number(arguments[-1], _ID), f"invalid {name} argument"
+
+
+def _of_one_kind(parts: list[Value], types: dict[int, bytes]) -> Iterator[tuple[int, str]]:
+    """The first that differs is told. What is dynamic here may have a type upstream: it fits."""
+    ids = [_number(part, _ID) for part in parts if isinstance(part, bytes)]
+    kinds = [_named(types.get(id_, b"")) for id_ in ids]
+    for id_, kind in zip(ids[1:], kinds[1:], strict=True):
+        if kind != kinds[0] and "dyn" not in kind + kinds[0]:
+            yield id_, f"expected type '{kinds[0]}' but found '{kind}'"
+            return
+
+
+def _named(kind: bytes) -> str:
+    for number, value in fields(kind):
+        if isinstance(value, int):
+            return PRIMITIVES[value] if number == 3 else KNOWN[value] if number == 5 else "null"
+        if number == 6:
+            return f"list({_named(message(value, 1))})"
+        if number == 7:
+            return f"map({_named(message(value, 1))}, {_named(message(value, 2))})"
+        if number in (9, 14):
+            return value.decode() if number == 9 else message(value, 1).decode()
+    return "dyn"
+
+
+def _text(node: bytes) -> str | None:
+    for number, value in fields(message(node, _CONST)):
+        if number == _TEXT and isinstance(value, bytes):
+            return value.decode()
+    return None
+
+
+def _number(node: bytes, wanted: int) -> int:
+    return next((value for number, value in fields(node) if number == wanted and isinstance(value, int)), 0)
+
+
+def _entry(node: bytes) -> tuple[int, int]:
+    return _number(node, 1), _number(node, 2)
+
+
+def _fits(name: str, text: str | None) -> bool:
+    """None is no literal: it shows when it runs, as does a pattern that takes long to read."""
+    if text is None or (name == "matches" and pattern_cost(text) > DEAREST):
+        return True
+    expression, error = _trial(name)
+    return expression.eval(data={"text": text}).type() != error
+
+
+@functools.cache
+def _trial(name: str) -> tuple["cel.Expression", "cel.Type"]:
+    """And the type of errors."""
+    from cel_expr_python import cel
+
+    config = cel.NewEnvConfigFromYaml("name: literals\n")
+    env: cel.Env = cel.NewEnv(config=config, variables={"text": cel.Type.STRING})
+    return env.compile(_CHECKS[name]), cel.Type.ERROR
+
 
 Around = Mapping[str, tuple[str, str]]
 """What is put before and behind variables."""
@@ -21,14 +145,14 @@ SUSPECT = (",", "matches", "duration", "timestamp")
 
 def taken(source: str, around: Around | None = None) -> Given:
     """Raises CompileError. What could hurt the engine does not reach it."""
-    limits.check_length(source)
-    limits.check_text(source)
+    check_length(source)
+    check_text(source)
     found = tokens(source)
-    limits.check_tokens(found)
-    return given(places.renamed(source, found), found, around)
+    check_tokens(found)
+    return given(renamed(source, found), found, around)
 
 
-def compiled(env: "cel.Env", text: Given) -> "cel.Expression":
+def compile_text(env: "cel.Env", text: Given) -> "cel.Expression":
     """Raises CompileError."""
     try:
         return env.compile(text.text)
@@ -46,4 +170,4 @@ def check_literals(serialized: bytes, text: Given) -> None:
 
 
 def _refusal(text: Given, told: str) -> CompileError:
-    return CompileError(f"compilation failed: {places.as_written(text.as_written(told))}")
+    return CompileError(f"compilation failed: {as_written(text.as_written(told))}")

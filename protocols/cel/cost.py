@@ -7,9 +7,21 @@ are seen before anything is evaluated. Sizes are pessimistic where nothing is kn
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from protocols.cel.patterns import pattern_cost
 from protocols.cel.rules import RULES, linear
-from protocols.cel.sizes import DOMAINS, FAR, ONE, UNKNOWN, Declared, Size, element, largest, product, selected, total
+from protocols.cel.sizes import (
+    DOMAINS,
+    FAR,
+    ONE,
+    UNKNOWN,
+    Declared,
+    Size,
+    element,
+    largest,
+    pattern_cost,
+    product,
+    selected,
+    total,
+)
 from protocols.cel.wire import Value, fields, message
 
 LIMIT = 1_000_000

@@ -1,18 +1,116 @@
 """Functions of the quantity and semver libraries. `declared` gives them as the engine wants them: twice, once with the
 two types apart and nothing behind (to check), once on bytes (to run)."""
 
+import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from protocols.cel.opaque import compare, encode_quantity, encode_version, quantity_of, version_of
-from protocols.cel.semver import normalized, parse_version
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import NANO, Quantity, is_quantity, parse_quantity
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
+
+
+_ID = r"(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_STRICT = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    rf"(?:-({_ID}(?:\.{_ID})*))?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+MAX = 2**63 - 1
+
+Field = tuple[int, int, str]
+Version = tuple[int, int, int, tuple[Field, ...]]
+"""Comparable: major, minor, patch, pre-release."""
+
+RELEASE: tuple[Field, ...] = ((2, 0, ""),)
+"""Stands for no pre-release: behind all pre-releases."""
+
+
+LONGEST = 256
+"""Characters of a version."""
+
+
+def parse_version(text: str) -> Version:
+    """Strict; raises ValueError."""
+    if len(text) > LONGEST:
+        raise ValueError(f"invalid semantic version {text[:64]!r}")
+    return _parsed(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> Version:
+    match = _STRICT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"invalid semantic version {text[:64]!r}")
+    numbers = [int(match[part]) for part in (1, 2, 3)]
+    if max(numbers) > MAX:
+        raise ValueError(f"invalid semantic version {text[:64]!r}: a number is too large")
+    return (numbers[0], numbers[1], numbers[2], _fields(match[4]) if match[4] else RELEASE)
+
+
+def _fields(text: str) -> tuple[Field, ...]:
+    """Numbers come before words, and by value."""
+    return tuple([(0, int(part), "") if part.isdigit() else (1, 0, part) for part in text.split(".")])
+
+
+def normalized(text: str) -> str:
+    """`v1.2` becomes `1.2.0`, `01.2.3` becomes `1.2.3`; raises ValueError for short versions with a pre-release."""
+    parts = text.removeprefix("v").split(".", 2)
+    if len(parts) < 3 and re.search(r"[-+]", parts[-1]):
+        raise ValueError("short version cannot contain PreRelease/Build meta data")
+    stripped = [_stripped(part) for part in parts]
+    return ".".join(stripped + ["0"] * (3 - len(stripped)))
+
+
+def _stripped(part: str) -> str:
+    """Without leading zeros."""
+    rest = part.lstrip("0")
+    return rest if rest[:1].isdigit() else "0" + rest if part.startswith("0") else part
+
+
+QUANTITY_TAG, VERSION_TAG = b"\x01Q", b"\x01S"
+NO_OVERLOAD = "no such overload"
+
+
+@functools.lru_cache(maxsize=4096)
+def encode_quantity(quantity: Quantity) -> bytes:
+    return QUANTITY_TAG + b"%d" % quantity.nanos
+
+
+@functools.lru_cache(maxsize=4096)
+def encode_version(text: str) -> bytes:
+    """Without build metadata, which equality ignores; raises ValueError."""
+    parse_version(text)
+    return VERSION_TAG + text.partition("+")[0].encode()
+
+
+def quantity_of(value: bytes) -> Quantity:
+    """Raises TypeError when it is none."""
+    if value[:2] != QUANTITY_TAG:
+        raise TypeError(NO_OVERLOAD)
+    return Quantity(int(value[2:]))
+
+
+def version_of(value: bytes) -> Version:
+    """Raises TypeError when it is none."""
+    if value[:2] != VERSION_TAG:
+        raise TypeError(NO_OVERLOAD)
+    return parse_version(value[2:].decode())
+
+
+def compare(one: bytes, other: bytes) -> int:
+    """-1, 0, 1; raises TypeError for values of two kinds."""
+    if one[:2] == QUANTITY_TAG:
+        left, right = quantity_of(one), quantity_of(other)
+        return (left > right) - (left < right)
+    first, second = version_of(one), version_of(other)
+    return (first > second) - (first < second)
+
 
 STRING, BOOL, INT, DOUBLE, QUANTITY, VERSION = "string", "bool", "int", "double", "quantity", "version"
 INT64 = 2**63

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from protocols.cel.library import STRING, Function
-from protocols.cel.opaque import NO_OVERLOAD
-from protocols.cel.scan import Token, closing
+from protocols.cel.library import NO_OVERLOAD, STRING, Function
+from protocols.cel.source import Token, closing
 from protocols.kube.formats import is_base64, is_date, is_date_time, is_uuid
 from protocols.kube.names import (
     dns1035_faults,

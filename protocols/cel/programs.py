@@ -1,11 +1,165 @@
 """Programs by their text: each is compiled once while it is in use. What does not compile is remembered as well."""
 
+import functools
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Protocol
 
-from protocols.cel.errors import CompileError
-from protocols.cel.limits import check_length
-from protocols.cel.program import Program, compile_program
+from protocols.cel.compiling import check_literals, compile_text, taken
+from protocols.cel.cost import LIMIT, cost_of
+from protocols.cel.environment import engine
+from protocols.cel.library import encode_quantity, encode_version
+from protocols.cel.named import Given
+from protocols.cel.rewrite import Domain, Rewritten, rewrite
+from protocols.cel.source import TOO_COMPLEX, CompileError, EvaluationError, TooComplex, check_length, tokens, told
+from protocols.dra.types import VERSION, Device
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+
+class Input(Protocol):
+    """One variable of a program."""
+
+    variable: str
+
+    def read(self, driver: str, device: Device) -> Any: ...
+
+
+class _Driver:
+    variable = "device.driver"
+
+    def read(self, driver: str, device: Device) -> str:
+        return driver
+
+
+class _Shared:
+    variable = "device.allowMultipleAllocations"
+
+    def read(self, driver: str, device: Device) -> bool:
+        return device.extras.shared
+
+
+class _Entries:
+    """Known entries of one domain."""
+
+    def __init__(self, domain: Domain, ids: set[str]) -> None:
+        self.variable = domain.variable
+        self._capacity = domain.map == "capacity"
+        self._names = tuple((f"{domain.domain}/{each}", each) for each in sorted(ids))
+
+    def read(self, driver: str, device: Device) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self._capacity:
+            for name, each in self._names:
+                if (amount := device.capacity.get(name)) is not None:
+                    found[each] = encode_quantity(amount.value)
+            return found
+        for name, each in self._names:
+            if (attribute := device.attributes.get(name)) is not None:
+                value = attribute.value
+                found[each] = encode_version(str(value)) if attribute.kind == VERSION else value
+        return found
+
+
+class _Domain:
+    """All entries of one domain."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.variable = domain.variable
+        self._map = domain.map
+        self._domain = domain.domain
+
+    def read(self, driver: str, device: Device) -> dict[str, Any]:
+        return _by_domain(self._map, device).get(self._domain, {})
+
+
+class _Whole:
+    """All domains."""
+
+    def __init__(self, name: str) -> None:
+        self.variable = f"device.{name}"
+        self._map = name
+
+    def read(self, driver: str, device: Device) -> dict[str, Any]:
+        return _by_domain(self._map, device)
+
+
+def _by_domain(map_name: str, device: Device) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    if map_name == "capacity":
+        for name, amount in device.capacity.items():
+            domain, each = _parts(name)
+            found.setdefault(domain, {})[each] = encode_quantity(amount.value)
+        return found
+    for name, attribute in device.attributes.items():
+        domain, each = _parts(name)
+        value = attribute.value
+        found.setdefault(domain, {})[each] = encode_version(str(value)) if attribute.kind == VERSION else value
+    return found
+
+
+@functools.lru_cache(maxsize=8192)
+def _parts(name: str) -> tuple[str, str]:
+    domain, _, each = name.rpartition("/")
+    return domain, each
+
+
+_FIELDS: dict[str, Input] = {"driver": _Driver(), "allowMultipleAllocations": _Shared()}
+
+
+def inputs_of(rewritten: Rewritten) -> tuple[Input, ...]:
+    found = [_FIELDS[name] for name in sorted(rewritten.names) if name in _FIELDS]
+    found += [_Domain(each) if each.ids is None else _Entries(each, each.ids) for each in rewritten.domains]
+    return (*found, *map(_Whole, sorted(rewritten.maps)))
+
+
+class Program:
+    """Immutable, and safe to share: it keeps nothing of the devices it was asked about."""
+
+    __slots__ = ("_evaluate", "_inputs", "cost", "source")
+
+    def __init__(self, source: str, cost: int, expression: "cel.Expression", inputs: tuple[Input, ...]) -> None:
+        self.source = source
+        self.cost = cost
+        """Worst case, in upstream's units."""
+        self._evaluate = expression.eval
+        self._inputs = inputs
+
+    def matches(self, driver: str, device: Device) -> bool:
+        """Whether the device is selected; raises EvaluationError."""
+        data = {each.variable: each.read(driver, device) for each in self._inputs}
+        try:
+            result = self._evaluate(data=data)
+            value = result.value()
+        except RuntimeError as error:
+            raise EvaluationError(told(str(error))) from None
+        if value is True or value is False:
+            return value
+        raise EvaluationError(_fault(result, value))
+
+
+def _fault(result: "cel.Value", value: Any) -> str:
+    if result.type() == engine().error:
+        return told(str(value))
+    return f"CEL result of type {result.type().name().lower()} could not be converted to bool"
+
+
+def compile_program(source: str) -> Program:
+    """Raises CompileError, or its kinds TooLong and TooComplex. What could hurt the engine does not reach it."""
+    given = taken(source)
+    checked = compile_text(engine().check, given)
+    kind = checked.return_type().name()
+    if kind not in ("BOOL", "DYN"):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {kind.lower()}")
+    serialized = checked.serialize()
+    cost = cost_of(serialized)
+    if cost > LIMIT:
+        raise TooComplex(TOO_COMPLEX)
+    check_literals(serialized, given)
+    rewritten = rewrite(given.text, tokens(given.text))
+    return Program(source, cost, compile_text(engine().run, Given(rewritten.source)), inputs_of(rewritten))
+
 
 SIZE = 1024
 

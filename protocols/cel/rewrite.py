@@ -7,7 +7,7 @@ with those alone that the text names; `device.attributes[E]` becomes an optional
 
 import msgspec
 
-from protocols.cel.scan import Token, closing, plain_text
+from protocols.cel.source import Token, closing, plain_text
 
 MAPS = ("attributes", "capacity")
 FIELDS = ("driver", "allowMultipleAllocations")

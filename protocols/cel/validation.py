@@ -46,13 +46,13 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
 
 def compiled(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
     """Raises CompileError. What could hurt the engine does not reach it."""
-    return compiling.compiled(env, taken(source, around))
+    return compiling.compile_text(env, taken(source, around))
 
 
 def checked(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
     """And looked through for literals that mean nothing. Raises CompileError."""
     given = taken(source, around)
-    expression = compiling.compiled(env, given)
+    expression = compiling.compile_text(env, given)
     check_literals(expression.serialize(), given)
     return expression
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from protocols.dra import types
-from protocols.dra.errors import ObjectUnreadable
 from protocols.dra.types import (
     EVERYTHING,
     PLAIN,
@@ -22,6 +21,7 @@ from protocols.dra.types import (
     DeviceClass,
     Extras,
     Filter,
+    ObjectUnreadable,
     Patch,
     Policy,
     Reach,

@@ -5,11 +5,12 @@ All values are frozen and shared: a device that nothing patches is the very obje
 in a slice belongs to the slice's driver.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from protocols.errors import NodeplaneError
 from protocols.kube.quantity import Quantity
 
 INT, BOOL, STRING, VERSION = "int", "bool", "string", "version"
@@ -186,3 +187,51 @@ class Rule(msgspec.Struct, frozen=True):
     taint: Taint
     selector: Filter | None = None
     """None selects nothing; an empty one everything. Only driver, pool and device are ever set."""
+
+
+class DraError(NodeplaneError):
+    """Base class of this package."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class ObjectUnreadable(DraError):
+    """Raised when a stored slice, class, patch or rule has a field of the wrong shape: the API refuses such objects, so
+    another server let it in, or it is older than the check. Whoever reads it leaves it alone."""
+
+
+HARD = (NO_SCHEDULE, NO_EXECUTE)
+"""Effects that keep a device from being allocated; None and unknown ones only inform."""
+
+Toleration = Mapping[str, Any]
+"""As claims and their allocations have it."""
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Empty effect or key means any; an operator that is not known tolerates nothing."""
+    if (toleration.get("effect") or taint.effect) != taint.effect:
+        return False
+    if (toleration.get("key") or taint.key) != taint.key:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(operator == "Equal" and (toleration.get("value") or "") == taint.value)
+
+
+def usable(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
+    """Every hard taint is tolerated; for how long does not matter to allocation."""
+    tolerations = tuple(tolerations)
+    return all(any(tolerates(each, taint) for each in tolerations) for taint in taints if taint.effect in HARD)
+
+
+def seconds_borne(taint: Taint, tolerations: Iterable[Toleration]) -> float | None:
+    """How long after its time a NoExecute taint is borne; None = for ever, or it is no such taint."""
+    if taint.effect != NO_EXECUTE:
+        return None
+    matching = [each for each in tolerations if tolerates(each, taint)]
+    if not matching:
+        return 0.0
+    limits = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]
+    return max(0.0, float(min(limits))) if limits else None

@@ -10,8 +10,14 @@ the same without async. docs/how-to/watch-pod-resources.md.
 
 from protocols.podresources.blocking import BlockingPodResources
 from protocols.podresources.client import PodResources
-from protocols.podresources.errors import WatchRefused, WatchUnsupported
-from protocols.podresources.types import Action, AllocatableEvent, PodEvent, WatchOptions
+from protocols.podresources.types import (
+    Action,
+    AllocatableEvent,
+    PodEvent,
+    WatchOptions,
+    WatchRefused,
+    WatchUnsupported,
+)
 
 __all__ = [
     "Action",

@@ -9,8 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import grpc
 
-from protocols.podresources.errors import WatchRefused, WatchUnsupported
-from protocols.podresources.types import WatchOptions
+from protocols.podresources.types import WatchOptions, WatchRefused, WatchUnsupported
 from protocols.podresources.views import BOOKMARK, View
 from protocols.wire.pod_resources import FEATURES, RESUME, REVISION, SEQUENCE, SNAPSHOT
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import ClassVar
 
 import msgspec
 
+from protocols.errors import NodeplaneError
 from protocols.messages.devices import AllocatedMemory, Device, PodAllocation
 
 
@@ -46,3 +48,17 @@ class WatchOptions(msgspec.Struct, frozen=True):
     """Begin with ADDED for all there is."""
     on_break: Callable[[str], None] = _silent
     """Told one line when the stream broke; the watch goes on by itself."""
+
+
+class WatchUnsupported(NodeplaneError):
+    """Raised when the server has no watch: kubelet itself, or a gate that is off."""
+
+    http: ClassVar[int] = 501
+    grpc: ClassVar[str] = "UNIMPLEMENTED"
+
+
+class WatchRefused(NodeplaneError):
+    """Raised when the server refuses for a reason that stays."""
+
+    http: ClassVar[int] = 400
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"

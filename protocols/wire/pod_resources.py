@@ -2,6 +2,7 @@
 
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+from protocols.wire import pods_v1alpha1_pb2 as pb
 from protocols.wire.methods import Method
 
 _LISTER = "v1.PodResourcesLister"
@@ -41,3 +42,10 @@ SEQUENCE = "nodeplane-sequence"
 
 FINGERPRINT = "nodeplane-fingerprint"
 """Request of List, `1`; response: the fingerprint of the listed pods, as topology-aware schedulers compute it."""
+
+
+_PODS = "v1alpha1.Pods"
+
+WATCH_PODS = Method(_PODS, "WatchPods", pb.WatchPodsRequest, pb.WatchPodsEvent)
+LIST_PODS = Method(_PODS, "ListPods", pb.ListPodsRequest, pb.ListPodsResponse)
+GET_POD = Method(_PODS, "GetPod", pb.GetPodRequest, pb.GetPodResponse)

@@ -127,7 +127,7 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
-PACKAGES = {"supervisor": "__main__.py", "protocols": "settings.py", "actors": "__init__.py"}
+PACKAGES = {"supervisor": "__main__.py", "protocols": "process/settings.py", "actors": "__init__.py"}
 OURS = Path(__file__).resolve().parent.parent.parent
 
 

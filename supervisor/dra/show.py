@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from protocols.dra.explain import DRIVER, Entry, Explanation
-from protocols.dra.tracker.types import Report
+from protocols.dra.tracker.faults import Report
 from supervisor.client.tables import table
 
 More = Callable[[Entry], Sequence[str]]

@@ -18,14 +18,13 @@ from protocols.dra.allocator import (
     allocation,
     claim_of,
 )
-from protocols.dra.allocator.selectors import CelSelectors
+from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
-from protocols.dra.errors import ObjectUnreadable
 from protocols.dra.explain import Explanation, explain, published
 from protocols.dra.patching.types import Gates
+from protocols.dra.tracker.faults import Report
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.tracker.types import Report
-from protocols.dra.types import DeviceId, Slice
+from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
 from supervisor.base.errors import Usage
 
 Obj = dict[str, Any]

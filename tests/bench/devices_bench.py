@@ -9,8 +9,8 @@ import grpc.aio
 
 from protocols.process.files import write_atomic
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import ALLOCATE
 from protocols.wire.methods import unix_channel
+from protocols.wire.plugins import ALLOCATE
 from tests.bench.plane_bench import cpu_seconds
 from tests.bench.row import Row, at_least, at_most
 from tests.support.device_node import RESOURCE, DeviceNode, until

@@ -9,7 +9,7 @@ from protocols.kubeclient.client import ApiClient
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import drahealth_v1_pb2 as health
-from protocols.wire.dra import HEALTH_V1
+from protocols.wire.plugins import HEALTH_V1
 from tests.support.stub_driver import StubDriver, told_health
 from tests.support.stub_plugin import StubPlugin
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from protocols.cel.engine import engine
+from protocols.cel.environment import engine
 from protocols.cel.programs import compiled
 from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker

@@ -11,8 +11,8 @@ import pytest
 from protocols.bus import BusError, FailedPrecondition
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import REGISTER
 from protocols.wire.methods import unix_channel
+from protocols.wire.plugins import REGISTER
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 from tests.support.raw_plugin import RawPlugin
 from tests.support.stub_plugin import StubPlugin, device

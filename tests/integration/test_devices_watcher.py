@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
-from protocols.wire.dra import DEVICE_PLUGIN, DRA_PLUGIN
+from protocols.wire.plugins import DEVICE_PLUGIN, DRA_PLUGIN
 from tests.support.device_node import DeviceNode, play, until
 from tests.support.stub_driver import StubDriver
 

@@ -14,7 +14,7 @@ from protocols.messages.health import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
-from protocols.wire.dra import HEALTH_V1, HEALTH_V1ALPHA1, NODE_HEALTH
+from protocols.wire.plugins import HEALTH_V1, HEALTH_V1ALPHA1, NODE_HEALTH
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
 from tests.support.stub_driver import StubDriver, told_health

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.devices.dra.errors import ClaimConflict, ClaimUnprepared, DriverFailed, DriverMissing
-from protocols.wire.dra import DRA_V1BETA1, HEALTH_V1
+from protocols.wire.plugins import DRA_V1BETA1, HEALTH_V1
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, NIC, DraLab, asks, claim, play_dra
 from tests.support.stub_driver import prepared

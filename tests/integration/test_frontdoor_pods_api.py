@@ -20,12 +20,12 @@ from actors.frontdoor.metrics import FrontDoorMetrics
 from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
 from actors.frontdoor.server import Server, ServerOptions
 from protocols.bus import Event, Op
-from protocols.kube.protobuf.decode import decode_message
+from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of
 from protocols.messages.podworker import NodePod
 from protocols.wire import pods_v1alpha1_pb2 as pb
 from protocols.wire.methods import unix_channel
-from protocols.wire.pods_api import GET_POD, LIST_PODS, WATCH_PODS
+from protocols.wire.pod_resources import GET_POD, LIST_PODS, WATCH_PODS
 from tests.support.front_door import silent_log
 
 QUEUE = 4

@@ -12,7 +12,7 @@ import grpc
 import pytest
 import yaml
 
-from protocols.kube.protobuf.decode import decode_message
+from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of
 from protocols.wire import pods_v1alpha1_pb2 as pods_pb
 from protocols.wire.methods import CLIENT_OPTIONS

@@ -4,11 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from protocols.bus.chunks import ChunkLimits
 from protocols.bus.follower import Action, Clock, Deliver, Follower, FollowerOptions, Heard, Link, Send, Swap
 from protocols.bus.frames import BusyFrame, Chunk, EventFrame, MoreFrame, SyncFrame
-from protocols.bus.stream import Stream
-from protocols.bus.syncing import DeskLimits, SyncDesk
+from protocols.bus.stream import ChunkLimits, DeskLimits, Stream, SyncDesk
 from protocols.bus.types import Event, Item, Op, Value
 
 PIPE = 12

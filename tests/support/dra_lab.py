@@ -32,7 +32,7 @@ from protocols.messages.devices import (
     PreparedClaims,
     UnprepareClaims,
 )
-from protocols.wire.dra import DRA_PLUGIN
+from protocols.wire.plugins import DRA_PLUGIN
 from tests.support.device_node import until
 from tests.support.stub_driver import StubDriver
 

@@ -16,7 +16,7 @@ from protocols.process.layout import Layout
 from protocols.process.settings import load_settings, save_settings
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import drahealth_v1_pb2 as health
-from protocols.wire.dra import HEALTH_V1
+from protocols.wire.plugins import HEALTH_V1
 from supervisor.client.connection import Asking, ask
 from tests.support.plane import BIN, Plane, until
 from tests.support.stub_driver import StubDriver, told_health

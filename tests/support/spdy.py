@@ -3,9 +3,8 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from protocols.streams.spdy import frames
-from protocols.streams.spdy.frames import FrameReader
-from protocols.streams.spdy.headers import HeaderWriter
+from protocols.streams import spdy_frames as frames
+from protocols.streams.spdy_frames import FrameReader, HeaderWriter
 
 
 class SpdyClient:

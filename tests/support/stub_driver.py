@@ -12,7 +12,8 @@ from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire.dra import (
+from protocols.wire.methods import Service
+from protocols.wire.plugins import (
     DRA_PLUGIN,
     DRA_V1,
     GET_INFO,
@@ -23,7 +24,6 @@ from protocols.wire.dra import (
     WATCH_DEVICES_STATUS,
     WATCH_RESOURCES,
 )
-from protocols.wire.methods import Service
 
 
 class StubDriver:

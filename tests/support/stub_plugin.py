@@ -9,7 +9,8 @@ import grpc
 import grpc.aio
 
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import (
+from protocols.wire.methods import Service, unix_channel
+from protocols.wire.plugins import (
     ALLOCATE,
     GET_OPTIONS,
     GET_PREFERRED,
@@ -18,7 +19,6 @@ from protocols.wire.device_plugin import (
     REGISTER,
     VERSION,
 )
-from protocols.wire.methods import Service, unix_channel
 
 
 class StubPlugin:

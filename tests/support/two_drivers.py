@@ -5,7 +5,7 @@ from typing import Any
 
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
-from protocols.wire.dra import NODE_HEALTH
+from protocols.wire.plugins import NODE_HEALTH
 from tests.support.health_plane import HealthPlane, container, pod
 from tests.support.stub_driver import StubDriver
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protocols.bus.calls import OPEN_LIMIT, CallTable
 from protocols.bus.errors import DeadlineExceeded, ResourceExhausted, Unavailable
-from protocols.bus.served import Served, ServedLimits, Verdict
+from protocols.bus.service import Served, ServedLimits, Verdict
 
 
 def table() -> CallTable:

@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from protocols import messages
 from protocols.bus import frames
-from protocols.bus.bodies import EMPTY, body_of
+from protocols.bus.frames import EMPTY, body_of
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
 VALUES = {

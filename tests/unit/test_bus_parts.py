@@ -9,15 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.bus import NameTaken, error_for
-from protocols.bus.chunks import ChunkLimits
+from protocols.bus.bus import NameLock
 from protocols.bus.errors import BusError, NotFound, failure_of
 from protocols.bus.follower import Clock, Follower, FollowerOptions, Heard, Link, Send, Synced
+from protocols.bus.following import Replica
 from protocols.bus.frames import BusyFrame, MoreFrame, ReplayFrame, SnapshotFrame, SyncFrame
-from protocols.bus.lock import NameLock
-from protocols.bus.replica import Replica
-from protocols.bus.ring import OVERHEAD, Ring
-from protocols.bus.stream import Stream
-from protocols.bus.syncing import DeskLimits, SyncDesk
+from protocols.bus.stream import OVERHEAD, ChunkLimits, DeskLimits, Ring, Stream, SyncDesk
 from protocols.bus.types import EdgeSource, Event, Op, StateSource
 from protocols.errors import SettingsInvalid
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.bus.tempo import CALM_AFTER, Pulse, Tempo
+from protocols.bus.bus import CALM_AFTER, Pulse, Tempo
 from protocols.bus.types import BusOptions
 
 OPTIONS = BusOptions(name="", run_dir=None)  # type: ignore[arg-type]  # the defaults are what matters

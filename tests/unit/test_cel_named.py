@@ -11,7 +11,7 @@ from actors.apiserver.custom.rule.evaluate import rule_causes
 from actors.apiserver.custom.schema.node import Node
 from protocols.cel import named
 from protocols.cel.cost import cost_of
-from protocols.cel.scan import tokens
+from protocols.cel.source import tokens
 from protocols.kube.formats import CHECKS
 from protocols.kube.names import DNS1035_TEXT, LABEL_TEXT, QUALIFIED_TEXT, SUBDOMAIN_TEXT, VALUE_TEXT
 

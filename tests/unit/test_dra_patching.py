@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from protocols.dra.patching.types import Gates
-from protocols.dra.tracker.faults import AGAIN
+from protocols.dra.tracker.faults import AGAIN, Change
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.tracker.types import Change
 from protocols.dra.types import Device, Slice
 from tests.support.dra_objects import a_class, a_patch, a_rule, a_slice, device, naive, taint
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
-from protocols.kube.protobuf.decode import VALUE_LIMIT, decode_message
-from protocols.kube.protobuf.encode import encode_message
+from protocols.kube.protobuf.envelope import VALUE_LIMIT, decode_message, encode_message
 from protocols.kube.protobuf.table import KINDS, LEAVES, message_of, messages
 from protocols.kube.protobuf.types import Field, Message, Shape
 

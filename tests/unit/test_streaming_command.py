@@ -7,12 +7,10 @@ import aiohttp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocols.streams import spdy_frames as frames
 from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, exit_status
-from protocols.streams.spdy import frames
-from protocols.streams.spdy.channels import SpdyChannels
-from protocols.streams.spdy.client import Client
-from protocols.streams.spdy.command import Command
-from protocols.streams.spdy.server import Answer, Data, Ended
+from protocols.streams.spdy_channels import Command, SpdyChannels
+from protocols.streams.spdy_peers import Answer, Client, Data, Ended
 
 
 class Pipe:

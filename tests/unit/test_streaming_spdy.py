@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.streams.spdy import frames
-from protocols.streams.spdy.dictionary import DICTIONARY
-from protocols.streams.spdy.errors import SpdyBroken
-from protocols.streams.spdy.frames import Frame, FrameReader
-from protocols.streams.spdy.headers import HeaderReader, HeaderWriter
-from protocols.streams.spdy.server import Answer, Data, Ended, Left, Opened, Reset, Server
+from protocols.streams import spdy_frames as frames
+from protocols.streams.spdy_frames import DICTIONARY, Frame, FrameReader, HeaderReader, HeaderWriter, SpdyBroken
+from protocols.streams.spdy_peers import Answer, Data, Ended, Left, Opened, Reset, Server
 
 names = st.text("abcdefgh-", min_size=1, max_size=10)
 header_blocks = st.lists(st.dictionaries(names, st.text("xyz019 ", max_size=10), max_size=5), max_size=5)

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from protocols.streams.redirects import RedirectRefused, no_redirects
+from protocols.streams.connections import RedirectRefused, no_redirects
 
 
 def test_session_without_redirects_refuses_them_before_the_next_server_is_asked() -> None:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from protocols.dra.allocator import Catalog
 from protocols.dra.pods import allocation_of, owned_by, reserved_for, results_of
-from protocols.dra.tolerations import Toleration, seconds_borne
-from protocols.dra.types import NO_EXECUTE, DeviceId, Filter, Rule, Taint
+from protocols.dra.types import NO_EXECUTE, DeviceId, Filter, Rule, Taint, Toleration, seconds_borne
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, uid_of
 from protocols.kube.times import parse_time

@@ -18,9 +18,8 @@ from actors.controllers.taints.device_users import DeviceUsers, runs
 from actors.controllers.taints.rule_status import RuleStatusWriter
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import rule_of
-from protocols.dra.errors import ObjectUnreadable
-from protocols.dra.tracker.types import Change
-from protocols.dra.types import DeviceId, Rule, Slice
+from protocols.dra.tracker.faults import Change
+from protocols.dra.types import DeviceId, ObjectUnreadable, Rule, Slice
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import PODS

@@ -18,7 +18,8 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits, PreparedDevice
 from actors.devices.model.errors import RegistrationRejected, describe
 from protocols.errors import NodeplaneError
-from protocols.wire.dra import (
+from protocols.wire.methods import Method, unix_channel
+from protocols.wire.plugins import (
     DRA_V1,
     DRA_V1BETA1,
     HEALTH_V1,
@@ -29,7 +30,6 @@ from protocols.wire.dra import (
     WATCH_DEVICES_STATUS,
     WATCH_RESOURCES,
 )
-from protocols.wire.methods import Method, unix_channel
 
 SUPPORTED = (DRA_V1, DRA_V1BETA1)
 HEALTH = (HEALTH_V1, HEALTH_V1ALPHA1, NODE_HEALTH)

@@ -17,7 +17,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DraDriver
-from protocols.wire.dra import NODE_HEALTH
+from protocols.wire.plugins import NODE_HEALTH
 
 READ_BATCH = 2000
 """Devices read before other tasks get their turn, so that a list of 100,000 does not block the loop."""

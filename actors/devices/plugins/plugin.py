@@ -22,8 +22,8 @@ from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import Bucket
 from protocols.process.sockets import is_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 from protocols.wire.methods import Method, unix_channel
+from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 
 HEALTHY = "Healthy"
 

@@ -18,8 +18,8 @@ from actors.devices.plugins.resource_names import check_resource
 from protocols.errors import NodeplaneError
 from protocols.process.sockets import is_socket, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import LIMITS, Service
+from protocols.wire.plugins import REGISTER, VERSION
 
 MAX_CONCURRENT_REGISTRATIONS = 100
 """Concurrent Register calls; further ones are rejected with RESOURCE_EXHAUSTED."""

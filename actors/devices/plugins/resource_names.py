@@ -3,7 +3,7 @@
 import re
 
 from actors.devices.model.errors import RegistrationRejected
-from protocols.wire.device_plugin import VERSION
+from protocols.wire.plugins import VERSION
 
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")

@@ -13,8 +13,8 @@ from protocols.errors import NodeplaneError
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.sockets import answers
 from protocols.wire import pluginregistration_v1_pb2 as pb
-from protocols.wire.dra import GET_INFO, NOTIFY
 from protocols.wire.methods import unix_channel
+from protocols.wire.plugins import GET_INFO, NOTIFY
 
 
 class PluginInfo(NamedTuple):

@@ -27,10 +27,8 @@ from protocols.streams.channels import (
     V4,
     failure_status,
 )
-from protocols.streams.join import join
-from protocols.streams.redirects import no_redirects
-from protocols.streams.spdy.command import Command
-from protocols.streams.spdy.upgrade import FORWARD, SPDY, VERSION_HEADER
+from protocols.streams.connections import FORWARD, SPDY, VERSION_HEADER, join, no_redirects
+from protocols.streams.spdy_channels import Command
 
 CONNECT_S = 10.0
 CLOSE_S = 2.0

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import aiohttp
 import msgspec
 
-from protocols.streams.join import Socket
-from protocols.streams.spdy import frames
-from protocols.streams.spdy.errors import SpdyBroken
-from protocols.streams.spdy.server import Answer, Data, Ended, Event, Opened, Reset, Server
+from protocols.streams import spdy_frames as frames
+from protocols.streams.connections import Socket
+from protocols.streams.spdy_frames import SpdyBroken
+from protocols.streams.spdy_peers import Answer, Data, Ended, Event, Opened, Reset, Server
 
 HOST = "127.0.0.1"
 """Pods of this runtime share the host's network."""

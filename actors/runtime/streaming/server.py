@@ -24,9 +24,8 @@ from protocols.serving import (
     mark_authenticated,
 )
 from protocols.streams.channels import CHANNEL_PROTOCOLS, ERROR, LARGEST_MESSAGE, PING_S, RESIZE, STDIN, TUNNEL
-from protocols.streams.join import Socket
-from protocols.streams.spdy.channels import OFFERED, SpdyChannels
-from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offered, upgrade, wants_spdy
+from protocols.streams.connections import FORWARD, VERSION_HEADER, Socket, Spdy, offered, upgrade, wants_spdy
+from protocols.streams.spdy_channels import OFFERED, SpdyChannels
 
 HOST = "127.0.0.1"
 CLOSE_S = 0.2

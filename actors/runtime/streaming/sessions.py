@@ -24,7 +24,7 @@ from protocols.streams.channels import (
     failure_status,
     read_size,
 )
-from protocols.streams.join import Socket
+from protocols.streams.connections import Socket
 
 
 class Sink(Protocol):

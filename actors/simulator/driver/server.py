@@ -16,8 +16,8 @@ from protocols.errors import NodeplaneError
 from protocols.process.sockets import answers, is_socket, private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire.dra import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREPARE, WATCH_RESOURCES
 from protocols.wire.methods import LIMITS, Method, Service
+from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREPARE, WATCH_RESOURCES
 
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5

@@ -11,8 +11,8 @@ from actors.simulator.plugin.script import Register
 from actors.simulator.plugin.server import PluginOptions, PluginServer
 from protocols.process.inotify import Changes
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import REGISTER, VERSION
 from protocols.wire.methods import unix_channel
+from protocols.wire.plugins import REGISTER, VERSION
 
 REGISTER_TIMEOUT = 15.0
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0

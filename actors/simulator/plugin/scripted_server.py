@@ -11,8 +11,8 @@ from actors.simulator.plugin.devices import Devices
 from actors.simulator.plugin.script import Answer, PluginScript, PluginStep, Strategy
 from actors.simulator.plugin.server import Context, PluginOptions, PluginServer
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 from protocols.wire.methods import Method, Service
+from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 
 Reply = TypeVar("Reply")
 

@@ -13,8 +13,8 @@ from actors.simulator.plugin.devices import Devices
 from actors.simulator.plugin.script import DeviceSpec
 from protocols.process.sockets import private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.device_plugin import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 from protocols.wire.methods import LIMITS, Service
+from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5

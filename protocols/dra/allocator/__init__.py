@@ -7,10 +7,19 @@
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
 from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.claims import Claim, claim_of
-from protocols.dra.allocator.errors import AllocationFault, NodeFault, SelectorFault, TimedOut
 from protocols.dra.allocator.plan import Ground
 from protocols.dra.allocator.result import allocation, first_available_score
-from protocols.dra.allocator.types import Node, Offer, Pick, Selectors, Usage
+from protocols.dra.allocator.types import (
+    AllocationFault,
+    Node,
+    NodeFault,
+    Offer,
+    Pick,
+    SelectorFault,
+    Selectors,
+    TimedOut,
+    Usage,
+)
 
 __all__ = [
     "AllocationFault",

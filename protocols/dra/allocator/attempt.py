@@ -6,15 +6,135 @@ search can be left and taken up again, and never recurses.
 """
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import msgspec
 
-from protocols.dra.allocator.claims import Claim
-from protocols.dra.allocator.constraints import Bond, bonds_of, join, part
-from protocols.dra.allocator.counters import Counters
-from protocols.dra.allocator.errors import AllocationFault, NodeFault, TimedOut
+from protocols.dra.allocator.claims import Claim, Constraint, names_request
 from protocols.dra.allocator.plan import ClaimPlan, Ground, Way, plan_of
-from protocols.dra.allocator.types import MAX_DEVICES, Offer, Pick, Pool
+from protocols.dra.allocator.types import (
+    MAX_DEVICES,
+    AllocationFault,
+    CounterId,
+    NodeFault,
+    Offer,
+    Pick,
+    Pool,
+    TimedOut,
+    Usage,
+)
+from protocols.dra.types import Attribute, PoolId
+
+
+class Counters:
+    def __init__(self, used: Usage) -> None:
+        self._used = used
+        self._left: dict[PoolId, dict[CounterId, int]] = {}
+
+    def take(self, pool: Pool, offer: Offer) -> bool:
+        """Every counter the device needs stays at zero or more; else nothing is taken."""
+        if not offer.consumes:
+            return True
+        left = self._left_of(pool)
+        if any(left[counter] < amount for counter, amount in offer.consumes.items()):
+            return False
+        for counter, amount in offer.consumes.items():
+            left[counter] -= amount
+        return True
+
+    def give(self, pool: Pool, offer: Offer) -> None:
+        left = self._left_of(pool) if offer.consumes else {}
+        for counter, amount in offer.consumes.items():
+            left[counter] += amount
+
+    def _left_of(self, pool: Pool) -> dict[CounterId, int]:
+        """Devices in use count wherever they are: also those this node cannot see."""
+        left = self._left.get(pool.id)
+        if left is None:
+            left = self._left[pool.id] = dict(pool.counters)
+            for offer in pool.consumers:
+                if offer.id in self._used:
+                    for counter, amount in offer.consumes.items():
+                        left[counter] -= amount
+        return left
+
+
+class Bond(Protocol):
+    def add(self, want: str, offer: Offer) -> bool:
+        """False when the device would break it; then nothing changed."""
+
+    def remove(self, want: str, offer: Offer) -> None: ...
+
+
+class Match:
+    """The same value for all devices of the requests."""
+
+    def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
+        self._attribute, self._requests = attribute, requests
+        self._count = 0
+        self._value: Attribute | None = None
+
+    def add(self, want: str, offer: Offer) -> bool:
+        if not names_request(self._requests, want):
+            return True
+        value = offer.device.attributes.get(self._attribute)
+        if value is None or (self._count and value != self._value):
+            return False
+        self._value, self._count = value, self._count + 1
+        return True
+
+    def remove(self, want: str, offer: Offer) -> None:
+        if names_request(self._requests, want):
+            self._count -= 1
+
+
+class Distinct:
+    """Another value for each device of the requests, within one request too."""
+
+    def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
+        self._attribute, self._requests = attribute, requests
+        self._values: set[Attribute] = set()
+
+    def add(self, want: str, offer: Offer) -> bool:
+        if not names_request(self._requests, want):
+            return True
+        value = offer.device.attributes.get(self._attribute)
+        if value is None or value in self._values:
+            return False
+        self._values.add(value)
+        return True
+
+    def remove(self, want: str, offer: Offer) -> None:
+        if names_request(self._requests, want):
+            value = offer.device.attributes.get(self._attribute)
+            if value is not None:
+                self._values.discard(value)
+
+
+def bonds_of(claim: Claim) -> list[Bond]:
+    return [_bond(constraint) for constraint in claim.constraints]
+
+
+def _bond(constraint: Constraint) -> Bond:
+    if constraint.match:
+        return Match(constraint.match, constraint.requests)
+    return Distinct(constraint.distinct, constraint.requests)
+
+
+def join(bonds: list[Bond], want: str, offer: Offer) -> bool:
+    """Adds to all or to none."""
+    for at, bond in enumerate(bonds):
+        if not bond.add(want, offer):
+            for added in bonds[:at]:
+                added.remove(want, offer)
+            return False
+    return True
+
+
+def part(bonds: list[Bond], want: str, offer: Offer) -> None:
+    for bond in bonds:
+        bond.remove(want, offer)
+
 
 STEPS = 1_000_000
 FLIGHT = 2_000

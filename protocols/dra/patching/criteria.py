@@ -6,8 +6,8 @@ Selectors see the device as its driver published it, never what other patches ma
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from protocols.cel.errors import CompileError, EvaluationError
 from protocols.cel.programs import compiled
+from protocols.cel.source import CompileError, EvaluationError
 from protocols.dra.types import Device, DeviceClass, Filter, Patch
 
 UNKNOWN_SELECTOR = "CEL expression empty (unsupported selector type?)"

@@ -1,9 +1,126 @@
 """What patches and rules mean for one pool: worked out once for all of its devices, as far as names decide it."""
 
-from protocols.dra.patching.index import Bucket, Index, K, of_device
-from protocols.dra.patching.overlay import Overlay, overlay_of
-from protocols.dra.patching.types import NO_EFFECT, Effect, Gates, Known, KnownRule
-from protocols.dra.types import Taint
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from protocols.dra.patching.types import NO_EFFECT, Effect, Gates, Known, KnownRule, Rank, TaintKey
+from protocols.dra.types import Attribute, Capacity, Filter, Taint
+from protocols.kube.quantity import Quantity
+
+
+class Ranked(Protocol):
+    @property
+    def serial(self) -> int: ...
+
+
+K = TypeVar("K", bound=Ranked)
+Place = tuple[str | None, str | None]
+"""(driver, pool), None where it is not fixed."""
+
+
+@dataclass
+class Bucket(Generic[K]):
+    """Those that fix the same driver and pool, or none."""
+
+    version: int
+    """Of no other content of `all`, in no other bucket."""
+    all: dict[int, K] = field(default_factory=dict)
+    """That fix no device, by serial."""
+    by_device: dict[str, dict[int, K]] = field(default_factory=dict)
+
+
+class Index(Generic[K]):
+    def __init__(self) -> None:
+        self._buckets: dict[Place, Bucket[K]] = {}
+        self._changes = itertools.count(1)
+
+    def add(self, filter: Filter, known: K) -> None:
+        bucket = self._buckets.get((filter.driver, filter.pool))
+        if bucket is None:
+            bucket = self._buckets[filter.driver, filter.pool] = Bucket(next(self._changes))
+        if filter.device is None:
+            bucket.all[known.serial] = known
+            bucket.version = next(self._changes)
+        else:
+            bucket.by_device.setdefault(filter.device, {})[known.serial] = known
+
+    def remove(self, filter: Filter, known: K) -> None:
+        bucket = self._buckets[filter.driver, filter.pool]
+        if filter.device is None:
+            del bucket.all[known.serial]
+            bucket.version = next(self._changes)
+        else:
+            held = bucket.by_device[filter.device]
+            del held[known.serial]
+            if not held:
+                del bucket.by_device[filter.device]
+        if not bucket.all and not bucket.by_device:
+            del self._buckets[filter.driver, filter.pool]
+
+    def buckets(self, driver: str, pool: str) -> list[Bucket[K]]:
+        """All that hold something for devices of this pool."""
+        return [
+            bucket
+            for place in ((None, None), (driver, None), (None, pool), (driver, pool))
+            if (bucket := self._buckets.get(place)) is not None
+        ]
+
+
+def of_device(buckets: list[Bucket[K]], device: str) -> Iterator[K]:
+    """Those that fix this device."""
+    for bucket in buckets:
+        held = bucket.by_device.get(device)
+        if held:
+            yield from held.values()
+
+
+class Overlay(msgspec.Struct):
+    """Independent of the order in which patches are added."""
+
+    gates: Gates
+    attributes: dict[str, tuple[Rank, Attribute | None]] = msgspec.field(default_factory=dict)
+    capacity: dict[str, tuple[Rank, Quantity]] = msgspec.field(default_factory=dict)
+    taints: dict[TaintKey, tuple[Rank, int, Taint]] = msgspec.field(default_factory=dict)
+    """With the place in the patch: taints of one patch stay in its order."""
+
+    def copy(self) -> "Overlay":
+        return Overlay(self.gates, dict(self.attributes), dict(self.capacity), dict(self.taints))
+
+    def add(self, known: Known) -> None:
+        rank, patch = known.rank, known.patch
+        if self.gates.attributes:
+            for name, value in patch.attributes.items():
+                held = self.attributes.get(name)
+                if held is None or rank < held[0]:
+                    self.attributes[name] = (rank, value)
+            for name, amount in patch.capacity.items():
+                have = self.capacity.get(name)
+                if have is None or rank < have[0]:
+                    self.capacity[name] = (rank, amount)
+        if self.gates.taints:
+            for place, taint in enumerate(patch.taints):
+                known_taint = self.taints.get((taint.key, taint.effect))
+                if known_taint is None or rank < known_taint[0]:
+                    self.taints[taint.key, taint.effect] = (rank, place, taint)
+
+    def effect(self) -> Effect:
+        attributes = {name: value for name, (_, value) in self.attributes.items() if value is not None}
+        removed = tuple([name for name, (_, value) in self.attributes.items() if value is None])
+        capacity = {name: Capacity(amount) for name, (_, amount) in self.capacity.items()}
+        ordered = sorted(self.taints.values(), key=lambda held: held[:2])
+        return Effect(attributes, removed, capacity, {(taint.key, taint.effect): taint for _, _, taint in ordered})
+
+
+def overlay_of(patches: Iterable[Known], gates: Gates) -> Overlay:
+    made = Overlay(gates)
+    for known in patches:
+        made.add(known)
+    return made
+
 
 KEPT = 256
 """Effects of combinations of patches that are kept for the next device with the same combination."""

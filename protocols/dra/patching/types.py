@@ -1,10 +1,11 @@
 """The vocabulary of patching."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from protocols.dra.types import Attribute, Capacity, Patch, Rule, Taint
+from protocols.dra.types import Attribute, Capacity, Device, Patch, Rule, Taint
 
 Rank = tuple[int, float, str]
 """Of a patch: the smaller one wins."""
@@ -50,3 +51,43 @@ class Effect(NamedTuple):
 
 
 NO_EFFECT = Effect({}, (), {}, {})
+
+
+def patched(device: Device, effect: Effect, rules: tuple[Taint, ...] = ()) -> Device:
+    """`rules` are the taints of the rules that select the device. The device itself if nothing differs."""
+    if effect is NO_EFFECT and not rules:
+        return device
+    made = Device(
+        device.name,
+        _attributes(device.attributes, effect),
+        _capacity(device.capacity, effect.capacity) if effect.capacity else device.capacity,
+        (_taints(device.taints, effect) if effect.taints else device.taints) + rules,
+        device.extras,
+    )
+    return device if made == device else made
+
+
+def _attributes(published: Mapping[str, Attribute], effect: Effect) -> Mapping[str, Attribute]:
+    if not effect.attributes and not effect.removed:
+        return published
+    merged = {**published, **effect.attributes}
+    for name in effect.removed:
+        merged.pop(name, None)
+    return merged
+
+
+def _capacity(published: Mapping[str, Capacity], patched: dict[str, Capacity]) -> Mapping[str, Capacity]:
+    """A patch changes amounts; which amounts may be asked for stays the driver's word."""
+    merged = {**published, **patched}
+    for name, amount in patched.items():
+        own = published.get(name)
+        if own is not None and own.policy is not None:
+            merged[name] = Capacity(amount.value, own.policy)
+    return merged
+
+
+def _taints(published: tuple[Taint, ...], effect: Effect) -> tuple[Taint, ...]:
+    """The driver's in their places, replaced where a patch names the same key and effect; new ones behind them."""
+    own = {(taint.key, taint.effect) for taint in published}
+    kept = [effect.taints.get((taint.key, taint.effect), taint) for taint in published]
+    return (*kept, *[taint for identity, taint in effect.taints.items() if identity not in own])

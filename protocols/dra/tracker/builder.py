@@ -7,13 +7,40 @@ import msgspec
 
 from protocols.dra.patching.criteria import Faulty, Selector, judge
 from protocols.dra.patching.layers import Layers, PoolLayers
-from protocols.dra.patching.merge import patched
-from protocols.dra.patching.types import NO_EFFECT, Known
-from protocols.dra.tracker.faults import Faults
+from protocols.dra.patching.types import NO_EFFECT, Known, patched
+from protocols.dra.tracker.faults import Counts, Faults
 from protocols.dra.tracker.inputs import Inputs
-from protocols.dra.tracker.types import Counts
-from protocols.dra.tracker.verdicts import FAULTY, NO, YES, Verdicts
 from protocols.dra.types import Device, DeviceId, Slice
+
+NO, YES, FAULTY = 1, 2, 3
+"""0 = not asked yet. Why one is faulty is asked again when somebody wants to know."""
+
+
+class Verdicts:
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._known: dict[str, bytearray] = {}
+
+    def get(self, expression: str, at: int) -> int:
+        known = self._known.get(expression)
+        return known[at] if known else 0
+
+    def put(self, expression: str, at: int, verdict: int) -> None:
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = bytearray(self._size)
+        known[at] = verdict
+
+    def drop(self, expression: str) -> None:
+        self._known.pop(expression, None)
+
+    def moved(self, origins: list[int]) -> "Verdicts":
+        """Of a slice whose device at each place is the one that was at `origins` (-1 = none was)."""
+        made = Verdicts(len(origins))
+        for expression, known in self._known.items():
+            made._known[expression] = bytearray(known[origin] if origin >= 0 else 0 for origin in origins)
+        return made
+
 
 UNTOUCHED = (NO_EFFECT, ())
 

@@ -9,11 +9,10 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
-from protocols.dra.errors import ObjectUnreadable
 from protocols.dra.patching.types import Gates
+from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.tracker.types import Change
-from protocols.dra.types import DeviceClass
+from protocols.dra.types import DeviceClass, ObjectUnreadable
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient

@@ -11,12 +11,9 @@ from operator import is_
 
 from protocols.dra.patching.layers import PoolLayers
 from protocols.dra.patching.types import Gates
-from protocols.dra.tracker.builder import Builder
-from protocols.dra.tracker.faults import Faults
-from protocols.dra.tracker.inputs import Inputs, Touched
-from protocols.dra.tracker.places import Places
-from protocols.dra.tracker.types import Change, Counts
-from protocols.dra.tracker.verdicts import Verdicts
+from protocols.dra.tracker.builder import Builder, Verdicts
+from protocols.dra.tracker.faults import Change, Counts, Faults
+from protocols.dra.tracker.inputs import Inputs, Places, Touched
 from protocols.dra.types import Device, DeviceClass, Patch, Rule, Slice
 
 BOTH = Gates()

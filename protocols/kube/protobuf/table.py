@@ -3,19 +3,17 @@
 import functools
 from collections.abc import Iterator
 
-from protocols.kube.protobuf.errors import KindUnknown
-from protocols.kube.protobuf.scalars import SCALARS
 from protocols.kube.protobuf.schemas import (
     cluster,
     core_containers,
     core_objects,
     core_pod,
     core_volumes,
-    meta,
     others,
     resource,
 )
-from protocols.kube.protobuf.types import Field, Message, Shape
+from protocols.kube.protobuf.schemas import core_objects as meta
+from protocols.kube.protobuf.types import SCALARS, Field, KindUnknown, Message, Shape
 from protocols.kube.protobuf.values import VALUES
 
 LEAVES = {**SCALARS, **VALUES}

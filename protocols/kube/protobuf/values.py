@@ -7,9 +7,17 @@ from typing import Any
 import msgspec
 
 from protocols.kube.jsons import read_json
-from protocols.kube.protobuf.errors import ProtobufInvalid, Unencodable
-from protocols.kube.protobuf.scalars import checked, read_string, signed, write_string
-from protocols.kube.protobuf.types import DELIMITED, VARINT, Leaf
+from protocols.kube.protobuf.types import (
+    DELIMITED,
+    VARINT,
+    Leaf,
+    ProtobufInvalid,
+    Unencodable,
+    checked,
+    read_string,
+    signed,
+    write_string,
+)
 from protocols.kube.protobuf.wire import delimited, number, read_span, read_tag, read_varint, skip
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

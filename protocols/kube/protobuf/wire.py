@@ -1,7 +1,6 @@
 """The wire format below messages: varints, tags, lengths, and how to step over what is not known."""
 
-from protocols.kube.protobuf.errors import ProtobufInvalid
-from protocols.kube.protobuf.types import DELIMITED, FIXED32, FIXED64, GROUP, GROUP_END, VARINT
+from protocols.kube.protobuf.types import DELIMITED, FIXED32, FIXED64, GROUP, GROUP_END, VARINT, ProtobufInvalid
 
 U64 = (1 << 64) - 1
 GROUP_DEPTH = 32

@@ -10,8 +10,8 @@ from actors.apiserver.custom.rule.path import path_fault
 from actors.apiserver.custom.rule.sizes import many, size_of
 from actors.apiserver.custom.schema.node import LIST_TYPE, VALIDATIONS, Node
 from actors.apiserver.custom.schema.rule import OLD, Rule, read_rule
-from protocols.cel.errors import CompileError, TooComplex
 from protocols.cel.sizes import product, total
+from protocols.cel.source import CompileError, TooComplex
 from protocols.cel.validation import checked, checker, worst
 
 Raw = dict[str, Any]

@@ -16,7 +16,7 @@ from actors.apiserver.custom.rule.values import converted
 from actors.apiserver.custom.schema.node import MISSING, Node
 from actors.apiserver.custom.schema.rule import Rule
 from protocols.budget import spend
-from protocols.cel.errors import CelError
+from protocols.cel.source import CelError
 
 SECONDS = 1.0
 """For all rules of one object: what upstream's budget lasts."""

@@ -4,8 +4,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from actors.apiserver.custom.schema.rule import OLD
-from protocols.cel.errors import EvaluationError
-from protocols.cel.told import told
+from protocols.cel.source import EvaluationError, told
 from protocols.cel.validation import compiled, runner
 
 if TYPE_CHECKING:

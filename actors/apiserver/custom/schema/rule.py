@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from protocols.cel.scan import tokens
+from protocols.cel.source import tokens
 
 OLD = "oldSelf"
 

@@ -21,7 +21,7 @@ from actors.apiserver.http.nodes.location import Location
 from protocols.messages.podworker import serving_name
 from protocols.process.tls import Renewed
 from protocols.streams.channels import LARGEST_MESSAGE
-from protocols.streams.redirects import no_redirects
+from protocols.streams.connections import no_redirects
 
 CONNECT_S = 5.0
 HEADERS_S = 30.0

@@ -15,9 +15,8 @@ from actors.apiserver.http.nodes.location import Location, log_location, stream_
 from actors.apiserver.reads.reader import Reader
 from protocols.kube.errors import StatusError
 from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
-from protocols.streams.join import join
-from protocols.streams.spdy.channels import OFFERED, SpdyChannels, wanted
-from protocols.streams.spdy.upgrade import FORWARD, VERSION_HEADER, Spdy, offered, upgrade, wants_spdy
+from protocols.streams.connections import FORWARD, VERSION_HEADER, Spdy, join, offered, upgrade, wants_spdy
+from protocols.streams.spdy_channels import OFFERED, SpdyChannels, wanted
 
 LOG = "log"
 KINDS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}

@@ -8,9 +8,8 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import driver_causes
-from protocols.cel.errors import CompileError, TooComplex, TooLong
-from protocols.cel.limits import LIMIT
 from protocols.cel.programs import compiled
+from protocols.cel.source import LIMIT, CompileError, TooComplex, TooLong
 
 SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024
 

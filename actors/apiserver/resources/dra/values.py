@@ -6,7 +6,7 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too
 from actors.apiserver.api.objects import Obj, now
 from actors.apiserver.resources.dra.lists import each, table
 from actors.apiserver.resources.dra.names import label_key_causes, label_value_causes
-from protocols.cel.semver import parse_version
+from protocols.cel.library import parse_version
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import Quantity, parse_quantity
 

@@ -5,10 +5,14 @@ aiohttp has no such upgrade; what is known of its insides is here.
 
 import asyncio
 import contextlib
-from typing import Protocol
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import ClassVar, Protocol
 
 import aiohttp
 from aiohttp import web
+
+from protocols.errors import NodeplaneError
 
 SPDY = "SPDY/3.1"
 VERSION_HEADER = "X-Stream-Protocol-Version"
@@ -171,3 +175,56 @@ def upgrade(request: web.BaseRequest, protocol: str) -> Wire:
     head = "\r\n".join((*lines, f"{VERSION_HEADER}: {protocol}", "", ""))
     transport.write(head.encode())
     return wire
+
+
+Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse | Spdy
+
+_GOING = aiohttp.WSCloseCode.GOING_AWAY.value
+_TELLABLE = frozenset(code.value for code in aiohttp.WSCloseCode) - {aiohttp.WSCloseCode.ABNORMAL_CLOSURE.value}
+
+
+async def join(left: Socket, right: Socket, passes: Callable[[bytes], bool] | None = None) -> None:
+    """Until one of them ends; the other is closed with the same code. `passes`: which messages reach `right`."""
+    ways = [asyncio.ensure_future(_copy(left, right, passes)), asyncio.ensure_future(_copy(right, left))]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        code = next((end.close_code for end in (left, right) if end.close_code in _TELLABLE), _GOING)
+        for end in (left, right):
+            await end.close(code=code or _GOING)
+
+
+async def _copy(source: Socket, sink: Socket, passes: Callable[[bytes], bool] | None = None) -> None:
+    while True:
+        message = await source.receive()
+        if message.type is aiohttp.WSMsgType.BINARY:
+            if passes is None or passes(message.data):
+                await sink.send_bytes(message.data)
+        elif message.type is aiohttp.WSMsgType.TEXT:
+            await sink.send_str(message.data)
+        else:
+            return
+
+
+class RedirectRefused(NodeplaneError, aiohttp.ClientError):
+    """Raised when a server answers with a redirect: it would choose whom its caller talks to next, and how."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+def no_redirects() -> aiohttp.TraceConfig:
+    """Return what a session is made with so that each redirect raises RedirectRefused before it is followed."""
+    config = aiohttp.TraceConfig()
+    config.on_request_redirect.append(_refuse)
+    return config
+
+
+async def _refuse(
+    session: aiohttp.ClientSession, context: SimpleNamespace, redirect: aiohttp.TraceRequestRedirectParams
+) -> None:
+    redirect.response.close()
+    raise RedirectRefused(f"it answers {redirect.response.status}, and redirects are forbidden")

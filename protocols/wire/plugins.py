@@ -1,7 +1,8 @@
-"""The methods of DRA drivers and of the plugin watcher, and the names drivers register their services by."""
+"""The device plugin API's methods and constants (deviceplugin_v1beta1.proto)."""
 
 from typing import Any
 
+from protocols.wire import deviceplugin_v1beta1_pb2 as device_plugin
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import dra_v1beta1_pb2 as v1beta1
 from protocols.wire import drahealth_v1_pb2 as health_v1
@@ -9,6 +10,26 @@ from protocols.wire import drahealth_v1alpha1_pb2 as health_v1alpha1
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import Method
+
+VERSION = "v1beta1"
+PRE_START_TIMEOUT = 30.0
+
+_PLUGIN = "v1beta1.DevicePlugin"
+
+REGISTER = Method("v1beta1.Registration", "Register", device_plugin.RegisterRequest, device_plugin.Empty)
+GET_OPTIONS = Method(_PLUGIN, "GetDevicePluginOptions", device_plugin.Empty, device_plugin.DevicePluginOptions)
+LIST_AND_WATCH = Method(_PLUGIN, "ListAndWatch", device_plugin.Empty, device_plugin.ListAndWatchResponse)
+GET_PREFERRED = Method(
+    _PLUGIN,
+    "GetPreferredAllocation",
+    device_plugin.PreferredAllocationRequest,
+    device_plugin.PreferredAllocationResponse,
+)
+ALLOCATE = Method(_PLUGIN, "Allocate", device_plugin.AllocateRequest, device_plugin.AllocateResponse)
+PRE_START = Method(
+    _PLUGIN, "PreStartContainer", device_plugin.PreStartContainerRequest, device_plugin.PreStartContainerResponse
+)
+
 
 REGISTRATION = "pluginregistration.Registration"
 GET_INFO = Method(REGISTRATION, "GetInfo", registration.InfoRequest, registration.PluginInfo)

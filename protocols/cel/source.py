@@ -1,0 +1,161 @@
+"""What can be wrong with a selector, and with evaluating one."""
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from protocols.errors import NodeplaneError
+
+
+class CelError(NodeplaneError):
+    """Base class of this package."""
+
+    http: ClassVar[int] = 422
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class CompileError(CelError):
+    """Raised when a text is no selector: syntax, types, or a result that is not bool. The text is upstream's detail."""
+
+
+class TooLong(CompileError):
+    """Raised when a text is longer than LIMIT bytes; it is not looked at."""
+
+
+class TooComplex(CompileError):
+    """Raised when the worst case of an expression would cost more than a selector may."""
+
+
+class EvaluationError(CelError):
+    """Raised when a selector cannot be decided for a device: it asks for what the device does not have, its result is
+    not bool, or it went over the engine's bound."""
+
+
+_RAW = r"""[bB]?[rR][bB]?(?:\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'|"[^"\n]*"|'[^'\n]*')"""
+_ESCAPED = (
+    r"""[bB]?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+)
+_TOKEN = re.compile(
+    rf"(?P<text>{_RAW}|{_ESCAPED})|(?P<gap>//[^\n]*|\s+)|(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)|(?P<mark>&&|\|\||[=!<>]=|.)",
+    re.DOTALL | re.ASCII,
+)
+OPENING, CLOSING = "([{", ")]}"
+
+
+class Token(NamedTuple):
+    kind: str
+    """text, name, number or mark."""
+    text: str
+    start: int
+    end: int
+
+
+def tokens(source: str) -> list[Token]:
+    """Spaces and comments are left out. Every text has tokens, sound or not."""
+    return list(_scan(source))
+
+
+def _scan(source: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(source):
+        kind = match.lastgroup or "mark"
+        if kind != "gap":
+            yield Token(kind, match.group(), match.start(), match.end())
+
+
+def plain_text(token: Token) -> str | None:
+    """What a simple literal says; None for raw, bytes, tripled or escaped ones."""
+    text = token.text
+    if token.kind != "text" or text[0] not in "\"'" or text[:3] in ('""' + '"', "'''") or "\\" in text:
+        return None
+    return text[1:-1]
+
+
+def closing(found: list[Token], at: int) -> int:
+    """Index of the bracket that closes the one at `at`; -1 if none does."""
+    depth = 0
+    for index in range(at, len(found)):
+        mark = found[index].text
+        if mark in OPENING:
+            depth += 1
+        elif mark in CLOSING:
+            depth -= 1
+            if depth == 0:
+                return index
+    return -1
+
+
+LIMIT = 10 * 1024
+"""Bytes of a selector."""
+DEPTH = 32
+"""Brackets within brackets: the native parser's own bound, told in words."""
+TOKENS = 3584
+"""A run of `!` counts as one, as it is for the parser."""
+REPEATED = 4096
+"""Tokens after the macros that write their target twice (`optMap`, `optFlatMap`) have done so, one on the other."""
+TOO_COMPLEX = "too complex, exceeds cost limit"
+TOO_DEEP = "expression too deeply nested"
+_DOUBLING = ("optMap", "optFlatMap")
+
+
+def check_length(source: str) -> None:
+    if len(source) > LIMIT or len(source.encode("utf-8", "surrogatepass")) > LIMIT:
+        raise TooLong(f"may not be more than {LIMIT} bytes")
+
+
+def check_text(source: str) -> None:
+    if "\0" in source or (not source.isascii() and any("\ud800" <= char <= "\udfff" for char in source)):
+        raise CompileError("compilation failed: ERROR: <input>:1:1: a character that no text may have")
+
+
+def check_tokens(found: list[Token]) -> None:
+    doublings = sum(token.text in _DOUBLING for token in found)
+    if doublings and (doublings > LIMIT.bit_length() or len(found) << doublings > REPEATED):
+        raise TooComplex(TOO_COMPLEX)
+    depth = count = 0
+    before = ""
+    for token in found:
+        count += not (token.text == before == "!")
+        before = token.text
+        depth += (token.text in OPENING) - (token.text in CLOSING) if token.kind == "mark" else 0
+        if depth > DEPTH:
+            raise CompileError(f"compilation failed: {TOO_DEEP}: more than {DEPTH} levels")
+    if count > TOKENS:
+        raise TooComplex(TOO_COMPLEX)
+
+
+CODE = re.compile(r" \[[A-Z_]+\]$")
+STRUCT = re.compile(r" not found in struct '[^']*'")
+_MISSING = 'Key not found in map : "'
+_BUDGET = "Iteration budget exceeded"
+_OVERLOAD = "No matching overloads found"
+_INDEX = re.compile(r"Index error: index=(-?\d+) size=\d+")
+
+
+def told(text: str) -> str:
+    """Of an evaluation: without the engine's own codes."""
+    code, _, rest = text.partition(": ")
+    plain = rest if code.isupper() else text
+    if plain.startswith(_MISSING):
+        plain = f"no such key: {CODE.sub('', plain).removeprefix(_MISSING)[:-1]}"
+    if plain.startswith(_BUDGET):
+        plain = "operation cancelled: actual cost limit exceeded"
+    if plain.startswith(_OVERLOAD):
+        plain = f"no such overload{plain.removeprefix(_OVERLOAD)}"
+    if (index := _INDEX.match(plain)) is not None:
+        plain = f"index out of bounds: {index[1]}"
+    return " ".join(CODE.sub("", plain).split())
+
+
+def told_compile(text: str) -> str:
+    code, _, rest = text.partition(": ")
+    plain = rest if code.isupper() and code != "ERROR" else text
+    deep = "recursion limit exceeded" in plain or "max recursion depth" in plain
+    return TOO_DEEP if deep else STRUCT.sub("", CODE.sub("", plain))
+
+
+def pointed(source: str, at: int, text: str) -> str:
+    """As the engine tells of a fault at a character."""
+    start = source.rfind("\n", 0, at) + 1
+    row, column = source.count("\n", 0, at) + 1, at - start
+    line = source[start:].partition("\n")[0]
+    return f"ERROR: <input>:{row}:{column + 1}: {text}\n | {line}\n | {'.' * column}^"

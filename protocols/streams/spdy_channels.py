@@ -1,0 +1,213 @@
+"""A SPDY connection with a stream for each channel, as its user sees it: a websocket of the protocol that can tell the
+end of a stream. What both ends of one have in common."""
+
+import asyncio
+import contextlib
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Protocol
+
+import aiohttp
+
+from protocols.streams import spdy_frames as frames
+from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5
+from protocols.streams.connections import ByteWire, Spdy
+from protocols.streams.spdy_frames import SpdyBroken
+from protocols.streams.spdy_peers import Answer, Client, Data, Ended, Event, Opened, Reset, Server
+
+_PIECE = 32 * 1024
+
+
+class Session(Protocol):
+    """Either end of a connection, without its wire."""
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Raises SpdyBroken."""
+
+
+class Messages(Spdy):
+    """Use the `open` of the end in question first."""
+
+    protocol = V5
+    over: ClassVar[aiohttp.WSCloseCode]
+    """What the end of the wire means."""
+
+    def __init__(self, wire: ByteWire, session: Session) -> None:
+        super().__init__(wire)
+        self._session = session
+        self._streams: dict[int, int] = {}
+        """Stream of each channel."""
+        self._channels: dict[int, int] = {}
+        self._messages: deque[bytes] = deque()
+
+    async def receive(self) -> aiohttp.WSMessage:
+        while not self._messages and self.close_code is None:
+            if not await self._read():
+                self.close_code = self.over.value
+                self._messages.extend(self._last())
+        if self._messages:
+            return aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, self._messages.popleft(), None)
+        return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
+
+    async def _read(self) -> bool:
+        """One portion from the wire; False at its end, or when it is no SPDY."""
+        data = await self._wire.read()
+        answers = []
+        try:
+            for event in self._session.feed(data):
+                if isinstance(event, Answer):
+                    answers.append(event.data)
+                else:
+                    self._messages.extend(self._told(event))
+        except SpdyBroken:
+            return False
+        if answers and not await self._answered(b"".join(answers)):
+            return False
+        return bool(data)
+
+    async def _answered(self, data: bytes) -> bool:
+        """Whether to read on."""
+        try:
+            await self._wire.write(data)
+        except ConnectionError:
+            return False
+        return True
+
+    @abstractmethod
+    def _told(self, event: Event) -> Iterator[bytes]:
+        """The messages that an event makes."""
+
+    def _last(self) -> Iterator[bytes]:
+        """What is still to be told at the end of the wire."""
+        return iter(())
+
+
+def in_pieces(stream: int, content: bytes) -> bytes:
+    pieces = (content[at : at + _PIECE] for at in range(0, len(content), _PIECE))
+    return b"".join(frames.pack_data(stream, piece) for piece in pieces)
+
+
+NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
+ASKED = {"input": STDIN, "output": STDOUT, "error": STDERR}
+OFFERED = V4
+"""The newest protocol that is spoken over SPDY."""
+OPENING_S = 30.0
+_LONGEST_SIZE = 4096
+
+
+def wanted(query: Mapping[str, str]) -> set[int]:
+    """Channels a client opens, by what it asked the node for (`input`, `output`, `error`, `tty`)."""
+    terminal = "tty" in query
+    found = {ERROR} | {channel for name, channel in ASKED.items() if name in query}
+    return (found - {STDERR}) | {RESIZE} if terminal else found
+
+
+class SpdyChannels(Messages):
+    """Use `open` first."""
+
+    over = aiohttp.WSCloseCode.GOING_AWAY
+
+    def __init__(self, wire: ByteWire) -> None:
+        super().__init__(wire, Server())
+        self._sizes = b""
+
+    async def open(self, channels: set[int]) -> bool:
+        """Until the client has opened all of them; False when it does not."""
+        try:
+            async with asyncio.timeout(OPENING_S):
+                while not channels <= self._streams.keys():
+                    if not await self._read():
+                        return False
+        except TimeoutError:
+            return False
+        return True
+
+    async def send_bytes(self, data: bytes) -> None:
+        """A message on the error channel is the last: the others end before it. Raises ConnectionError."""
+        channel, content = data[0], data[1:]
+        if channel == ERROR:
+            ends = (self._streams[c] for c in (STDOUT, STDERR) if c in self._streams)
+            await self._wire.write(b"".join(frames.pack_data(stream, b"", fin=True) for stream in ends))
+        if (stream := self._streams.get(channel)) is None:
+            return
+        await self._wire.write(in_pieces(stream, content))
+        if channel == ERROR:
+            await self._wire.write(frames.pack_data(stream, b"", fin=True))
+
+    def _told(self, event: Event) -> Iterator[bytes]:
+        match event:
+            case Opened(stream, headers) if (channel := NAMES.get(headers.get("streamtype", ""))) is not None:
+                self._streams.setdefault(channel, stream)
+                self._channels[stream] = channel
+            case Data(stream, data) if self._channels.get(stream) == RESIZE:
+                yield from self._resized(data)
+            case Data(stream, data) if self._channels.get(stream) == STDIN:
+                yield bytes([STDIN]) + data
+            case Ended(stream) | Reset(stream) if self._channels.get(stream) == STDIN:
+                yield bytes([CLOSE, STDIN])
+
+    def _resized(self, data: bytes) -> Iterator[bytes]:
+        """One JSON object a line."""
+        *lines, self._sizes = (self._sizes + data).split(b"\n")
+        self._sizes = self._sizes[-_LONGEST_SIZE:]
+        yield from (bytes([RESIZE]) + line for line in lines)
+
+
+_LONGEST_STATUS = 64 * 1024
+_OUTPUTS = (STDOUT, STDERR)
+
+
+class Command(Messages):
+    """Use `open` first."""
+
+    over = aiohttp.WSCloseCode.OK
+
+    def __init__(self, wire: ByteWire) -> None:
+        self._spdy = Client()
+        super().__init__(wire, self._spdy)
+        self._status = b""
+
+    async def open(self, channels: set[int]) -> None:
+        """The runtime begins when all that it was asked for are there. Raises ConnectionError."""
+        for name, channel in NAMES.items():
+            if channel in channels:
+                stream, data = self._spdy.open({"streamtype": name})
+                self._streams[channel], self._channels[stream] = stream, channel
+                await self._wire.write(data)
+
+    async def send_bytes(self, data: bytes) -> None:
+        """What follows the end of a stream is dropped. Raises ConnectionError."""
+        channel, content = data[0], data[1:]
+        if channel == CLOSE:
+            if stream := self._streams.pop(content[0] if content else CLOSE, None):
+                await self._wire.write(frames.pack_data(stream, b"", fin=True))
+        elif (stream := self._streams.get(channel)) is not None:
+            content += b"\n" if channel == RESIZE else b""
+            await self._wire.write(in_pieces(stream, content))
+
+    async def close(self, *, code: int = aiohttp.WSCloseCode.OK, message: bytes = b"") -> bool:
+        """The connection itself is its opener's to close."""
+        self.close_code = self.close_code or int(code)
+        return True
+
+    async def _answered(self, data: bytes) -> bool:
+        """A runtime that takes nothing more may have told a status that is still to be read."""
+        with contextlib.suppress(ConnectionError):
+            await self._wire.write(data)
+        return True
+
+    def _told(self, event: Event) -> Iterator[bytes]:
+        match event:
+            case Data(stream, data) if (channel := self._channels.get(stream)) in _OUTPUTS and channel is not None:
+                yield bytes([channel]) + data
+            case Data(stream, data) if self._channels.get(stream) == ERROR:
+                self._status = (self._status + data)[:_LONGEST_STATUS]
+            case Ended(stream) | Reset(stream) if self._channels.get(stream) == ERROR:
+                yield from self._last()
+
+    def _last(self) -> Iterator[bytes]:
+        """The status may come in pieces, its reader gets it in one."""
+        status, self._status = self._status, b""
+        if status:
+            yield bytes([ERROR]) + status
