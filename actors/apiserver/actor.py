@@ -41,6 +41,7 @@ from actors.apiserver.http.nodes.client import NodeClient, NodeClientOptions
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.nodes.usage import Usage
 from actors.apiserver.http.routing.handler import Handler, HandlerOptions
+from actors.apiserver.http.routing.loop_monitor import LoopMonitor, LoopMonitorOptions
 from actors.apiserver.http.routing.route import Endpoints
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.routing.server import Server, ServerOptions
@@ -81,7 +82,6 @@ from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
-from protocols.actor.loop_monitor import LoopMonitor, LoopMonitorOptions
 from protocols.errors import NodeplaneError
 
 FRESH_BEFORE_STOP = 2.0

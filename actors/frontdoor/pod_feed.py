@@ -15,9 +15,9 @@ from actors.frontdoor.encoding import (
     pod_event,
     v1alpha1_pod,
 )
+from actors.frontdoor.fingerprint import fingerprint, pod_hash
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
-from protocols.podresources.fingerprint import fingerprint, pod_hash
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 
 NEW_LEDGER_DISTANCE = 1 << MARK_SHIFT

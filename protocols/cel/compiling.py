@@ -8,7 +8,7 @@ from protocols.cel.functions import as_written, renamed
 from protocols.cel.named import Given, given
 from protocols.cel.sizes import pattern_cost
 from protocols.cel.source import CompileError, check_length, check_text, check_tokens, pointed, tokens, told_compile
-from protocols.cel.wire import Value, fields, message
+from protocols.wire.protobuf import Value, fields, message
 
 if TYPE_CHECKING:
     from cel_expr_python import cel

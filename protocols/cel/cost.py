@@ -22,7 +22,7 @@ from protocols.cel.sizes import (
     selected,
     total,
 )
-from protocols.cel.wire import Value, fields, message
+from protocols.wire.protobuf import Value, fields, message
 
 LIMIT = 1_000_000
 _CHECKED, _EXPRESSION = 2, 4

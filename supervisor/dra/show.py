@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from protocols.dra.explain import DRIVER, Entry, Explanation
 from protocols.dra.tracker.faults import Report
 from supervisor.client.tables import table
+from supervisor.dra.explain import DRIVER, Entry, Explanation
 
 More = Callable[[Entry], Sequence[str]]
 PUBLISHED = ("DEVICE", "NODE", "KIND", "NAME", "VALUE")

@@ -20,12 +20,12 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
-from protocols.dra.explain import Explanation, explain, published
 from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.faults import Report
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
 from supervisor.base.errors import Usage
+from supervisor.dra.explain import Explanation, explain, published
 
 Obj = dict[str, Any]
 READERS = {

@@ -8,10 +8,10 @@ from collections import Counter
 import grpc
 import pytest
 
+from actors.frontdoor.fingerprint import fingerprint, pod_hash
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.messages.podworker import NodePod
-from protocols.podresources.fingerprint import fingerprint, pod_hash
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.pod_resources import FINGERPRINT, LIST, LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT

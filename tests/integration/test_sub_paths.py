@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.runtime.spec.isolation import namespaces_allowed
-from protocols import mounts
 from tests.support.exchanging import exchanging
 from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until

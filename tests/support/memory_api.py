@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from actors.apiserver.writes.patches.json_patch import apply_merge_patch
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid
-from protocols.kube.patch_merge import apply_merge_patch
-from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.kube.resources import PODS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient.informer import Handler

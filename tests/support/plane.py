@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from protocols import mounts
+from actors.podworker.pods.volumes import bind_mounts as mounts
 from tests.support.engine import ETCD, chosen, etcd_binary
 from tests.support.store_lab import etcd_process
 

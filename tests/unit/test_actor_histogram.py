@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from protocols.actor.histogram import WeightedHistogram
+from actors.apiserver.api.counters import WeightedHistogram
 
 BUCKETS = (1.0, 2.5, 1000.0)
 

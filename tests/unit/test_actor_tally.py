@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from protocols.actor.tally import Tally
+from actors.apiserver.api.counters import Tally
 
 
 def shown(registry: CollectorRegistry) -> list[str]:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
 from actors.apiserver.resources.pods.pods import PodStrategy
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.health.status_table import pod_status
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries
-from protocols.kube.patch_strategic import apply_strategic_patch
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim
 from protocols.messages.devices import DeviceHealth as Health
 from protocols.messages.health import health_key, held_by

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.api.budget import BudgetSpent
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.rules import PolicyRule, resource_matches, rule_allows
-from protocols.budget import BudgetSpent
 
 Rules = tuple[PolicyRule, ...]
 

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from actors.apiserver.api import workers
+from actors.apiserver.api.budget import Budget, BudgetSpent, DeadlinePassed, spend, within
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.workers import LONG, LOOP_UNITS, QUEUED_PER_USER, Workers, offload
-from protocols.budget import Budget, BudgetSpent, DeadlinePassed, spend, within
 
 
 def _thread() -> str:

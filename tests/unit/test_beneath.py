@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes import sub_path
 from actors.runtime.spec.isolation import namespaces_allowed
-from protocols import mounts
 from protocols.process.beneath import MOST_DEPTH, PLAIN, LeadsOut, Walk, open_beneath, parent_beneath, proc_path
 from tests.support.exchanging import exchanging
 

@@ -5,6 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.writes.patches.json_patch import apply_merge_patch
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.workqueue import MAX_DELAY_S, RetryBackoff
 from actors.controllers.lifecycle.namespaces import (
     ROOT_CA,
@@ -17,8 +19,6 @@ from actors.controllers.lifecycle.namespaces import (
     namespace_content_steps,
 )
 from actors.controllers.lifecycle.nodes import GRACE_S, NodeLeases, unknown_patch
-from protocols.kube.patch_merge import apply_merge_patch
-from protocols.kube.patch_strategic import apply_strategic_patch
 
 
 def namespace(name: str = "a", finalizers: list[str] | None = None, **meta: Any) -> dict[str, Any]:

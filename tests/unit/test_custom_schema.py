@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.api.budget import Budget, BudgetSpent, within
 from actors.apiserver.api.schemas.shape import MAP, STRUCT, Shape
 from actors.apiserver.custom.schema.defaults import fill
 from actors.apiserver.custom.schema.node import Node
@@ -17,7 +18,6 @@ from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.custom.schema.validate import schema_causes
 from actors.apiserver.writes.ownership.apply import merged
 from actors.apiserver.writes.ownership.compare import changes
-from protocols.budget import Budget, BudgetSpent, within
 
 SPEC: dict[str, Any] = {
     "type": "object",

@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.writes.patches.json_patch import (
+    COPY_LIMIT,
+    OPERATIONS_LIMIT,
+    apply_json_patch,
+    apply_merge_patch,
+    minimal_patch,
+)
 from protocols.kube.errors import KubeError
 from protocols.kube.jsons import decode_body, decode_object, same_json
-from protocols.kube.patch_json import COPY_LIMIT, OPERATIONS_LIMIT, apply_json_patch
-from protocols.kube.patch_merge import apply_merge_patch, minimal_patch
 
 Json = dict[str, Any]
 

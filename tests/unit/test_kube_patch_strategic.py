@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.errors import KubeError
-from protocols.kube.patch_strategic import apply_strategic_patch
 
 Json = dict[str, Any]
 

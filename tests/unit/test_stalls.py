@@ -14,10 +14,10 @@ from yarl import URL
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
 from actors.apiserver.http.authentication.gate import Identity
+from actors.apiserver.http.routing import loop_monitor
 from actors.apiserver.http.routing.call import Call
+from actors.apiserver.http.routing.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
 from actors.apiserver.http.routing.stalled import StalledRequests, cause_of, shape_of
-from protocols.actor import loop_monitor
-from protocols.actor.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
 from protocols.process import stalls
 from protocols.process.stalls import Stall
 from supervisor.tree.states import usage_of

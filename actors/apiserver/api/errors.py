@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
+from actors.apiserver.api.budget import BudgetSpent, DeadlinePassed
 from actors.apiserver.api.objects import Obj
-from protocols.budget import BudgetSpent, DeadlinePassed
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
 from protocols.kube.errors import KubeError, PatchImpossible, StatusError

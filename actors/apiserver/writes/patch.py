@@ -12,12 +12,11 @@ from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target, conflict
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
+from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import updated
 from actors.apiserver.writes.validation import Review
 from protocols.kube.errors import KubeError
-from protocols.kube.patch_json import apply_json_patch
-from protocols.kube.patch_merge import apply_merge_patch
-from protocols.kube.patch_strategic import apply_strategic_patch
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

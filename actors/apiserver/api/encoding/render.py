@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from actors.apiserver.api.budget import spend
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.stored import Stored
-from protocols.budget import spend
 from protocols.kube import protobuf
 
 PART_BYTES, PART_ITEMS = 256 * 1024, 250

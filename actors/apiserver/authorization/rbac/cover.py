@@ -7,8 +7,8 @@ cover form one case, and an AND of bit masks, with a bit for each held rule, dec
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
+from actors.apiserver.api.budget import BudgetSpent, spend
 from actors.apiserver.authorization.rbac.rules import ANY, PolicyRule
-from protocols.budget import BudgetSpent, spend
 
 SHOWN = 100
 """Permissions that an error lists."""

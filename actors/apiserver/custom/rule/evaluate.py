@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.custom.rule.kind import kind_of
 from actors.apiserver.custom.rule.path import below
@@ -15,7 +16,6 @@ from actors.apiserver.custom.rule.programs import program
 from actors.apiserver.custom.rule.values import converted
 from actors.apiserver.custom.schema.node import MISSING, Node
 from actors.apiserver.custom.schema.rule import Rule
-from protocols.budget import spend
 from protocols.cel.source import CelError
 
 SECONDS = 1.0

@@ -6,9 +6,9 @@ RE2 takes the length of the text times the size of the program at worst, so the 
 import functools
 from typing import Any, ClassVar
 
-from protocols.budget import BudgetSpent, spend
+from actors.apiserver.api.budget import BudgetSpent, spend
+from actors.apiserver.custom.schema.lru import Lru
 from protocols.errors import NodeplaneError
-from protocols.lru import Lru
 
 PROGRAM_BYTES = 2 * 1024 * 1024
 """Memory of one compiled pattern, of which RE2 gives two thirds to the program: 87,000 instructions."""

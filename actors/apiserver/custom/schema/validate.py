@@ -6,11 +6,11 @@ elsewhere.
 
 from typing import Any
 
+from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.custom.schema.limits import has_type, limit_causes, type_invalid, type_of
 from actors.apiserver.custom.schema.node import MISSING, Node
-from protocols.budget import spend
 
 NOWHERE = "<nil>"
 """Where upstream says that a combination of schemas does not hold."""

@@ -6,8 +6,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from protocols.actor.histogram import WeightedChild, WeightedHistogram
-from protocols.actor.tally import Count, Tally
+from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
 
 PREFIX = "apiserver_flowcontrol_"
 LABELS = ("priority_level", "flow_schema")

@@ -17,7 +17,7 @@ from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import User
 from actors.apiserver.http.routing.call import Call
-from protocols.actor.loop_monitor import Cause
+from actors.apiserver.http.routing.loop_monitor import Cause
 from protocols.process import stalls
 from protocols.process.stalls import Stall
 

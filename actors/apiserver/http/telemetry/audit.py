@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from actors.apiserver.api.counters import Tally
 from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
-from protocols.actor.tally import Tally
 from protocols.kube.meta import new_uid
 
 BATCH_S = 0.25

@@ -6,10 +6,9 @@ from types import TracebackType
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
 from actors.apiserver.api.target import Target
 from actors.apiserver.storage.metrics import SECONDS
-from protocols.actor.histogram import WeightedChild, WeightedHistogram
-from protocols.actor.tally import Count, Tally
 
 SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 WHERE = ("group", "version", "resource", "subresource", "scope", "component")

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from actors.apiserver.api.counters import Count, WeightedHistogram
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.telemetry.request_metrics import Place, RequestMetrics, place_of
 from actors.apiserver.watch.watcher import Meter
-from protocols.actor.histogram import WeightedHistogram
-from protocols.actor.tally import Count
 
 SIZES = tuple(1024.0 * 2**power for power in range(8))
 BEGINNINGS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60)

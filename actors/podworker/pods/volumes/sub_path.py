@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes.paths import pod_directory
-from protocols import mounts
 from protocols.process.beneath import LeadsOut, Walk, open_beneath, proc_path
 
 FOLDER = "volume-subpaths"

@@ -14,10 +14,10 @@ from actors.podworker.model.errors import SyncFailed
 from actors.podworker.model.types import SIDECAR, Kill, PodSpec, Stage, is_static
 from actors.podworker.pods.containers.sandbox import pod_log_directory
 from actors.podworker.pods.status.device_health import covers, held_in, merged
+from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
-from protocols import mounts
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus
 

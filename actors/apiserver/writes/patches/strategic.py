@@ -7,10 +7,88 @@ contradicts the rest of the patch a 422.
 from collections.abc import Hashable
 from typing import Any
 
-from protocols.kube import patch_order as order
+import msgspec
+
+from actors.apiserver.writes.patches.strategic_keys import NOTHING, Node, node_of
 from protocols.kube.errors import PatchImpossible, PatchInvalid
 from protocols.kube.meta import Object
-from protocols.kube.strategic_keys import NOTHING, Node, node_of
+
+NO_KEY = object()
+"""Token of an element without the merge key: it is never matched."""
+
+
+def token(value: Any) -> Hashable:
+    """Equal for equal JSON values: 1 and 1.0 are the same, true and 1 are not."""
+    if isinstance(value, (bool, dict, list)):
+        return msgspec.json.encode(value, order="deterministic")
+    return value if value is None else (isinstance(value, str), value)
+
+
+def key_token(item: Any, key: str) -> Hashable:
+    """Token of an element's merge key, or of the element itself when `key` is empty."""
+    if not key:
+        return token(item)
+    return token(item[key]) if isinstance(item, dict) and key in item else NO_KEY
+
+
+def places(items: list[Any], key: str) -> dict[Hashable, int]:
+    """Index of the first element of each token."""
+    found: dict[Hashable, int] = {}
+    for at, item in enumerate(items):
+        found.setdefault(key_token(item, key), at)
+    found.pop(NO_KEY, None)
+    return found
+
+
+def listed_tokens(directive: Any, key: str, field: str) -> dict[Hashable, int]:
+    """The order a directive asks for; raises BodyInvalid."""
+    if not isinstance(directive, list):
+        raise PatchInvalid(f"$setElementOrder/{field} must be a list")
+    if key:
+        if not all(isinstance(item, dict) and item.get(key) is not None for item in directive):
+            raise PatchInvalid(f"$setElementOrder/{field} must list objects with the merge key {key!r}")
+    elif any(isinstance(item, (dict, list)) for item in directive):
+        raise PatchInvalid(f"$setElementOrder/{field} must list scalars")
+    return places(directive, key)
+
+
+def arranged(
+    merged: list[Any], before: Any, patch: Any, listed: dict[Hashable, int], key: str, field: str
+) -> list[Any]:
+    """`merged` in the listed order; elements only the server has keep their place relative to their old neighbours."""
+    _check_patch(patch if isinstance(patch, list) else [], listed, key, field)
+    tokens = [(key_token(item, key), item) for item in merged]
+    ordered = sorted((pair for pair in tokens if pair[0] in listed), key=lambda pair: listed[pair[0]])
+    others = [pair for pair in tokens if pair[0] not in listed]
+    return _interleaved(others, ordered, places(before if isinstance(before, list) else [], key))
+
+
+def _check_patch(patch: list[Any], listed: dict[Hashable, int], key: str, field: str) -> None:
+    """Elements the patch sets must appear among the listed ones, in the same order."""
+    last = -1
+    for item in patch:
+        if isinstance(item, dict) and "$patch" in item:
+            continue
+        at = listed.get(key_token(item, key), -1)
+        if at < last or at < 0:
+            raise PatchImpossible(f"the order in patch list {field!r} does not match $setElementOrder/{field}")
+        last = at
+
+
+Pairs = list[tuple[Hashable, Any]]
+
+
+def _interleaved(others: Pairs, ordered: Pairs, stored: dict[Hashable, int]) -> list[Any]:
+    """Both lists keep their own order; one of `others` goes before an ordered element it stood before in `stored`."""
+    merged, waiting = [], 0
+    for name, item in ordered:
+        place = stored.get(name, -1)
+        while waiting < len(others) and 0 <= stored.get(others[waiting][0], -1) < place:
+            merged.append(others[waiting][1])
+            waiting += 1
+        merged.append(item)
+    return [*merged, *(item for _, item in others[waiting:])]
+
 
 PATCH, RETAIN = "$patch", "$retainKeys"
 ORDER, REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
@@ -67,8 +145,8 @@ def _merge_field(merged: Object, patch: Object, field: str, node: Node) -> None:
     if field in patch:
         before = _merge_value(before, patch[field], node, field)
     if ORDER + field in patch and isinstance(before, list):
-        listed = order.listed_tokens(patch[ORDER + field], node.key, field)
-        before = order.arranged(before, merged.get(field), patch.get(field), listed, node.key, field)
+        listed = listed_tokens(patch[ORDER + field], node.key, field)
+        before = arranged(before, merged.get(field), patch.get(field), listed, node.key, field)
     if before is not None:
         merged[field] = before
 
@@ -78,8 +156,8 @@ def _without(before: Any, removed: Any, field: str) -> Any:
         raise PatchInvalid(f"{REMOVE}{field} must be a list")
     if not isinstance(before, list):
         return before
-    gone = {order.token(item) for item in removed}
-    return [item for item in before if order.token(item) not in gone]
+    gone = {token(item) for item in removed}
+    return [item for item in before if token(item) not in gone]
 
 
 def _merge_value(before: Any, value: Any, node: Node, field: str) -> Any:
@@ -100,7 +178,7 @@ def _merge_value(before: Any, value: Any, node: Node, field: str) -> Any:
 def _merge_scalars(stored: list[Any], value: list[Any]) -> list[Any]:
     merged: dict[Hashable, Any] = {}
     for item in (*stored, *value):
-        merged.setdefault(order.token(item), item)
+        merged.setdefault(token(item), item)
     return list(merged.values())
 
 
@@ -113,8 +191,8 @@ def _merge_keyed(stored: list[Any], value: list[Any], node: Node, field: str) ->
         stored, value = [], [item for item in value if not _is_replace(item)]
     named = [(_key_token(item, node.key, field), item) for item in value]
     gone = {name for name, item in named if item.get(PATCH) == "delete"}
-    merged = [item for item in stored if order.key_token(item, node.key) not in gone]
-    known = order.places(merged, node.key)
+    merged = [item for item in stored if key_token(item, node.key) not in gone]
+    known = places(merged, node.key)
     for name, item in named:
         if item.get(PATCH) == "delete":
             continue
@@ -130,4 +208,4 @@ def _key_token(item: Any, key: str, field: str) -> Hashable:
         raise PatchInvalid(f"elements of {field!r} must be JSON objects")
     if item.get(key) is None:
         raise PatchImpossible(f"an element of {field!r} does not contain declared merge key: {key}")
-    return order.key_token(item, key)
+    return key_token(item, key)

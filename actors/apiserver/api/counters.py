@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -56,3 +56,40 @@ class WeightedChild:
             name: str = floatToGoString(bound)  # type: ignore[no-untyped-call]  # the library leaves it untyped
             found.append((name, total))
         return found
+
+
+class Tally(Collector):
+    """Shown as `name`_total."""
+
+    def __init__(self, name: str, help: str, labels: Sequence[str], registry: CollectorRegistry) -> None:
+        self._name, self._help, self._labels = name, help, tuple(labels)
+        self._counts: dict[tuple[str, ...], Count] = {}
+        registry.register(self)
+
+    def of(self, *values: str) -> "Count":
+        """The count of these label values, in the order of the names."""
+        found = self._counts.get(values)
+        if found is None:
+            if len(values) != len(self._labels):
+                raise ValueError(f"{self._name} has labels {self._labels}, got {values}")
+            found = self._counts[values] = Count()
+        return found
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(self._name, self._help, labels=self._labels)
+        for values, count in self._counts.items():
+            family.add_metric(values, count.value)
+        yield family
+
+    def describe(self) -> Iterable[Metric]:
+        return [CounterMetricFamily(self._name, self._help, labels=self._labels)]
+
+
+class Count:
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def inc(self, amount: float = 1.0) -> None:
+        self.value += amount
