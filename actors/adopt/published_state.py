@@ -11,7 +11,7 @@ from actors.adopt.errors import StateFileCorrupt, StateNotPersisted
 from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
 from protocols.messages.devices import Device, LedgerEvent, LedgerHistory, Machine, PodAllocation, first_mark
-from protocols.node.allocation_history import AllocationSource, History
+from protocols.node.allocation_history import AllocationHistory, AllocationSource
 from protocols.process.files import SealBroken, seal, set_aside, unseal, write_atomic
 
 VERSION = 1
@@ -94,14 +94,14 @@ class PublishedState:
         self.devices: dict[str, Device] = {}
         self._machine: dict[str, Machine] = {}
         self._bus = bus
-        self._history = History(first_mark(now_ns))
+        self._history = AllocationHistory(first_mark(now_ns))
         self._allocatable_mark = 0
         self._owns_streams = False
 
     def restore(self, state: StoredState) -> None:
         """Continue from the state that was published before a restart. Call it before `own_streams`."""
         self.pods = {pod.uid: pod for pod in state.pods}
-        self._history = History(state.mark, state.recent)
+        self._history = AllocationHistory(state.mark, state.recent)
 
     def own_streams(self, devices: dict[str, Device], machine: Machine) -> None:
         """Start publishing, once the first list is complete."""
@@ -118,7 +118,7 @@ class PublishedState:
         return self._owns_streams
 
     def history(self) -> LedgerHistory:
-        return self._history.told()
+        return self._history.as_message()
 
     def events(self, steps: Iterable[Step]) -> list[LedgerEvent]:
         """Return the steps as events with their future positions."""
@@ -139,7 +139,7 @@ class PublishedState:
         pods = dict(self.pods)
         for event in events:
             _apply(pods, event)
-        return StoredState(self._history.mark + len(events), tuple(pods.values()), self._history.kept(events))
+        return StoredState(self._history.mark + len(events), tuple(pods.values()), self._history.retained(events))
 
     def publish_pods(self, events: list[LedgerEvent]) -> None:
         for event in events:

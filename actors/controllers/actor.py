@@ -26,7 +26,7 @@ from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
 from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
 from protocols.actor import Context, run_actor
 from protocols.dra.patching.types import Gates
-from protocols.dra.tracker.feed import Feed
+from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.resources import (
     ALL,
     CONFIGMAPS,
@@ -42,7 +42,7 @@ from protocols.kube.resources import (
     Resource,
 )
 from protocols.kubeclient.client import ApiClient, ClientOptions
-from protocols.kubeclient.election import candidate
+from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 
@@ -70,7 +70,7 @@ class DeviceControllers:
         self.claims = ResourceClaimController(client, claims, context.log, ClaimMetrics(context.registry))
         self.evictor = EvictionController(client, evictions, EvictionMetrics(context.registry), context.log)
         rules = ChangeHandler(self.evictor.rule_changed, self.evictor.rule_gone)
-        self._feed = Feed(client, gates, self.evictor, context.log, rules=rules)
+        self._feed = SliceTracker(client, gates, self.evictor, context.log, rules=rules)
         self._evicts = gates.taints
 
     def follow(self, resource: Resource, collector: Handler, *others: Handler) -> Informer | None:
@@ -143,7 +143,7 @@ class Controllers:
         self._devices = DeviceControllers(self._client, context)
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
         self._pod_gc.known = self._nodes.nodes
-        self._leader = candidate(context, self._client, LEASE)
+        self._leader = leader_elector(context, self._client, LEASE)
 
     def _inform(self, resource: Resource, handler: Handler, namespace: str = "", field: str = "") -> Informer:
         options = InformerOptions(namespace=namespace, field_selector=field)
@@ -179,7 +179,7 @@ class Controllers:
         if self._leader:
             self._context.ready()
             await self._leader.lead(self._context.note)
-            self._context.spawn(self._leader.keep(), "lease")
+            self._context.spawn(self._leader.renew(), "lease")
         self._namespaces.enqueue("default")
         self._context.spawn(self._nodes.run(), "nodes")
         if not self._leader:

@@ -35,7 +35,7 @@ from protocols.messages.devices import (
     Empty,
     LedgerEvent,
     LedgerHistory,
-    Notice,
+    NodeNotice,
     PluginView,
     PodAllocation,
     PreStart,
@@ -43,7 +43,7 @@ from protocols.messages.devices import (
     ReleasePod,
 )
 from protocols.node.alignment import Alignment
-from protocols.node.allocation_history import History
+from protocols.node.allocation_history import AllocationHistory
 
 PLUGINS_RING = 256
 
@@ -77,7 +77,7 @@ class DeviceManager:
         self._inventory = Inventory(resources_of(state), state.plugin_overrides())
         self._inventory.expect(found.registered, time.monotonic())
         self.dra_overrides = HealthOverrides(override for override in state.overrides if not override.resource)
-        self._history = History(state.mark, state.recent)
+        self._history = AllocationHistory(state.mark, state.recent)
         self.machine = MachineManager(
             MachineManagerOptions(options.alignment, options.kubelet_directory, options.log),
             [record.allocation for record in state.pods if record.has_pod_name],
@@ -178,7 +178,7 @@ class DeviceManager:
     def report_problem(self, reason: str, message: str) -> None:
         """Log an error and publish it as an event of the node."""
         self._options.log.error("%s", message)
-        self._streams.notice(Notice("Warning", reason, message))
+        self._streams.notice(NodeNotice("Warning", reason, message))
 
     def _changed(self, resource: str) -> None:
         """Publish a resource. kubelet's checkpoint lists healthy devices, so it changes too."""
@@ -196,7 +196,7 @@ class DeviceManager:
             self._streams.refresh(key.resource)
 
     async def history(self, request: Empty, call: Call) -> LedgerHistory:
-        return self._history.told()
+        return self._history.as_message()
 
     def _devices_of(self, request: PreStart) -> dict[str, list[str]]:
         record = self._ledger.pods.get(request.uid)

@@ -13,8 +13,8 @@ from actors.devices.model.types import DeviceKey
 from actors.devices.plugins.inventory import Inventory
 from protocols.bus import Bus, Op, StateSource, Value
 from protocols.messages import devices as messages
-from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, Notice, ResourceInventory
-from protocols.node.allocation_history import AllocationSource, History
+from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, NodeNotice, ResourceInventory
+from protocols.node.allocation_history import AllocationHistory, AllocationSource
 
 RING = 4096
 MAX_NOTICES = 16
@@ -31,7 +31,7 @@ class DeviceStreamsOptions:
     inventory: Inventory
     ledger: Ledger
     metrics: DeviceMetrics
-    history: History
+    history: AllocationHistory
 
 
 class DeviceStreams:
@@ -47,7 +47,7 @@ class DeviceStreams:
         self._allocations.set_mark(options.history.mark)
         self._device_stream = own(messages.DEVICES, StateSource(self._devices), ring=DEVICES_RING)
         self._allocatable_stream = own(messages.ALLOCATABLE, StateSource(self._allocatable), ring=RING)
-        self._notices: dict[str, Notice] = {}
+        self._notices: dict[str, NodeNotice] = {}
         self._notice_stream = own(messages.NOTICES, StateSource(self._notices), ring=MAX_NOTICES)
         self._last_notice = 0
         self._health_stream = own(messages.HEALTH, StateSource(self._health), ring=RING)
@@ -62,7 +62,7 @@ class DeviceStreams:
             self._source.items[uid] = event.allocation
             self._allocations.publish(Op.UPSERT, uid, event.allocation, event.mark)
 
-    def notice(self, notice: Notice) -> None:
+    def notice(self, notice: NodeNotice) -> None:
         """Publish a notice for the node's owner, and drop the oldest one over the limit."""
         self._last_notice += 1
         self._notices[str(self._last_notice)] = notice

@@ -170,12 +170,12 @@ class FrontDoor:
 def _pod_resources_socket(settings: Settings) -> SocketOptions:
     layout, options = settings.layout, settings.pod_resources
     public = Path(settings.adopt.socket) if settings.adopt else layout.pod_resources_socket
-    return SocketOptions(public, layout.door_socket("frontdoor"), options.socket_mode, _group_id(options.socket_group))
+    return SocketOptions(public, layout.grpc_socket("frontdoor"), options.socket_mode, _group_id(options.socket_group))
 
 
 def _pods_api_socket(settings: Settings) -> SocketOptions:
     layout, options = settings.layout, settings.pod_resources
-    private = layout.door_socket("pods-api")
+    private = layout.grpc_socket("pods-api")
     return SocketOptions(layout.pods_api_socket, private, options.socket_mode, _group_id(options.socket_group))
 
 

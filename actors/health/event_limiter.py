@@ -19,7 +19,7 @@ import msgspec
 
 from protocols.messages import devices
 from protocols.messages.health import CLAIM
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 
 UNKNOWN_HOLD_S = 2.0
 FIRST_UNKNOWN_HOLD_S = 15.0
@@ -82,7 +82,7 @@ class _DeviceState:
 
 @dataclass
 class _PodState:
-    bucket: Bucket
+    bucket: TokenBucket
     devices: dict[AllocatedDevice, _DeviceState] = field(default_factory=dict)
     pending: set[AllocatedDevice] = field(default_factory=set)
 
@@ -99,7 +99,7 @@ class HealthEventLimiter:
 
     def __init__(self) -> None:
         self._pods: dict[str, _PodState] = {}
-        self._node_bucket = Bucket(NODE_RATE, NODE_BURST, NODE_BURST, 0.0)
+        self._node_bucket = TokenBucket(NODE_RATE, NODE_BURST, NODE_BURST, 0.0)
         self._pending_pods: dict[str, None] = {}
         """Pods with pending devices, in the order in which they are served."""
 
@@ -116,7 +116,7 @@ class HealthEventLimiter:
         """
         if _never_reported(device, health, message) and device not in self._observed(device.uid):
             return
-        pod = self._pods.setdefault(device.uid, _PodState(Bucket(1 / POD_REFILL_S, POD_BURST, POD_BURST, now)))
+        pod = self._pods.setdefault(device.uid, _PodState(TokenBucket(1 / POD_REFILL_S, POD_BURST, POD_BURST, now)))
         state = pod.devices.get(device)
         if state is None:
             hold = FIRST_UNKNOWN_HOLD_S if health == Health.UNKNOWN else 0.0

@@ -22,7 +22,7 @@ from protocols.messages.health import (
     ResourceStatus,
     health_key,
 )
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 
 BURST = 3.0
 """Changes of one pod that are published at once before its rate applies."""
@@ -49,7 +49,7 @@ class StatusTable:
         self._health = health
         self._rate = rate
         self._holders = DeviceHolders()
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, TokenBucket] = {}
         self._dirty: set[str] = set()
         self._deferred: dict[str, float] = {}
         self.published: dict[str, PodResourceStatus] = {}
@@ -111,7 +111,7 @@ class StatusTable:
     def _take_token(self, uid: str, now: float) -> None:
         bucket = self._buckets.get(uid)
         if bucket is None:
-            bucket = self._buckets[uid] = Bucket(self._rate, BURST, BURST, now)
+            bucket = self._buckets[uid] = TokenBucket(self._rate, BURST, BURST, now)
         bucket.take(now)
 
 

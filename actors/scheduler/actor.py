@@ -33,7 +33,7 @@ from protocols.dra.patching.types import Gates
 from protocols.kube.meta import key_of, name_of, uid_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
-from protocols.kubeclient.election import candidate
+from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 
@@ -70,7 +70,7 @@ class Scheduler:
         context.registry.register(StateCollector(lambda: self._queue.counts(time.monotonic()), self._devices))
         self._slots = asyncio.Semaphore(MAX_BINDING_CYCLES)
         self._pods = Informer(self._client, PODS, InformerOptions(), self)
-        self._leader = candidate(context, self._client, LEASE)
+        self._leader = leader_elector(context, self._client, LEASE)
         nodes = _Nodes(self._cache, self._devices, context.log, self._changed)
         self._nodes = Informer(self._client, NODES, InformerOptions(), nodes)
 
@@ -147,7 +147,7 @@ class Scheduler:
         self._context.ready()
         if self._leader:
             await self._leader.lead(self._context.note)
-            self._context.spawn(self._leader.keep(), "lease")
+            self._context.spawn(self._leader.renew(), "lease")
         while True:
             for uid in self._queue.ready(time.monotonic()):
                 await self._slots.acquire()

@@ -28,7 +28,7 @@ from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.patching.types import Gates
 from protocols.dra.pods import allocation_of, consumers
 from protocols.dra.tracker.faults import Change
-from protocols.dra.tracker.feed import Feed
+from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now
@@ -51,7 +51,7 @@ class DynamicResources:
     ) -> None:
         self.catalog, self.ledger, self.engine = Catalog(), DeviceLedger(), CelSelectors()
         self.claims = ClaimStore(self.ledger)
-        self.feed = Feed(client, gates, self, log, recorder)
+        self.feed = SliceTracker(client, gates, self, log, recorder)
         self.writer = ClaimWriter(client, self.claims, self.ledger, log)
         self.fit = DeviceFit(self.catalog, self.ledger, self.feed.classes, self.engine, gates.taints)
         self._backing: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from protocols.actor.heartbeats import READY, Beats, Promises
+from protocols.actor.heartbeats import READY, Heartbeats, LivenessDeadlines
 from protocols.bus import Bus
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings
@@ -48,8 +48,8 @@ class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     log: logging.Logger
     registry: CollectorRegistry
-    beats: Beats
-    promises: Promises
+    beats: Heartbeats
+    deadlines: LivenessDeadlines
     stopping: asyncio.Event
 
 
@@ -67,7 +67,7 @@ class Context:
         self.fault: BaseException | None = None
         """Why this process has to end with exit code 1; None as long as it has not."""
         self._beats = options.beats
-        self._promises = options.promises
+        self._deadlines = options.deadlines
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -86,8 +86,8 @@ class Context:
         self._beats.change(note=text)
 
     def progress(self, name: str, within: float) -> Callable[[], None]:
-        """A promise: call the returned function at least every `within` seconds, else the beats say `name` is stuck."""
-        return self._promises.make(name, within)
+        """Return a function to call at least every `within` seconds, else heartbeats report `name` as stuck."""
+        return self._deadlines.add(name, within)
 
     def fail(self, error: BaseException, where: str = "bus") -> None:
         """End this process with exit code 1; the first reason is the one that is logged."""

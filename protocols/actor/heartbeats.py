@@ -8,34 +8,34 @@ import msgspec
 
 from protocols.bus import Bus
 from protocols.bus.frames import body_of
-from protocols.messages.supervisor import BEAT, Beat, FollowedStream, OwnedStream
+from protocols.messages.supervisor import HEARTBEAT, FollowedStream, Heartbeat, OwnedStream
 
 
-class _Promise(msgspec.Struct):
+class _Deadline(msgspec.Struct):
     within: float
     kept: float
 
 
-class Promises:
+class LivenessDeadlines:
     """`now` is the clock, in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._promises: dict[str, _Promise] = {}
+        self._deadlines: dict[str, _Deadline] = {}
 
-    def make(self, name: str, within: float) -> Callable[[], None]:
-        """A promise that the returned function is called at least every `within` seconds from now on."""
-        promise = self._promises[name] = _Promise(within, self._now())
+    def add(self, name: str, within: float) -> Callable[[], None]:
+        """A deadline that the returned function is called at least every `within` seconds from now on."""
+        deadline = self._deadlines[name] = _Deadline(within, self._now())
 
         def kept() -> None:
-            promise.kept = self._now()
+            deadline.kept = self._now()
 
         return kept
 
-    def broken(self) -> str:
+    def overdue(self) -> str:
         """The name longest overdue; empty when all are kept."""
         now = self._now()
-        overdue = {name: now - p.kept - p.within for name, p in self._promises.items()}
+        overdue = {name: now - p.kept - p.within for name, p in self._deadlines.items()}
         worst = max(overdue, key=overdue.__getitem__, default="")
         return worst if worst and overdue[worst] > 0 else ""
 
@@ -43,13 +43,13 @@ class Promises:
 STARTING, READY, STOPPING = "starting", "ready", "stopping"
 
 
-class Beats:
+class Heartbeats:
     """Casts only: without a supervisor nothing is waited for and nothing is kept."""
 
-    def __init__(self, bus: Bus, supervisor: str, promises: Promises) -> None:
+    def __init__(self, bus: Bus, supervisor: str, deadlines: LivenessDeadlines) -> None:
         self._bus = bus
         self._supervisor = supervisor
-        self._promises = promises
+        self._deadlines = deadlines
         self._loop = asyncio.get_running_loop()
         self._beating = False
         self._due = False
@@ -84,14 +84,14 @@ class Beats:
         self._beating = False
         self._send()
 
-    def beat(self) -> Beat:
-        return Beat(
+    def beat(self) -> Heartbeat:
+        return Heartbeat(
             instance=self._bus.options.name,
             pid=os.getpid(),
             epoch=self._bus.epoch,
             state=self.state,
             note=self.note,
-            stuck=self._promises.broken(),
+            stuck=self._deadlines.overdue(),
             owns=tuple(OwnedStream(s.name, s.seq, s.mark) for s in self._bus.owned()),
             follows=tuple(
                 FollowedStream(f.owner, f.stream, f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()
@@ -115,7 +115,7 @@ class Beats:
     def _send(self) -> None:
         """Most beats say what the one before said: they are not made again."""
         followed = [(f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()]
-        news = (self.state, self.note, self._promises.broken(), self._bus.moves, followed)
+        news = (self.state, self.note, self._deadlines.overdue(), self._bus.moves, followed)
         if news != self._news:
             self._news, self._body = news, body_of(self.beat())
-        self._bus.cast(self._supervisor, BEAT, self._body)
+        self._bus.cast(self._supervisor, HEARTBEAT, self._body)

@@ -16,7 +16,7 @@ import uvloop
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings, one_line
-from protocols.actor.heartbeats import STOPPING, Beats, Promises
+from protocols.actor.heartbeats import STOPPING, Heartbeats, LivenessDeadlines
 from protocols.actor.memory import Heap, Trimmer
 from protocols.actor.metrics import BusCollector, page
 from protocols.bus import Bus, BusOptions, Call
@@ -72,8 +72,8 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
         )
     )
     await bus.start()
-    promises = Promises(asyncio.get_running_loop().time)
-    beats = Beats(bus, arguments.supervisor, promises)
+    deadlines = LivenessDeadlines(asyncio.get_running_loop().time)
+    beats = Heartbeats(bus, arguments.supervisor, deadlines)
     registry = CollectorRegistry()
     context = Context(
         ContextOptions(
@@ -82,7 +82,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
             log=log,
             registry=registry,
             beats=beats,
-            promises=promises,
+            deadlines=deadlines,
             stopping=stopping,
         )
     )
@@ -102,7 +102,7 @@ def _obey_signals() -> asyncio.Event:
     return stopping
 
 
-async def _act(context: Context, factory: Factory, beats: Beats, timings: Timings) -> int:
+async def _act(context: Context, factory: Factory, beats: Heartbeats, timings: Timings) -> int:
     actor = await _start(context, factory)
     gc.collect()
     gc.freeze()  # modules and start-up state never become garbage: later collections skip them
@@ -145,7 +145,7 @@ async def _stop(context: Context, actor: Actor, within: float) -> None:
         context.fail(error, "stop")
 
 
-async def _close(context: Context, beats: Beats, within: float) -> None:
+async def _close(context: Context, beats: Heartbeats, within: float) -> None:
     beats.stop()
     try:
         async with asyncio.timeout(within):

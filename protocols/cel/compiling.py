@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocols.cel.functions import as_written, renamed
 from protocols.cel.named import Given, given
 from protocols.cel.sizes import pattern_cost
-from protocols.cel.source import CompileError, check_length, check_text, check_tokens, pointed, tokens, told_compile
+from protocols.cel.source import CompileError, check_length, check_text, check_tokens, compile_text_of, pointed, tokens
 from protocols.wire.protobuf import Value, fields, message
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def compile_text(env: "cel.Env", text: Given) -> "cel.Expression":
     try:
         return env.compile(text.text)
     except (RuntimeError, ValueError) as error:
-        raise _refusal(text, told_compile(str(error))) from None
+        raise _refusal(text, compile_text_of(str(error))) from None
 
 
 def check_literals(serialized: bytes, text: Given) -> None:

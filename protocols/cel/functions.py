@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from protocols.cel.library import BOOL, DOUBLE, INT, STRING, Function
-from protocols.cel.source import CompileError, Token, told
+from protocols.cel.source import CompileError, Token, evaluation_text
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -154,7 +154,7 @@ def _found(text: str, pattern: str, most: int) -> list[str]:
     result = expression.eval(data={"text": text, "pattern": pattern, "by": f"{mark}\\0{mark}", "most": max(most, -1)})
     marked: str = result.value()
     if result.type() == error:
-        raise ValueError(told(marked))
+        raise ValueError(evaluation_text(marked))
     return marked.split(mark)[1::2]
 
 

@@ -11,7 +11,15 @@ from protocols.cel.environment import engine
 from protocols.cel.library import encode_quantity, encode_version
 from protocols.cel.named import Given
 from protocols.cel.rewrite import Domain, Rewritten, rewrite
-from protocols.cel.source import TOO_COMPLEX, CompileError, EvaluationError, TooComplex, check_length, tokens, told
+from protocols.cel.source import (
+    TOO_COMPLEX,
+    CompileError,
+    EvaluationError,
+    TooComplex,
+    check_length,
+    evaluation_text,
+    tokens,
+)
 from protocols.dra.types import VERSION, Device
 
 if TYPE_CHECKING:
@@ -133,7 +141,7 @@ class Program:
             result = self._evaluate(data=data)
             value = result.value()
         except RuntimeError as error:
-            raise EvaluationError(told(str(error))) from None
+            raise EvaluationError(evaluation_text(str(error))) from None
         if value is True or value is False:
             return value
         raise EvaluationError(_fault(result, value))
@@ -141,7 +149,7 @@ class Program:
 
 def _fault(result: "cel.Value", value: Any) -> str:
     if result.type() == engine().error:
-        return told(str(value))
+        return evaluation_text(str(value))
     return f"CEL result of type {result.type().name().lower()} could not be converted to bool"
 
 

@@ -131,7 +131,7 @@ _OVERLOAD = "No matching overloads found"
 _INDEX = re.compile(r"Index error: index=(-?\d+) size=\d+")
 
 
-def told(text: str) -> str:
+def evaluation_text(text: str) -> str:
     """Of an evaluation: without the engine's own codes."""
     code, _, rest = text.partition(": ")
     plain = rest if code.isupper() else text
@@ -146,7 +146,7 @@ def told(text: str) -> str:
     return " ".join(CODE.sub("", plain).split())
 
 
-def told_compile(text: str) -> str:
+def compile_text_of(text: str) -> str:
     code, _, rest = text.partition(": ")
     plain = rest if code.isupper() and code != "ERROR" else text
     deep = "recursion limit exceeded" in plain or "max recursion depth" in plain

@@ -118,7 +118,7 @@ class LeadershipLost(NodeplaneError):
     grpc = "ABORTED"
 
 
-class Leader:
+class LeaderElector:
     def __init__(self, client: ApiClient, options: ElectionOptions, log: logging.Logger) -> None:
         self._client, self._options, self._log = client, options, log
         self._election = Election(options)
@@ -134,7 +134,7 @@ class Leader:
         self._log.info("leads as %s", self._options.identity)
         note("leads")
 
-    async def keep(self) -> None:
+    async def renew(self) -> None:
         """Renews for as long as it can. Raises LeadershipLost."""
         while True:
             await asyncio.sleep(self._options.retry)
@@ -211,12 +211,12 @@ class Leader:
             raise
 
 
-def candidate(context: Context, client: ApiClient, lease: str) -> Leader | None:
+def leader_elector(context: Context, client: ApiClient, lease: str) -> LeaderElector | None:
     """None where nobody else can be there: the settings say whether to elect."""
     if not context.settings.leader_elect:
         return None
     options = ElectionOptions(name=lease, identity=identity(context.layout.run / f"{context.instance}.id"))
-    return Leader(client, options, context.log)
+    return LeaderElector(client, options, context.log)
 
 
 def identity(path: Path) -> str:

@@ -61,7 +61,7 @@ HISTORY = "history"
 """RPC Empty -> LedgerHistory: the newest events of `allocations`, also of before a restart, for clients that resume."""
 
 NOTICES = "notices"
-"""State stream, key = a number, value = Notice: what happened to this node's devices and belongs into an event; the
+"""State stream, key = a number, value = NodeNotice, to be reported as events of the node: the
 newest few of this life of the manager."""
 
 PLUGINS = "plugins"
@@ -86,7 +86,7 @@ class Empty(msgspec.Struct, frozen=True):
     pass
 
 
-class Notice(msgspec.Struct, frozen=True):
+class NodeNotice(msgspec.Struct, frozen=True):
     """An event of the node."""
 
     kind: str

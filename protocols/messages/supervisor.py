@@ -7,8 +7,8 @@ import msgspec
 
 ROOT_NAME = "supervisor"
 
-BEAT = "beat"
-"""Cast Beat, from each actor, every second (2 s while nothing moves) and on each change of state."""
+HEARTBEAT = "beat"
+"""Cast Heartbeat, from each actor, every second (2 s while nothing moves) and on each change of state."""
 
 STATUS = "status"
 """RPC Empty -> PlaneStatus."""
@@ -49,7 +49,7 @@ class FollowedStream(msgspec.Struct, frozen=True):
     synced: bool
 
 
-class Beat(msgspec.Struct, frozen=True):
+class Heartbeat(msgspec.Struct, frozen=True):
     instance: str
     pid: int
     epoch: int
@@ -73,7 +73,7 @@ class ActorStatus(msgspec.Struct, frozen=True):
     restarts: int
     last_reason: str
     """Why it was restarted last, e.g. `killed by SIGKILL`; empty if never."""
-    beat: Beat | None = None
+    beat: Heartbeat | None = None
 
 
 class PlaneStatus(msgspec.Struct, frozen=True):

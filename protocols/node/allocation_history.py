@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from protocols.bus import Event, Item, Op, Value
 from protocols.messages.devices import LedgerEvent, LedgerHistory, PodAllocation
 
-KEPT = 512
+RETAINED = 512
 
 
-class History:
+class AllocationHistory:
     """The newest events, bounded; part of what its owner keeps on disk."""
 
     def __init__(self, mark: int, events: Iterable[LedgerEvent] = ()) -> None:
         self.mark = mark
-        self._events = deque(events, maxlen=KEPT)
+        self._events = deque(events, maxlen=RETAINED)
 
     @property
     def floor(self) -> int:
@@ -33,18 +33,18 @@ class History:
             return None
         return [event for event in self._events if event.mark > mark]
 
-    def kept(self, coming: Iterable[LedgerEvent] = ()) -> tuple[LedgerEvent, ...]:
+    def retained(self, coming: Iterable[LedgerEvent] = ()) -> tuple[LedgerEvent, ...]:
         """What a checkpoint keeps when `coming` is written with it."""
-        return tuple([*self._events, *coming][-KEPT:])
+        return tuple([*self._events, *coming][-RETAINED:])
 
-    def told(self) -> LedgerHistory:
+    def as_message(self) -> LedgerHistory:
         return LedgerHistory(self.floor, tuple(self._events))
 
 
 class AllocationSource:
     """The allocations as published, and the history that leads to them."""
 
-    def __init__(self, items: dict[str, PodAllocation], history: History) -> None:
+    def __init__(self, items: dict[str, PodAllocation], history: AllocationHistory) -> None:
         self.items = items
         self._history = history
 

@@ -47,7 +47,7 @@ class Layout(msgspec.Struct, frozen=True):
         return self.root / "kubeconfig"
 
     @property
-    def node_pass(self) -> Path:
+    def node_kubeconfig(self) -> Path:
         """By which a node group of another plane's API got in; where it is, this root has no control plane."""
         return self.pki / "node.kubeconfig"
 
@@ -131,7 +131,7 @@ class Layout(msgspec.Struct, frozen=True):
     def pods_api_socket(self) -> Path:
         return self.kubelet / "pods-api" / "pods-api.sock"
 
-    def door_socket(self, name: str) -> Path:
+    def grpc_socket(self, name: str) -> Path:
         """gRPC's own socket behind a public one of the front door."""
         return self.run / f"{name}.grpc"
 

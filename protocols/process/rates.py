@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Bucket:
+class TokenBucket:
     """Tokens that come back at `rate` a second, up to `most`."""
 
     rate: float

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from protocols.messages import cri
 from protocols.messages.cri import CriCall, CriReply
-from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, PlaneStatus
+from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from supervisor.base.errors import Usage
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
@@ -80,14 +80,14 @@ def actor_row(actor: ActorStatus) -> tuple[str, ...]:
     )
 
 
-def synced(beat: Beat | None) -> str:
+def synced(beat: Heartbeat | None) -> str:
     """Return how many of the followed streams are synced, such as `3/4`."""
     if beat is None or not beat.follows:
         return "-"
     return f"{sum(stream.synced for stream in beat.follows)}/{len(beat.follows)}"
 
 
-def stream_rows(beat: Beat) -> list[tuple[str, ...]]:
+def stream_rows(beat: Heartbeat) -> list[tuple[str, ...]]:
     owned = [(beat.instance, f"owns {s.stream}", str(s.seq), str(s.mark), "-") for s in beat.owns]
     return owned + [_followed(beat.instance, stream) for stream in beat.follows]
 

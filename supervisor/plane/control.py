@@ -48,7 +48,7 @@ class Control:
     def __init__(self, options: ControlOptions, bus: Bus, tree: Tree) -> None:
         self._options = options
         self._tree = tree
-        bus.serve(messages.BEAT, messages.Beat, self._beat)
+        bus.serve(messages.HEARTBEAT, messages.Heartbeat, self._beat)
         bus.serve(messages.STATUS, messages.Empty, self._status)
         bus.serve(messages.KILL, messages.KillActor, self._kill)
         bus.serve(messages.RESTART, messages.ActorName, self._restart)
@@ -66,7 +66,7 @@ class Control:
             endpoints=endpoints(self._options.settings, self._options.metrics()),
         )
 
-    async def _beat(self, beat: messages.Beat, call: Call) -> messages.Empty:
+    async def _beat(self, beat: messages.Heartbeat, call: Call) -> messages.Empty:
         self._tree.hear(beat)
         return messages.Empty()
 

@@ -79,7 +79,7 @@ def _pass(plane: Settings, settings: Settings) -> NodeConfig:
     from supervisor.pki.issue_node import issued
 
     try:
-        known = node.read_node_config(settings.layout.node_pass)
+        known = node.read_node_config(settings.layout.node_kubeconfig)
     except NodeConfigInvalid:
         known = None
     good = known is not None and known.not_after - time.time() > SOON_S and known.server == plane.api_url

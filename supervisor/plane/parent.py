@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from protocols.actor.heartbeats import READY, Beats, Promises
+from protocols.actor.heartbeats import READY, Heartbeats, LivenessDeadlines
 from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import METRICS, STOP, Empty, MetricsText, StopPlane
 from supervisor.startup.prepared import Parent
@@ -18,13 +18,13 @@ class ParentLink:
         self._parent = parent
         self._stop = stop
         self._bus = Bus(BusOptions(name=parent.instance, run_dir=parent.run_dir))
-        self._beats: Beats | None = None
+        self._beats: Heartbeats | None = None
 
     async def start(self) -> None:
         await self._bus.start()
         self._bus.serve(STOP, StopPlane, self._end)
         self._bus.serve(METRICS, Empty, self._page)
-        self._beats = Beats(self._bus, self._parent.supervisor, Promises(time.monotonic))
+        self._beats = Heartbeats(self._bus, self._parent.supervisor, LivenessDeadlines(time.monotonic))
         self._beats.start()
 
     def tell(self, note: str, ready: bool = False) -> None:

@@ -34,7 +34,7 @@ def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
     _check_flags(options, group, where)
     from supervisor.startup import preflight
 
-    found = read_node_config(Path(options.join) if options.join else where.node_pass)
+    found = read_node_config(Path(options.join) if options.join else where.node_kubeconfig)
     if options.node_name and options.node_name != found.node:
         raise Usage(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
     named = msgspec.structs.replace(options, node_name=found.node)
@@ -109,7 +109,7 @@ def write_node_files(where: Layout, what: NodeConfig) -> None:
         write_atomic(certificate, pair.certificate, 0o644)
     text = node_config.write(what).encode()
     write_atomic(where.kubeconfig, text, 0o600)
-    write_atomic(where.node_pass, text, 0o600)
+    write_atomic(where.node_kubeconfig, text, 0o600)
 
 
 def _check_flags(options: PlaneOptions, group: str, where: Layout) -> None:

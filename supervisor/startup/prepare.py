@@ -40,7 +40,7 @@ def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
 
 def joins(options: PlaneOptions) -> bool:
     """Whether this root is a lone node's: told now, or at an earlier start."""
-    return bool(options.join) or layout_of(options).node_pass.exists()
+    return bool(options.join) or layout_of(options).node_kubeconfig.exists()
 
 
 def supervisor_name(group: str, slot: int) -> str:

@@ -12,7 +12,7 @@ import random
 import signal
 from collections import deque
 
-from protocols.messages.supervisor import Beat
+from protocols.messages.supervisor import Heartbeat
 from supervisor.base.groups import ChildSpec, Limits, Restart
 from supervisor.tree.states import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State, Usage
 
@@ -46,7 +46,7 @@ class Child:
         self.pid = 0
         self.restarts = 0
         self.reason = ""
-        self.beat: Beat | None = None
+        self.beat: Heartbeat | None = None
         self.started_at = 0.0
         self.ready_at: float | None = None
         self._heard_at = 0.0
@@ -90,7 +90,7 @@ class Child:
             return [self._signal(signal.SIGTERM, "stop")]
         return []
 
-    def hear(self, beat: Beat, now: float) -> None:
+    def hear(self, beat: Heartbeat, now: float) -> None:
         """A beat arrived. Those of an earlier process, or of one being ended, change nothing."""
         if beat.pid != self.pid or not self.has_process:
             return
@@ -211,7 +211,7 @@ class Child:
         self.ready_at = self._stuck_at = self._deadline = self._ordered_at = None
         return [Spawn(self.spec.instance)]
 
-    def _advance(self, beat: Beat, now: float) -> None:
+    def _advance(self, beat: Heartbeat, now: float) -> None:
         if self.state is State.READY:
             self.state = State.LIVE
         elif self.state is State.STARTING and beat.state == "ready":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.messages.supervisor import Beat
+from protocols.messages.supervisor import Heartbeat
 from protocols.process import stalls
 from protocols.process.layout import layout
 from supervisor.base.errors import NoSuchActor
@@ -127,7 +127,7 @@ class Tree:
             names = ", ".join(self.children)
             raise NoSuchActor(f"no actor is called {instance!r}; there are: {names}") from None
 
-    def hear(self, beat: Beat) -> None:
+    def hear(self, beat: Heartbeat) -> None:
         child = self.children.get(beat.instance)
         if child is None:
             return

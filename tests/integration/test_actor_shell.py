@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from protocols.bus import Bus, BusOptions, Call
-from protocols.messages.supervisor import BEAT, METRICS, Beat, Empty, MetricsText
+from protocols.messages.supervisor import HEARTBEAT, METRICS, Empty, Heartbeat, MetricsText
 from protocols.process.settings import Settings, save_settings
 
 
@@ -81,19 +81,19 @@ class Supervisor:
 
     def __init__(self, run_dir: Path) -> None:
         self.bus = Bus(BusOptions(name="supervisor", run_dir=run_dir))
-        self.beats: list[Beat] = []
+        self.beats: list[Heartbeat] = []
         self._news = asyncio.Condition()
 
     async def start(self) -> None:
         await self.bus.start()
-        self.bus.serve(BEAT, Beat, self._on_beat)
+        self.bus.serve(HEARTBEAT, Heartbeat, self._on_beat)
 
-    async def _on_beat(self, beat: Beat, call: Call) -> None:
+    async def _on_beat(self, beat: Heartbeat, call: Call) -> None:
         async with self._news:
             self.beats.append(beat)
             self._news.notify_all()
 
-    async def beat(self, wanted: Callable[[Beat], bool], within: float = 60.0) -> Beat:
+    async def beat(self, wanted: Callable[[Heartbeat], bool], within: float = 60.0) -> Heartbeat:
         async with asyncio.timeout(within), self._news:
             await self._news.wait_for(lambda: any(wanted(beat) for beat in self.beats))
         return next(beat for beat in self.beats if wanted(beat))

@@ -10,7 +10,7 @@ import pytest
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
-from protocols.messages.devices import AdmitPod, ContainerRequest, Notice
+from protocols.messages.devices import AdmitPod, ContainerRequest, NodeNotice
 from protocols.process.files import seal
 from tests.support.device_node import RESOURCE, DeviceNode, play, until
 
@@ -162,8 +162,8 @@ def test_s26_lost_checkpoints_are_told_and_rebuilt_from_what_runs() -> None:
         await plugin.stop()
         await node.restart("devices", lose)
         await plugin.start()
-        notices = Replica[Notice]()
-        node.bus.follow(owner="devices", stream=messages.NOTICES, sink=notices, type=Notice)
+        notices = Replica[NodeNotice]()
+        node.bus.follow(owner="devices", stream=messages.NOTICES, sink=notices, type=NodeNotice)
         await until("three notices", lambda: len(notices.items) == 3)
         assert {notice.reason for notice in notices.items.values()} == {"DeviceCheckpoint"}
         held = before.grants["main"].held[RESOURCE]

@@ -1,25 +1,25 @@
-"""Promises and plain counters."""
+"""Liveness deadlines and plain counters."""
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from protocols.actor.heartbeats import Promises
+from protocols.actor.heartbeats import LivenessDeadlines
 from protocols.actor.metrics import PlainCounter, page
 
 
 def test_the_longest_overdue_promise_is_named() -> None:
     now = 0.0
-    promises = Promises(lambda: now)
-    quick, _ = promises.make("quick", 1.0), promises.make("slow", 5.0)
-    assert promises.broken() == ""
+    deadlines = LivenessDeadlines(lambda: now)
+    quick, _ = deadlines.add("quick", 1.0), deadlines.add("slow", 5.0)
+    assert deadlines.overdue() == ""
     now = 1.5
-    assert promises.broken() == "quick"
+    assert deadlines.overdue() == "quick"
     quick()
-    assert promises.broken() == ""
+    assert deadlines.overdue() == ""
     now = 7.0
-    assert promises.broken() == "quick"
+    assert deadlines.overdue() == "quick"
     quick()
-    assert promises.broken() == "slow"
+    assert deadlines.overdue() == "slow"
 
 
 def test_a_plain_counter_keeps_its_name() -> None:

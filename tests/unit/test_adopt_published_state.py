@@ -14,7 +14,7 @@ from actors.adopt.errors import StateNotPersisted
 from actors.adopt.published_state import PublishedState, StateFile, StoredState, decode
 from protocols.bus import Bus, BusOptions
 from protocols.messages.devices import PodAllocation
-from protocols.node.allocation_history import AllocationSource, History
+from protocols.node.allocation_history import AllocationHistory, AllocationSource
 
 UIDS = st.sets(st.sampled_from(["u0", "u1", "u2", "u3"]))
 
@@ -52,7 +52,7 @@ def test_publish_pods_follower_across_restarts_has_same_state(
             now += 10**9
             state = restart(file, now)
         kept = state.history()
-        source = AllocationSource(state.pods, History(file_mark(file), kept.events))
+        source = AllocationSource(state.pods, AllocationHistory(file_mark(file), kept.events))
         missed = source.since(mark)
         assert missed is not None, "its position is still ours"
         for event in missed:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream
+from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
 from supervisor.chaos.conditions import behind_of, pod_words
 from supervisor.chaos.script import EXPECTED, FORMS, ScriptInvalid, parse
 
@@ -98,8 +98,8 @@ def test_what_a_pod_is() -> None:
     ],
 )
 def test_what_is_behind(follow: FollowedStream, exactly: bool, behind: bool) -> None:
-    owner = Beat(instance="a", pid=1, epoch=7, state="ready", owns=(OwnedStream("s", 3, 0),))
-    follower = Beat(instance="b", pid=2, epoch=9, state="ready", follows=(follow,))
+    owner = Heartbeat(instance="a", pid=1, epoch=7, state="ready", owns=(OwnedStream("s", 3, 0),))
+    follower = Heartbeat(instance="b", pid=2, epoch=9, state="ready", follows=(follow,))
     actors = {
         beat.instance: ActorStatus(beat.instance, "node", beat.pid, "live", 1.0, 0, "", beat)
         for beat in (owner, follower)

@@ -17,7 +17,7 @@ from actors.devices.ledger.state import Override, State, decode, encode
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
 from actors.devices.model.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
-from protocols.node.allocation_history import KEPT, History
+from protocols.node.allocation_history import RETAINED, AllocationHistory
 
 R = "example.com/gpu"
 
@@ -135,7 +135,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self.history = History(100)
+        self.history = AllocationHistory(100)
         self.saved: list[State] = []
         self.told: list[LedgerEvent] = []
         self.lines: list[str] = []
@@ -241,12 +241,12 @@ def test_whoever_waits_for_the_disk_is_told_that_it_refuses() -> None:
 
 
 def test_history_is_bounded_and_says_what_it_lost() -> None:
-    history = History(0)
-    for mark in range(1, KEPT + 11):
+    history = AllocationHistory(0)
+    for mark in range(1, RETAINED + 11):
         history.append(LedgerEvent(mark, record(f"p{mark}").allocation))
-    assert (history.floor, history.mark) == (10, KEPT + 10)
+    assert (history.floor, history.mark) == (10, RETAINED + 10)
     assert history.since(9) is None
-    assert history.since(KEPT + 11) is None
-    assert [event.mark for event in history.since(KEPT + 8) or ()] == [KEPT + 9, KEPT + 10]
-    assert history.since(KEPT + 10) == []
-    assert History(history.mark, history.kept()).floor == 10
+    assert history.since(RETAINED + 11) is None
+    assert [event.mark for event in history.since(RETAINED + 8) or ()] == [RETAINED + 9, RETAINED + 10]
+    assert history.since(RETAINED + 10) == []
+    assert AllocationHistory(history.mark, history.retained()).floor == 10

@@ -37,7 +37,7 @@ from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import NumaInfo
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, LedgerEvent, PodAllocation
-from protocols.node.allocation_history import History
+from protocols.node.allocation_history import AllocationHistory
 
 RESOURCES = ["a.b/gpu", "a.b/nic"]
 UIDS = [f"p{number}" for number in range(5)]
@@ -102,7 +102,7 @@ class Life:
         self.ledger = Ledger(found.state.pods)
         self.inventory = Inventory(resources_of(found.state))
         self.inventory.expect(found.registered, 0.0)
-        self.history = History(found.state.mark, found.state.recent)
+        self.history = AllocationHistory(found.state.mark, found.state.recent)
         self.plugins = FakePlugins(self.inventory)
         self.fate = ""
         self.watch = watch
@@ -172,7 +172,7 @@ class Watch:
             for key in held_by(allocation):
                 assert owners.setdefault(key, uid) == uid, f"{key.text} is in two pods"
 
-    def resume(self, history: History) -> None:
+    def resume(self, history: AllocationHistory) -> None:
         """After a crash: what was durable and never told is told now."""
         events = history.since(self.mark)
         assert events is not None, "a follower has to start again because of a crash"

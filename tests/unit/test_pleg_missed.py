@@ -14,7 +14,7 @@ from actors.pleg.state_machine.mode import (
     plan,
 )
 from protocols.messages.cri import RuntimeState
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 from protocols.wire import cri_pb2 as cri
 
 UP = 1_000 * 10**9
@@ -106,7 +106,7 @@ def test_health_in_upstreams_words() -> None:
 
 
 def test_relists_asked_for_in_a_flood_come_once_a_second() -> None:
-    limiter, now, begun = Bucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0), 100.0, 0
+    limiter, now, begun = TokenBucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0), 100.0, 0
     while now < 160.0:
         now += limiter.wait(now) + 0.001
         begun += 1

@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from protocols.messages.supervisor import ActorStatus, Beat, FollowedStream, OwnedStream, PlaneStatus
+from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
 from supervisor.__main__ import _slot
 from supervisor.base.errors import ForeignPackage, Usage, check_packages
 from supervisor.cli import status
@@ -126,7 +126,7 @@ def test_status_shows_streams() -> None:
         FollowedStream("devices", "allocations", 1, 5, 9, True),
         FollowedStream("devices", "health", 1, 2, 0, False),
     )
-    beat = Beat("frontdoor", 7, 1, "ready", "serving", owns=(OwnedStream("x", 4, 3),), follows=follows)
+    beat = Heartbeat("frontdoor", 7, 1, "ready", "serving", owns=(OwnedStream("x", 4, 3),), follows=follows)
     actor = ActorStatus("frontdoor", "node", 7, "live", 61.0, 2, "killed by SIGKILL", beat)
     text = status.render(PlaneStatus("supervisor", 1, 1.0, (actor,), {"api": "https://x"}))
     assert "1/2" in text

@@ -132,7 +132,11 @@ def test_a_kept_pass_makes_the_root_a_node(root: Path) -> None:
     assert not joins(options)
     write_node_files(where, made())
     assert joins(options)
-    for path in (where.node_pass, where.kubeconfig, *(where.pki / f"{user}.key" for user in ("podworker", "health"))):
+    for path in (
+        where.node_kubeconfig,
+        where.kubeconfig,
+        *(where.pki / f"{user}.key" for user in ("podworker", "health")),
+    ):
         assert path.stat().st_mode & 0o777 == 0o600
     for flags, complaint in (
         ({"nodes": 2}, "--nodes needs the plane's own CA"),

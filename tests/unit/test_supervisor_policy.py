@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.messages.supervisor import Beat
+from protocols.messages.supervisor import Heartbeat
 from supervisor.base.groups import ChildSpec, Limits, Restart
 from supervisor.tree.policy import Child, describe
 from supervisor.tree.states import Action, Exit, GiveUp, Signal, Spawn, State, Usage
@@ -21,8 +21,8 @@ def make(restart: Restart = Restart.PERMANENT, **limits: Any) -> Child:
     return Child(spec, Limits(**limits), random.Random(1))
 
 
-def beat(pid: int, state: str = "ready", stuck: str = "") -> Beat:
-    return Beat(instance="a", pid=pid, epoch=1, state=state, stuck=stuck)
+def beat(pid: int, state: str = "ready", stuck: str = "") -> Heartbeat:
+    return Heartbeat(instance="a", pid=pid, epoch=1, state=state, stuck=stuck)
 
 
 def up(child: Child, pid: int, now: float) -> None:

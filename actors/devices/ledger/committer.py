@@ -13,7 +13,7 @@ from actors.devices.ledger.checkpoint import Snapshot
 from actors.devices.model.errors import CheckpointNotWritten
 from actors.devices.model.types import PodRecord
 from protocols.messages.devices import LedgerEvent
-from protocols.node.allocation_history import History
+from protocols.node.allocation_history import AllocationHistory
 
 WRITE_DELAY_S = 0.5
 """Delay of writes that nobody waits for: flapping devices cost two writes a second, not hundreds."""
@@ -48,7 +48,7 @@ class CommitterOptions:
 class Committer:
     """The only writer of the checkpoint; `history` ends at the position on disk."""
 
-    def __init__(self, history: History, options: CommitterOptions) -> None:
+    def __init__(self, history: AllocationHistory, options: CommitterOptions) -> None:
         self._history = history
         self._options = options
         self._pending: list[Change] = []
@@ -117,7 +117,7 @@ class Committer:
     def _snapshot(self, events: list[LedgerEvent]) -> Snapshot:
         now = self._options.snapshot()
         mark = self._history.mark + len(events)
-        state = msgspec.structs.replace(now.state, mark=mark, recent=self._history.kept(events))
+        state = msgspec.structs.replace(now.state, mark=mark, recent=self._history.retained(events))
         return Snapshot(state, now.healthy)
 
     def _log_recovery(self) -> None:

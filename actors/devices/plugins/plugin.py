@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe
 from actors.devices.model.types import Limits, PluginDevice, PluginOptions
 from protocols.process.layout import SOCKET_PATH_LIMIT
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 from protocols.process.sockets import is_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, unix_channel
@@ -83,7 +83,7 @@ class DeviceListStream:
 
     async def _reader(self) -> None:
         try:
-            pace = Bucket(MESSAGES_S, BURST, BURST, time.monotonic())
+            pace = TokenBucket(MESSAGES_S, BURST, BURST, time.monotonic())
             async for message in self._call:
                 self._newest = message
                 self._arrived.set()

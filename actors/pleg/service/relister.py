@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 
 RELIST_BURST, RELISTS_PER_S = 5.0, 1.0
 """Bound of requested full relists: malformed answers of the runtime must not cause a busy loop."""
@@ -49,7 +49,7 @@ class Relister:
         self._merger = options.merger
         self._due = asyncio.Event()
         self._moved = asyncio.Event()
-        self._limiter = Bucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0)
+        self._limiter = TokenBucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0)
         self._inspections: dict[str, asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(PARALLEL)

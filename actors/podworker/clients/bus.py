@@ -61,7 +61,7 @@ class Streams:
         self.pleg_state = Watched[pleg.PlegState]()
         self.placements = Watched[devices.Placement]()
         self.inventory = Watched[devices.ResourceInventory]()
-        self.notices = Watched[devices.Notice]()
+        self.notices = Watched[devices.NodeNotice]()
         self.dra_drivers = Watched[devices.DraDriver]()
         self._following: Following[PodStatus] | None = None
 
@@ -70,7 +70,7 @@ class Streams:
         bus.follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self.runtime_state, type=cri.RuntimeState)
         self._following = bus.follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self.pod_status, type=PodStatus)
         bus.follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self.pleg_state, type=pleg.PlegState)
-        bus.follow(owner=owner, stream=devices.NOTICES, sink=self.notices, type=devices.Notice)
+        bus.follow(owner=owner, stream=devices.NOTICES, sink=self.notices, type=devices.NodeNotice)
         bus.follow(owner=owner, stream=devices.PLACEMENT, sink=self.placements, type=devices.Placement)
         bus.follow(owner=owner, stream=devices.DEVICES, sink=self.inventory, type=devices.ResourceInventory)
         bus.follow(owner=owner, stream=devices.DRA_DRIVERS, sink=self.dra_drivers, type=devices.DraDriver)

@@ -73,7 +73,7 @@ class NodeController:
     def _on_drivers(self, *change: object) -> None:
         self._slices.wake()
 
-    def _on_notice(self, op: Op, key: str, new: devices.Notice | None, old: devices.Notice | None) -> None:
+    def _on_notice(self, op: Op, key: str, new: devices.NodeNotice | None, old: devices.NodeNotice | None) -> None:
         if new is not None:
             self.event(new.kind, new.reason, new.message)
 

@@ -26,7 +26,7 @@ from protocols.kube import times
 from protocols.kube.resources import NODES
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.messages.devices import Placement, ResourceInventory
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 
 GRACE_S = 30.0
 """Upstream's tolerance for a runtime that does not report."""
@@ -106,7 +106,7 @@ class NodeStatusUpdater:
         self._stale = False
         self._changed = asyncio.Event()
         self._heartbeat_due = 0.0
-        self._pace = Bucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
+        self._pace = TokenBucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
 
     def wake(self) -> None:
         """Reconcile soon: NodeState has changed."""

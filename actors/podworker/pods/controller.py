@@ -188,7 +188,7 @@ class PodController:
         if self._streams.inventory.synced:
             self._manager.retry_all()
 
-    def _on_notice(self, op: Op, key: str, new: devices.Notice | None, old: devices.Notice | None) -> None:
+    def _on_notice(self, op: Op, key: str, new: devices.NodeNotice | None, old: devices.NodeNotice | None) -> None:
         if new is None or new.reason != devices.CHECKPOINT:
             return
         self._manager.readmit()

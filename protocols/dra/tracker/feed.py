@@ -33,7 +33,7 @@ class Listener(Protocol):
     def classes_changed(self) -> None: ...
 
 
-class Feed:
+class SliceTracker:
     """`informers` are to be run by the owner, and run() with them."""
 
     def __init__(
@@ -109,7 +109,7 @@ class _Handler:
     """Reads what one informer tells into the tracker. What cannot be read counts as absent."""
 
     def __init__(
-        self, feed: Feed, read: Callable[[Object], T], put: Callable[[T], Any], drop: Callable[[str], Any],
+        self, feed: SliceTracker, read: Callable[[Object], T], put: Callable[[T], Any], drop: Callable[[str], Any],
         after: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self._feed, self._read, self._put, self._drop, self._after = feed, read, put, drop, after

@@ -4,7 +4,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from actors.apiserver.custom.schema.rule import OLD
-from protocols.cel.source import EvaluationError, told
+from protocols.cel.source import EvaluationError, evaluation_text
 from protocols.cel.validation import compiled, runner
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ class Program:
             result = self._evaluate(data={"self": this, "oldSelf": old, HAS_OLD: has_old})
             value = result.value()
         except RuntimeError as error:
-            raise EvaluationError(told(str(error))) from None
+            raise EvaluationError(evaluation_text(str(error))) from None
         if result.type() == self._error:
-            raise EvaluationError(told(str(value)))
+            raise EvaluationError(evaluation_text(str(value)))
         return value
 
 

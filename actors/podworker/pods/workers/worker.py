@@ -25,7 +25,7 @@ from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus
-from protocols.process.rates import Bucket
+from protocols.process.rates import TokenBucket
 
 MAX_SKIPPED = 40
 """Upper bound of resyncs skipped in a row, about half an hour.
@@ -83,12 +83,12 @@ class StatusRepair:
 
     def __init__(self, sync: Callable[[], None]) -> None:
         self._sync = sync
-        self._limiter: Bucket | None = None
+        self._limiter: TokenBucket | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def request(self) -> None:
         now = time.monotonic()
-        self._limiter = self._limiter or Bucket(RATE, BURST, BURST, now)
+        self._limiter = self._limiter or TokenBucket(RATE, BURST, BURST, now)
         if self._timer is None:
             delay = max(0.0, self._limiter.ready(now) - now)
             self._timer = asyncio.get_running_loop().call_later(delay, self._due)
