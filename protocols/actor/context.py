@@ -1,4 +1,4 @@
-"""What an actor gets: its settings, its bus, its log, its metrics, and the words to say how it is."""
+"""The actor protocol, and the context an actor is made with: settings, bus, log, metrics, state reports."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Context:
-    """Of one instance. `stopping` is set when it has to end, for whatever reason."""
+    """Context of one instance. `stopping` is set when the process has to end, for whatever reason."""
 
     def __init__(self, options: ContextOptions) -> None:
         self.settings: Settings = options.settings
@@ -71,18 +71,18 @@ class Context:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """A task of this actor. An exception in it ends the process, and the supervisor starts it anew."""
+        """Start a task of this actor. An exception in it ends the process, and the supervisor starts it anew."""
         task = asyncio.get_running_loop().create_task(coro, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
     def ready(self, note: str = "") -> None:
-        """This instance can serve. Say it once."""
+        """Report that this instance serves; call it once."""
         self._beats.change(state=READY, note=note or None)
 
     def note(self, text: str) -> None:
-        """One line for people, e.g. what it waits for."""
+        """Report one line for users, e.g. what the instance waits for."""
         self._beats.change(note=text)
 
     def progress(self, name: str, within: float) -> Callable[[], None]:
@@ -111,7 +111,7 @@ class Context:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception for people: its text on one line, and where it was raised if it is not one of ours."""
+    """Return an exception's text on one line, with the place where it was raised."""
     text = " ".join(str(error).split()) or "no text"
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:

@@ -1,4 +1,8 @@
-"""Promises of progress: a live event loop with a stuck reconciler is still a failure. Pure."""
+"""Heartbeats to the supervisor, and the liveness deadlines they report.
+
+A heartbeat goes out with each tick of the bus (1 s, 2 s while nothing changes), and when the instance's state or a
+followed stream changes. Liveness deadlines are pure: a live event loop with a stuck reconciler is still a failure.
+"""
 
 import asyncio
 import os
@@ -17,14 +21,14 @@ class _Deadline(msgspec.Struct):
 
 
 class LivenessDeadlines:
-    """`now` is the clock, in seconds."""
+    """Deadlines by name. `now` is the clock, in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._deadlines: dict[str, _Deadline] = {}
 
     def add(self, name: str, within: float) -> Callable[[], None]:
-        """A deadline that the returned function is called at least every `within` seconds from now on."""
+        """Expect the returned function to be called at least every `within` seconds from now on."""
         deadline = self._deadlines[name] = _Deadline(within, self._now())
 
         def kept() -> None:
@@ -33,7 +37,7 @@ class LivenessDeadlines:
         return kept
 
     def overdue(self) -> str:
-        """The name longest overdue; empty when all are kept."""
+        """Return the name longest overdue; empty when all deadlines are met."""
         now = self._now()
         overdue = {name: now - p.kept - p.within for name, p in self._deadlines.items()}
         worst = max(overdue, key=overdue.__getitem__, default="")
@@ -44,7 +48,7 @@ STARTING, READY, STOPPING = "starting", "ready", "stopping"
 
 
 class Heartbeats:
-    """Casts only: without a supervisor nothing is waited for and nothing is kept."""
+    """Casts only: without a supervisor nothing waits and nothing is retained."""
 
     def __init__(self, bus: Bus, supervisor: str, deadlines: LivenessDeadlines) -> None:
         self._bus = bus
@@ -55,32 +59,32 @@ class Heartbeats:
         self._due = False
         self._news: object = None
         self._body = b""
-        """The newest beat, and what makes another one of it."""
+        """The newest heartbeat, encoded; `_news` is the state it reports."""
         self.state = STARTING
         self.note = ""
 
     def start(self) -> None:
         self._bus.watch_link(self._supervisor, self._on_link)
-        self._bus.watch_synced(self._say)
-        self._bus.each_tick(self._tick)
+        self._bus.watch_synced(self._schedule)
+        self._bus.on_tick(self._tick)
         self._beating = True
         self._send()
 
     def change(self, state: str = "", note: str | None = None) -> None:
-        """Said at the end of this turn of the loop, if it is news."""
+        """Report at the end of this turn of the loop, if anything changed."""
         news = (state or self.state, self.note if note is None else note)
         if news != (self.state, self.note):
             self.state, self.note = news
-            self._say()
+            self._schedule()
 
-    def _say(self) -> None:
-        self._bus.stir()
+    def _schedule(self) -> None:
+        self._bus.note_activity()
         if not self._due:
             self._due = True
             self._loop.call_soon(self._changed)
 
     def stop(self) -> None:
-        """The last beat goes out now."""
+        """Send the last heartbeat now."""
         self._beating = False
         self._send()
 
@@ -99,7 +103,7 @@ class Heartbeats:
         )
 
     def _on_link(self, up: bool) -> None:
-        """A supervisor that has just come hears the state at once."""
+        """Report to a supervisor that has just connected."""
         if up:
             self._send()
 
@@ -113,9 +117,9 @@ class Heartbeats:
             self._send()
 
     def _send(self) -> None:
-        """Most beats say what the one before said: they are not made again."""
+        """Reuse the encoded heartbeat while nothing changed."""
         followed = [(f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()]
-        news = (self.state, self.note, self._deadlines.overdue(), self._bus.moves, followed)
+        news = (self.state, self.note, self._deadlines.overdue(), self._bus.changes, followed)
         if news != self._news:
             self._news, self._body = news, body_of(self.beat())
         self._bus.cast(self._supervisor, HEARTBEAT, self._body)

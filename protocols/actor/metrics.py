@@ -1,4 +1,4 @@
-"""Metrics of a process: counters under upstream's exact names, the bus's own figures, and the page of them all."""
+"""Metrics of a process: counters under upstream's exact names, metrics of the bus, and the page that shows them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -41,11 +41,11 @@ class PlainCounter(Collector):
 
     def labels(self, *values: object, **named: object) -> "PlainChild":
         """The counter of one set of label values, in the order of the names or by name."""
-        told = tuple(str(value) for value in values) or tuple(str(named[name]) for name in self._labels)
-        if len(told) != len(self._labels):
-            raise ValueError(f"{self._name} has labels {self._labels}, got {told}")
-        self._values.setdefault(told, 0.0)
-        return PlainChild(self, told)
+        given = tuple(str(value) for value in values) or tuple(str(named[name]) for name in self._labels)
+        if len(given) != len(self._labels):
+            raise ValueError(f"{self._name} has labels {self._labels}, got {given}")
+        self._values.setdefault(given, 0.0)
+        return PlainChild(self, given)
 
     def inc(self, amount: float = 1.0) -> None:
         self.add((), amount)
@@ -76,7 +76,7 @@ class PlainChild:
 
 
 class BusCollector(Collector):
-    """What the bus of this process owns, follows and dropped."""
+    """Metrics of the streams that this process owns and follows, and of dropped messages."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -90,7 +90,7 @@ class BusCollector(Collector):
         labels = ["owner", "stream"]
         synced = GaugeMetricFamily("nodeplane_bus_synced", "1: up to date with the owner.", labels=labels)
         syncs = CounterMetricFamily("nodeplane_bus_syncs", "Syncs begun.", labels=labels)
-        text = "Seconds since the owner told its position; what is synced was no older then."
+        text = "Seconds since the owner last reported its position; a synced replica is no older than this."
         silence = GaugeMetricFamily("nodeplane_bus_silence_seconds", text, labels=labels)
         for following in self._bus.followed():
             silence.add_metric([following.owner, following.stream], following.silence)

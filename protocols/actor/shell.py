@@ -53,14 +53,14 @@ def parse(name: str, argv: list[str] | None) -> Arguments:
     parser.add_argument("--settings", required=True, help="ROOT/run/settings.json, written by the supervisor")
     parser.add_argument("--instance", default=name, help="name on the bus (default: %(default)s)")
     parser.add_argument(
-        "--supervisor", default="supervisor", help="bus name that gets the beats (default: %(default)s)"
+        "--supervisor", default="supervisor", help="bus name that gets the heartbeats (default: %(default)s)"
     )
     parsed = parser.parse_args(argv)
     return Arguments(settings=parsed.settings, instance=parsed.instance, supervisor=parsed.supervisor)
 
 
 async def live(arguments: Arguments, settings: Settings, factory: Factory, log: logging.Logger) -> int:
-    """One life: bus, actor, beats; returns the exit code."""
+    """Run one incarnation with bus, actor and heartbeats; return the exit code."""
     timings, stopping, heap = Timings(), _obey_signals(), Heap()
     faults: list[Context] = []
     bus = Bus(
@@ -87,7 +87,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
         )
     )
     faults.append(context)
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: _unhandled(context, told))
+    asyncio.get_running_loop().set_exception_handler(lambda _, details: _unhandled(context, details))
     _serve_metrics(bus, registry)
     beats.start()
     context.spawn(Trimmer(heap).run(), "trim")
@@ -156,10 +156,13 @@ async def _close(context: Context, beats: Heartbeats, within: float) -> None:
         _leave("", 0)
 
 
-def _unhandled(context: Context, told: dict[str, Any]) -> None:
-    """What no task and no caller took: one line. Out of memory, a loop may have dropped a listener or a timer for good
-    while all else goes on: only a new process mends that."""
-    error, what = told.get("exception"), told.get("message", "in the event loop")
+def _unhandled(context: Context, details: dict[str, Any]) -> None:
+    """Log an exception that no task and no caller handled, on one line.
+
+    On MemoryError the loop may have dropped a listener or a timer for good while all else goes on: only a new process
+    repairs that.
+    """
+    error, what = details.get("exception"), details.get("message", "in the event loop")
     if isinstance(error, MemoryError):
         return context.fail(error, "memory")
     context.log.error("%s: %s", what, one_line(error) if error else "no exception")

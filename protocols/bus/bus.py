@@ -1,4 +1,7 @@
-"""The bus of one process: what it owns and serves, what it follows and calls. Everything runs in one event loop."""
+"""The bus of one process: owned and followed streams, served and called methods, all in one event loop.
+
+`NameLock` keeps two processes from having one name; `TickInterval` decides how often a process reports its positions.
+"""
 
 import asyncio
 import fcntl
@@ -68,46 +71,48 @@ def _read(descriptor: int) -> tuple[int, int]:
     return (pid, epoch) if 0 <= epoch < EPOCH_LIMIT else (pid, 0)
 
 
-CALM_AFTER = 5
-"""Ticks in a row with nothing new before they become seldom: starts and bursts are told of at the usual pace."""
+IDLE_AFTER = 5
+"""Ticks in a row without a change before the idle interval applies."""
 SLACK = 1.1
 
 
-class Tempo:
+class TickInterval:
+    """Choose the time to the next tick: rare while nothing changes, since each tick wakes all followers. Pure."""
+
     def __init__(self, tick: float, idle_tick: float) -> None:
         self._tick = tick
         self._idle_tick = max(tick, idle_tick)
         self._seen = 0
-        self._calm = 0
+        self._unchanged = 0
 
     @property
     def idle(self) -> bool:
-        return self._calm >= CALM_AFTER
+        return self._unchanged >= IDLE_AFTER
 
-    def next(self, pulse: "Pulse") -> float:
-        """Seconds to the next tick, which is due at a multiple of them."""
-        restless = pulse.moved != self._seen or pulse.waiting or pulse.silence > self._idle_tick * SLACK
-        self._seen = pulse.moved
-        self._calm = 0 if restless else self._calm + 1
+    def next(self, activity: "Activity") -> float:
+        """Return the seconds to the next tick, which is due at a multiple of them."""
+        busy = activity.changes != self._seen or activity.waiting or activity.silence > self._idle_tick * SLACK
+        self._seen = activity.changes
+        self._unchanged = 0 if busy else self._unchanged + 1
         return self._idle_tick if self.idle else self._tick
 
 
-class Pulse(msgspec.Struct, frozen=True):
-    """What is looked at with each tick."""
+class Activity(msgspec.Struct, frozen=True):
+    """Reasons for frequent ticks, sampled with each of them."""
 
-    moved: int
-    """Grows with each position of the streams owned and each change of what the beats say."""
+    changes: int
+    """Grows with each new position of an owned stream and each change of a heartbeat."""
     waiting: bool
     """A call waits for an answer: its callee is pinged once a tick."""
     silence: float
-    """Seconds since the owner that was heard the longest ago told a position; one that is late is looked for soon."""
+    """Longest time in seconds since a followed owner reported its positions; a late one is checked soon."""
 
 
 log = logging.getLogger("bus")
 V = TypeVar("V")
 R = TypeVar("R")
 Q = TypeVar("Q")
-LOOKS, LOOK_S = 50, 0.01
+LOCK_TRIES, LOCK_RETRY_S = 50, 0.01
 
 
 class Bus:
@@ -116,7 +121,7 @@ class Bus:
     def __init__(self, options: BusOptions) -> None:
         self.options = options
         self.epoch = 0
-        """Of this life: larger than that of any earlier life of the same name. 0 for a client-only bus."""
+        """Larger than the epoch of any earlier incarnation of the same name; 0 for a client-only bus."""
         self.counters = Counters()
         self._garbage = Garbage(self.counters)
         self._lock = NameLock(options.run_dir, options.name)
@@ -125,10 +130,10 @@ class Bus:
         self._host: Host | None = None
         self._peers: dict[str, Peer] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._told_synced: Callable[[], None] = _nobody
-        self._each_tick: Callable[[], None] = _nobody
-        self._tempo = Tempo(options.tick, options.idle_tick)
-        self._stirred = 0
+        self._on_synced: Callable[[], None] = _nobody
+        self._after_tick: Callable[[], None] = _nobody
+        self._interval = TickInterval(options.tick, options.idle_tick)
+        self._activity = 0
 
     async def start(self) -> None:
         """Take the name and bind. Raises NameTaken when another process holds it."""
@@ -145,16 +150,18 @@ class Bus:
         self._set_timer(self.options.tick)
 
     async def _take_name(self) -> int:
-        """Whoever only looks whether it is held, holds it for a moment."""
-        for _ in range(LOOKS):
+        """Retry for a while: a process that only checks whether the lock is held holds it for a moment."""
+        for _ in range(LOCK_TRIES):
             with suppress(NameTaken):
                 return self._lock.take()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOCK_RETRY_S)
         return self._lock.take()
 
     async def close(self) -> None:
-        """End handlers and calls, close sockets, then give the name free: in this order, so that no successor's socket
-        files are removed by us."""
+        """End handlers and calls, close sockets, then release the name.
+
+        In this order, so that we remove no socket files of a successor.
+        """
         sockets, self._sockets = self._sockets, None
         if self._timer:
             self._timer.cancel()
@@ -171,17 +178,22 @@ class Bus:
         self._lock.release()
 
     def own(self, name: str, source: StreamSource, ring: int = 4096, mark: int = 0) -> Stream:
-        """Become the owner of a stream; do it when `source` can tell its state. `ring`: newest events kept for
-        followers that missed some. `mark`: the durable position the state stands at."""
+        """Become the owner of a stream; call it when `source` has its state.
+
+        `ring` is the number of newest events retained for followers that missed some, `mark` the durable position of
+        the state.
+        """
         return self._own_host().own(name, source, ring, mark)
 
     def disown(self, name: str) -> None:
-        """Stop owning a stream; nothing happens when it is not owned. Its followers become stale, until it is owned
-        again or they stop following."""
+        """Stop owning a stream; nothing happens when it is not owned.
+
+        Its followers become stale, until it is owned again or they stop following.
+        """
         self._own_host().disown(name)
 
     def tick(self) -> None:
-        """Tell all followers soon where the streams are; done with each tick anyway."""
+        """Report the positions of all streams soon; done with each tick anyway."""
         self._own_host().tick()
 
     def follow(self, *, owner: str, stream: str, sink: StreamSink[V], type: type[V]) -> Following[V]:
@@ -197,14 +209,14 @@ class Bus:
             send=peer.send,
             garbage=self._garbage.note,
             fault=self._fault,
-            told=self._synced_changed,
+            synced_changed=self._synced_changed,
         )
         following = Following(options, sink)
         peer.follow(following)
         return following
 
     def unfollow(self, following: Following[V]) -> None:
-        """The sink hears nothing more, from the moment of this call on."""
+        """Stop following; the sink is not called again."""
         self._peer(following.owner).unfollow(following)
 
     def serve(self, method: str, type: type[Q], handler: Handler[Q]) -> None:
@@ -221,8 +233,11 @@ class Bus:
         timeout: float = 10.0,
         idempotent: bool = False,
     ) -> R:
-        """Ask another instance. Raises a BusError: the handler's own, or Unavailable (not running, or died during a
-        call that is not idempotent), or DeadlineExceeded (it runs and is slow)."""
+        """Call a method of another instance.
+
+        Raises a BusError: the handler's own, Unavailable (not running, or died during a call that is not idempotent),
+        or DeadlineExceeded (it runs and is slow).
+        """
         deadline = asyncio.get_running_loop().time() + timeout
         body = await self._peer(owner).call(method, body_of(request), deadline, idempotent)
         try:
@@ -231,29 +246,29 @@ class Bus:
             raise Internal(f"{owner} answered {method} with something else: {error}") from None
 
     def cast(self, owner: str, method: str, request: Value) -> None:
-        """Tell another instance, without an answer; dropped when it is away."""
+        """Send a message to another instance without an answer; dropped when it is not connected."""
         self._peer(owner).cast(method, body_of(request))
 
-    def watch_link(self, owner: str, told: Callable[[bool], None]) -> None:
-        """Call `told(True)` when a connection to `owner` is up (now, if it is), `told(False)` when it is lost."""
-        self._peer(owner).watch(told)
+    def watch_link(self, owner: str, callback: Callable[[bool], None]) -> None:
+        """Call `callback(True)` when a connection to `owner` is up (now, if it is), `callback(False)` when lost."""
+        self._peer(owner).watch(callback)
 
-    def watch_synced(self, told: Callable[[], None]) -> None:
-        """Call `told` whenever a followed stream becomes synced or stale."""
-        self._told_synced = told
+    def watch_synced(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever a followed stream becomes synced or stale."""
+        self._on_synced = callback
 
-    def each_tick(self, told: Callable[[], None]) -> None:
-        """Call `told` with our tick: what else is due then costs no wake-up of its own."""
-        self._each_tick = told
+    def on_tick(self, callback: Callable[[], None]) -> None:
+        """Call `callback` with each tick: periodic work needs no wake-up of its own."""
+        self._after_tick = callback
 
     @property
-    def moves(self) -> int:
-        """Ticks of ours that told something new."""
-        return self._host.moves if self._host else 0
+    def changes(self) -> int:
+        """Number of ticks with a new position."""
+        return self._host.changes if self._host else 0
 
-    def stir(self) -> None:
-        """Something is going on here: ticks come at the usual pace for a while."""
-        self._stirred += 1
+    def note_activity(self) -> None:
+        """Keep ticks at the busy interval for a while."""
+        self._activity += 1
 
     def owned(self) -> list[Stream]:
         return list(self._host.streams.values()) if self._host else []
@@ -276,30 +291,29 @@ class Bus:
         return peer
 
     def _second(self) -> None:
-        """The only periodic work: our tick, and a look for silence of others."""
-        pace = self.options.tick
+        """Do the only periodic work: send our tick, and check for silent owners."""
+        interval = self.options.tick
         try:
             if self._host:
                 self._host.second()
-            pace = self._tempo.next(self._pulse())
-            self._each_tick()
+            interval = self._interval.next(self._sample())
+            self._after_tick()
         finally:
-            self._set_timer(pace)
+            self._set_timer(interval)
 
-    def _pulse(self) -> Pulse:
+    def _sample(self) -> Activity:
         now, peers = asyncio.get_running_loop().time(), list(self._peers.values())
         silence = max([peer.second(now) for peer in peers], default=0.0)
-        return Pulse(self._stirred + self.moves, any(peer.waiting for peer in peers), silence)
+        return Activity(self._activity + self.changes, any(peer.waiting for peer in peers), silence)
 
-    def _set_timer(self, pace: float) -> None:
-        """At whole ticks of the machine's clock: what all tell each other then wakes each of them once, not once for
-        every other."""
+    def _set_timer(self, interval: float) -> None:
+        """Align ticks to multiples of the interval: the ticks of all processes then wake each of them once."""
         loop = asyncio.get_running_loop()
-        at = loop.time() + pace
-        self._timer = loop.call_at(at - at % pace, self._second)
+        at = loop.time() + interval
+        self._timer = loop.call_at(at - at % interval, self._second)
 
     def _synced_changed(self) -> None:
-        self._told_synced()
+        self._on_synced()
 
     def _fault(self, error: BaseException) -> None:
         if self.options.on_fault:
@@ -309,4 +323,4 @@ class Bus:
 
 
 def _nobody() -> None:
-    """Nobody watches."""
+    """Stand for a missing callback."""

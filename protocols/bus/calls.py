@@ -23,7 +23,7 @@ class OpenCall(msgspec.Struct, eq=False):
     sent: bool = False
     """Went out over the connection that is up now."""
     epoch: int = 0
-    """Of the callee it went to; 0 while that is not known."""
+    """Epoch of the callee it was sent to; 0 while that is not known."""
     attempts: int = 0
     sent_at: float = 0.0
     resend_at: float = 0.0
@@ -36,7 +36,7 @@ class CallTable:
         self._count = 0
         self._open: dict[str, OpenCall] = {}
         self.epoch = 0
-        """Of the callee, as heard last over the connection that is up now."""
+        """The callee's epoch, as last received over the current connection."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -60,7 +60,7 @@ class CallTable:
         return RequestFrame(VERSION, call.id, call.method, ttl, call.idempotent, call.body)
 
     def went(self, call: OpenCall, now: float) -> None:
-        """Its frame was handed to the connection."""
+        """Note that the call's frame was handed to the connection."""
         call.sent, call.epoch, call.sent_at = True, self.epoch, now
         call.attempts += 1
 
@@ -72,16 +72,16 @@ class CallTable:
         return min((call.resend_at for call in self._open.values() if not call.sent), default=None)
 
     def waiting_since(self, before: float) -> bool:
-        """Whether a call went out before that time and has no answer: reason for a ping."""
+        """Return True when a call sent before that time has no answer, which is a reason for a ping."""
         return any(call.sent and call.sent_at < before for call in self._open.values())
 
     def lost(self, now: float) -> list[OpenCall]:
-        """The connection is gone: returns the calls that failed by it, the others wait for the next one."""
+        """Handle a lost connection: return the calls that failed by it; the others wait for the next connection."""
         self.epoch = 0
         return self._drop([call for call in self._open.values() if call.sent], now)
 
     def heard(self, epoch: int, now: float) -> list[OpenCall]:
-        """The callee spoke: returns the calls that died with an earlier life of it."""
+        """Handle a message of the callee: return the calls that died with an earlier incarnation of it."""
         self.epoch = epoch
         gone = []
         for call in self._open.values():
@@ -106,7 +106,7 @@ class CallTable:
         return Unavailable(f"{self._callee} died during {call.method}; whether it took effect is not known")
 
     def late(self, call: OpenCall) -> BusError:
-        """Why `call` failed at its deadline."""
+        """Return the error of a call that missed its deadline."""
         if call.sent:
             return DeadlineExceeded(f"{self._callee} did not answer {call.method} in time")
         return Unavailable(f"{self._callee} is not running: no connection for {call.method} before its deadline")

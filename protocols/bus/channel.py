@@ -19,7 +19,7 @@ import zmq
 
 M = TypeVar("M")
 Routed = tuple[bytes, bytes]
-"""What a ROUTER takes: (its name of the connection, the frame)."""
+"""A message of a ROUTER: (its name of the connection, the frame)."""
 
 BATCH = 64
 """Messages handed on in one piece: few enough to stay in the processor's cache."""
@@ -74,7 +74,7 @@ class Channel(Generic[M]):
         except zmq.ZMQError:
             return False
         finally:
-            self._look()
+            self._recheck()
         return True
 
     def send_to(self, peer: bytes, data: bytes) -> bool:
@@ -85,16 +85,16 @@ class Channel(Generic[M]):
         except zmq.ZMQError:
             return False
         finally:
-            self._look()
+            self._recheck()
         return True
 
     def subscribe(self, topic: bytes) -> None:
         self._socket.setsockopt(zmq.SUBSCRIBE, topic)
-        self._look()
+        self._recheck()
 
     def unsubscribe(self, topic: bytes) -> None:
         self._socket.setsockopt(zmq.UNSUBSCRIBE, topic)
-        self._look()
+        self._recheck()
 
     def drain(self) -> None:
         """Take what has arrived by now, up to the bound."""
@@ -107,8 +107,8 @@ class Channel(Generic[M]):
         self._loop.remove_reader(self._fd)
         self._socket.close(linger_ms)
 
-    def _look(self) -> None:
-        """A send may have taken in news that the FD will not tell any more: messages, or the connection's end."""
+    def _recheck(self) -> None:
+        """Wake up soon if the last send consumed an edge of the FD: messages wait, or the connection ended."""
         events = self._events()
         if events & _IN or (self._link is not None and self.up != bool(events & _OUT)):
             self._soon()

@@ -156,7 +156,7 @@ def error_for(code: str, message: str, details: dict[str, str] | None = None) ->
 
 
 def failure_of(error: BaseException) -> BusError:
-    """What a handler's exception becomes on the wire."""
+    """Return the error that a handler's exception becomes on the wire."""
     if isinstance(error, BusError):
         return error
     if isinstance(error, NodeplaneError):

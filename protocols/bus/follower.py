@@ -98,7 +98,7 @@ class Follower:
         self._settled = 0
         """Newest mark known to be complete: what a sync by mark asks from."""
         self._partial = 0
-        """Events applied past `_settled`: a replay by mark tells them again, they are skipped."""
+        """Events applied past `_settled`: a replay by mark repeats them, and they are skipped."""
         self._proven = 0
         self._tick = Heard(0, 0, 0, False)
         self._heard_at = float("-inf")
@@ -110,12 +110,14 @@ class Follower:
 
     @property
     def heard_at(self) -> float:
-        """When the owner last told where the stream is; minus infinity: never."""
+        """Time of the owner's last position report; minus infinity: never."""
         return self._heard_at
 
     def accept(self, frame: EventFrame) -> bool:
-        """The fast path: True when `frame` is the expected next event of a synced stream; then it counts as applied and
-        is to be delivered. Otherwise nothing changed: step() must see it."""
+        """Fast path: return True when `frame` is the expected next event of a synced stream.
+
+        It then counts as applied, and the caller delivers it. Otherwise nothing changed, and step() must handle it.
+        """
         if not self.synced or frame.seq != self.seq + 1 or frame.epoch != self.epoch:
             return False
         self.seq = frame.seq
@@ -124,8 +126,11 @@ class Follower:
         return True
 
     def accept_tick(self, epoch: int, position: tuple[int, int], now: float) -> bool:
-        """The fast path: True when the tick says that a synced stream misses nothing; its mark counts as reached and is
-        to be told if it is new. Otherwise nothing changed: step() must see it."""
+        """Fast path: return True when a synced stream misses nothing up to this tick.
+
+        Its mark then counts as reached, and the caller reports it if it is new. Otherwise nothing changed, and step()
+        must handle the tick.
+        """
         seq, mark = position
         if not self.synced or not self._live or seq != self.seq or epoch != self.epoch:
             return False
@@ -228,7 +233,7 @@ class Follower:
     def _begin(self, now: float) -> None:
         """Start a sync. The first goes out at once; those that follow without success wait longer each time."""
         self._live = False
-        self._tell(False)
+        self._set_synced(False)
         self._chunks = []
         self.syncs += 1
         if not self._link:
@@ -339,10 +344,10 @@ class Follower:
             self._heard_at = now
         self._retry = 0.0
         self.wake_at = None
-        self._tell(True)
+        self._set_synced(True)
 
     def silent(self, now: float) -> bool:
-        """Time passed shall be told (Clock): a synced stream goes stale by that."""
+        """Return True when a synced stream has become stale: send Clock."""
         return self.synced and now - self._heard_at > self._options.stale_after
 
     def _on_clock(self, now: float) -> None:
@@ -358,7 +363,7 @@ class Follower:
             self.syncs += 1
         self._ask(now)
 
-    def _tell(self, synced: bool) -> None:
+    def _set_synced(self, synced: bool) -> None:
         if synced != self.synced:
             self.synced = synced
             self._out.append(Synced(synced))

@@ -1,4 +1,4 @@
-"""One followed stream: the state machine, its timer, and the user's sink."""
+"""One followed stream: the state machine, its timer and the user's sink; `Replica` is a sink that retains the state."""
 
 import asyncio
 from collections.abc import Callable
@@ -83,8 +83,8 @@ class FollowingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A body did not decode: (where, why)."""
     fault: Callable[[BaseException], None]
     """The sink raised: a bug of its actor."""
-    told: Callable[[], None]
-    """`synced` changed, the sink has been told."""
+    synced_changed: Callable[[], None]
+    """`synced` changed, and the sink knows."""
 
 
 class Following(Generic[V]):
@@ -124,12 +124,12 @@ class Following(Generic[V]):
 
     @property
     def heard_at(self) -> float:
-        """When the owner last told where the stream is, on this loop's clock; minus infinity: never."""
+        """Time of the owner's last position report on this loop's clock; minus infinity: never."""
         return self._machine.heard_at
 
     @property
     def silence(self) -> float:
-        """Seconds since the owner told where the stream is: while synced, all it had then has been applied."""
+        """Seconds since the owner's last position report: a synced replica is no older than this."""
         return self._loop.time() - self._machine.heard_at
 
     @property
@@ -211,7 +211,7 @@ class Following(Generic[V]):
         elif isinstance(action, Marked):
             self._guard(self._on_mark, action.mark)
         else:
-            self._tell(action)
+            self._report_synced(action)
 
     def _deliver(self, frame: EventFrame) -> None:
         """A body that does not decode is passed over: asking again would bring the same bytes."""
@@ -241,13 +241,13 @@ class Following(Generic[V]):
                 self._options.garbage(f"{self.owner}/{self.stream}", error)
         return items
 
-    def _tell(self, action: Synced) -> None:
+    def _report_synced(self, action: Synced) -> None:
         self._guard(self._sink.on_synced, action.synced)
         if action.synced:
             for waiter in self._waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-        self._options.told()
+        self._options.synced_changed()
 
     def _guard(self, method: Callable[..., None], *arguments: object) -> None:
         try:
@@ -270,5 +270,5 @@ class Following(Generic[V]):
 
 
 def _refuse(frame: EventFrame) -> bool:
-    """Once closed, nothing is the expected next event."""
+    """Replace `accept` once closed: no frame is the expected next event."""
     return False

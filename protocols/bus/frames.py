@@ -134,14 +134,14 @@ Answer = SnapshotFrame | ReplayFrame | BusyFrame | ReplyFrame | FailureFrame | P
 Chunk = SnapshotFrame | ReplayFrame
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
-"""What a decoder raises on bytes that are not what it decodes."""
+"""Exceptions a decoder raises on bytes that are not its message."""
 
 encode = msgspec.msgpack.Encoder().encode
 """Any frame, or the body of a message, to bytes."""
 decode_published: Callable[[bytes | memoryview], Published] = msgspec.msgpack.Decoder(Published).decode
-"""What follows the topic on PUB. Like the others raises one of UNDECODABLE."""
+"""Decode the frame behind the topic on PUB. Like the others raises one of UNDECODABLE."""
 decode_event: Callable[[bytes], EventFrame] = msgspec.msgpack.Decoder(EventFrame).decode
-"""Where it can only be an event."""
+"""Decode where it can only be an event."""
 decode_asked: Callable[[bytes], Asked] = msgspec.msgpack.Decoder(Asked).decode
 """DEALER to ROUTER."""
 decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decode

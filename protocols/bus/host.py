@@ -1,4 +1,4 @@
-"""This instance as others see it: the PUB and ROUTER it binds under its name's lock, its streams, its methods."""
+"""The serving side of a bus: the PUB and ROUTER bound under the name's lock, the owned streams, the methods."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ class Host:
         self.epoch = epoch
         self.streams: dict[str, Stream] = {}
         self._ended: dict[str, int] = {}
-        """Last seq of streams given up in this epoch: should one be owned again, its numbers go on, so that no
+        """Last seq of streams disowned in this epoch: should one be owned again, its numbers go on, so that no
         follower takes an old position for a new one."""
         self._options = options
         self._counters = counters
@@ -41,9 +41,9 @@ class Host:
         self._tick_due = False
         self._positions: dict[str, tuple[int, int]] = {}
         self._tick = b""
-        """The tick that tells these positions."""
-        self.moves = 0
-        """Ticks that told something new."""
+        """The encoded tick with these positions."""
+        self.changes = 0
+        """Number of ticks with a new position."""
         self._proofs: set[Stream] = set()
         self._publisher: Publisher = sockets.publisher(options.name)
         self._router: Channel[Routed] = sockets.router(options.name, self._on_batch)
@@ -89,7 +89,7 @@ class Host:
             return  # nobody follows what is not there
         positions = {name: (stream.seq, stream.mark) for name, stream in self.streams.items()}
         if positions != self._positions:
-            self.moves += 1
+            self.changes += 1
             self._positions = positions
             self._tick = TICK_TOPIC + encode(TickFrame(VERSION, self.epoch, positions))
         self._publisher.send(self._tick)

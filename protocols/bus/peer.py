@@ -1,4 +1,4 @@
-"""Another instance as seen from here: its ROUTER, its PUB, and what we follow and call there."""
+"""The client side of a bus towards one other instance: its ROUTER, its PUB, followed streams and open calls."""
 
 import asyncio
 from collections.abc import Callable
@@ -72,10 +72,10 @@ class Peer:
             if self._subscriber is not None:
                 self._subscriber.unsubscribe(topic)
 
-    def watch(self, told: Callable[[bool], None]) -> None:
-        self._watchers.append(told)
+    def watch(self, callback: Callable[[bool], None]) -> None:
+        self._watchers.append(callback)
         if self._dealer.up:
-            told(True)
+            callback(True)
 
     def send(self, frame: SyncFrame | MoreFrame) -> bool:
         return self._dealer.send(encode(frame))
@@ -98,7 +98,7 @@ class Peer:
             self._futures.pop(call.id, None)
 
     def second(self, now: float) -> float:
-        """With each tick: what arrived comes before any judgement on silence. Returns the longest silence."""
+        """Check for silence with each tick, after draining what arrived. Return the longest silence."""
         followings = self._followings.values()
         silence = now - min([following.heard_at for following in followings], default=now)
         if silence > self._stale_after and self._subscriber:
@@ -131,8 +131,8 @@ class Peer:
     def _on_link(self, up: bool) -> None:
         for following in self.followings():
             following.link(up)
-        for told in self._watchers:
-            told(up)
+        for callback in self._watchers:
+            callback(up)
         if up:
             self._dealer.send(encode(PingFrame(VERSION)))
             self._flush()
@@ -159,7 +159,7 @@ class Peer:
                 self._on_tick(frame, proof=cut > 1)
 
     def _on_tick(self, frame: TickFrame, proof: bool) -> None:
-        """Most ticks tell dozens of streams no more than a new mark: no work is done twice here."""
+        """Hand positions on without repeated work: most ticks carry no more than new marks of dozens of streams."""
         now, epoch, position_of = self._loop.time(), frame.epoch, frame.positions.get
         for following in self.followings():
             position = position_of(following.stream)

@@ -1,4 +1,4 @@
-"""RPC as the callee sees it: each request becomes a task, at most once per id, not past its deadline, not too many."""
+"""RPC on the callee's side: each request becomes a task, at most once per id, not past its deadline, not too many."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ class Served:
         return len(self._running)
 
     def judge(self, id: str, peer: bytes) -> Verdict:
-        """What to do with a request; RUN also notes that it runs."""
+        """Return how to handle a request; RUN also records it as running."""
         if id in self._running:
             self._running[id] = peer
             return Verdict.WAIT
@@ -66,7 +66,7 @@ class Served:
         return self._replies[id]
 
     def done(self, id: str, reply: bytes, keep: bool) -> bytes:
-        """It has finished; returns whom to answer. `keep`: a retry may come."""
+        """Record the end of a request and return the peer to answer. `keep`: a retry may come."""
         peer = self._running.pop(id)
         if keep:
             self._replies[id] = reply

@@ -1,4 +1,8 @@
-"""The owner's end of one stream: numbers events, keeps the newest, and answers where a follower must go from. Pure."""
+"""The owner's end of streams. Pure.
+
+A stream numbers its events, retains the newest ones and answers syncs of followers by the shortest way. `SyncDesk`
+sends the answers: in chunks against credit, few long ones at once, a repeated question once.
+"""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -62,11 +66,11 @@ class Ring:
 
 
 REPLAY_LIMIT = 65_536
-"""Events a source may tell by mark; past it a snapshot is cheaper."""
+"""Most events a source may replay by mark; past it a snapshot is cheaper."""
 
 
 class Answering(msgspec.Struct):
-    """What a sync gets: items (a snapshot) or events, and the position they lead to."""
+    """Answer to a sync: items (a snapshot) or events, and the position they lead to."""
 
     epoch: int
     seq: int
@@ -90,7 +94,7 @@ class Stream:
         self._send = send
 
     def publish(self, op: Op, key: str, value: Value, mark: int = 0) -> None:
-        """Tell followers. `mark` is the durable position this event brings the stream to; 0 leaves it where it is."""
+        """Send an event to followers. `mark` is the durable position after it; 0 leaves the position unchanged."""
         seq = self.seq = self.seq + 1
         if mark:
             self.mark = mark
@@ -123,16 +127,16 @@ class Stream:
         return self._by_mark(sync.mark)
 
     def _by_mark(self, mark: int) -> list[EventFrame] | None:
-        """A mark ahead of ours is of a history we lost: only a snapshot tells the truth then."""
+        """Return the events after a mark; None (a snapshot is needed) for a mark of a history that we lost."""
         if mark <= 0 or 0 < self.mark < mark:
             return None
         events = self._source.since(mark)
         if events is None:
             return None
-        told = list(islice(events, REPLAY_LIMIT + 1))
-        return [self._told(event) for event in told] if len(told) <= REPLAY_LIMIT else None
+        found = list(islice(events, REPLAY_LIMIT + 1))
+        return [self._frame(event) for event in found] if len(found) <= REPLAY_LIMIT else None
 
-    def _told(self, event: Event[Value]) -> EventFrame:
+    def _frame(self, event: Event[Value]) -> EventFrame:
         body = b"" if event.value is None else body_of(event.value)
         return Event(event.op, event.key, body, 0, event.mark, self.epoch)
 
@@ -171,7 +175,7 @@ def _cut(things: Iterable[T], limits: ChunkLimits, cost: Callable[[T], int]) -> 
 
 
 Where = tuple[bytes, str]
-"""Who asked (ROUTER's name of the connection), and for which stream."""
+"""The follower (ROUTER's name of its connection) and the stream of a sync."""
 
 
 class DeskLimits(msgspec.Struct, frozen=True):
@@ -241,8 +245,8 @@ class SyncDesk:
 
     def _is_repeated(self, where: Where, id: int, now: float) -> bool:
         session = self._sessions.get(where)
-        told, at = (session.id, session.heard) if session else self._answered.get(where, (-1, 0.0))
-        return told == id and now - at < self._limits.repeat
+        known, at = (session.id, session.heard) if session else self._answered.get(where, (-1, 0.0))
+        return known == id and now - at < self._limits.repeat
 
     def _advance(self, where: Where) -> list[Chunk | BusyFrame]:
         session = self._sessions[where]

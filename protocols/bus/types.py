@@ -1,4 +1,4 @@
-"""The bus's vocabulary: read this first. streams, their sources and sinks."""
+"""Types of the bus: options, events, sources and sinks of streams. Read this first."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import IntEnum
@@ -11,7 +11,7 @@ V = TypeVar("V")
 V_contra = TypeVar("V_contra", contravariant=True)
 
 Value = msgspec.Struct | bytes
-"""What a stream carries: a struct, or bytes taken as they are (msgpack already, or anything with `type=bytes`)."""
+"""Value of a stream: a struct, or bytes sent unchanged (msgpack already, or anything with `type=bytes`)."""
 
 
 class Op(IntEnum):
@@ -30,10 +30,12 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, Generic[V], array_like=True, tag=1, gc=False):
-    """One change. `mark` is the owner's own durable position (0 = none); events that share a mark are published without
-    an await in between. `value` is None for a DELETE that carried nothing.
+    """One change.
 
-    It is also the frame that travels, `value` being the encoded body then; decoded in place: one object a message.
+    `mark` is the owner's own durable position (0 = none); events that share a mark are published without an await in
+    between. `value` is None for a DELETE that carried nothing.
+
+    It is also the frame on the wire, where `value` is the encoded body; decoded in place: one object a message.
     """
 
     op: Op
@@ -48,7 +50,7 @@ class Event(msgspec.Struct, Generic[V], array_like=True, tag=1, gc=False):
 
 class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    """Of this instance, e.g. `devices`, `apiserver-0`. Empty: a client only, which binds nothing and takes no lock."""
+    """Name of this instance, e.g. `devices`; empty for a client, which binds nothing and takes no lock."""
     run_dir: Path
     """ROOT/run; made with mode 0700 when absent."""
     tick: float = 1.0
@@ -62,11 +64,11 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     handlers: int = 256
     """RPC handlers that run at once; a request past it fails with RESOURCE_EXHAUSTED."""
     on_fault: Callable[[BaseException], None] | None = None
-    """Told of an exception out of a sink or a source (a bug there); None: it is logged."""
+    """Called with an exception of a sink or a source (a bug there); None: it is logged."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """What a handler may know of the request it serves. A handler is cancelled soon after its deadline."""
+    """The request that a handler serves. A handler is cancelled soon after its deadline."""
 
     method: str
     id: str
@@ -108,7 +110,7 @@ Handler = Callable[[V_contra, Call], Awaitable[msgspec.Struct | None]]
 
 
 class StateSource:
-    """Ready-made source of a state stream: a mapping its owner keeps, told whole."""
+    """Ready-made source of a state stream: a mapping that its owner maintains, sent whole."""
 
     def __init__(self, items: Mapping[str, Value]) -> None:
         self._items = items
