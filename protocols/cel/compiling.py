@@ -1,4 +1,8 @@
-"""From a text to what the engine made of it, with faults told by the text."""
+"""Compile an expression, with errors in terms of the text that users wrote.
+
+The engine accepts literals that always fail: invalid patterns, durations and times, lists and maps of mixed types. As
+upstream, the check rejects them.
+"""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -28,11 +32,11 @@ class Fault(NamedTuple):
     """`at`: which character of the expression."""
 
     at: int
-    told: str
+    message: str
 
 
 def literal_faults(serialized: bytes) -> list[Fault]:
-    """Of a checked expression, in the order they stand."""
+    """Return the faulty literals of a checked expression, in their order."""
     checked = message(serialized, _CHECKED)
     source = message(checked, _SOURCE)
     places = dict(_entry(each) for number, each in fields(source) if number == _POSITIONS and isinstance(each, bytes))
@@ -42,7 +46,7 @@ def literal_faults(serialized: bytes) -> list[Fault]:
         if number == _TYPES and isinstance(each, bytes)
     }
     found = _walk(message(checked, _EXPRESSION), types, False)
-    return sorted({Fault(places.get(id_, 0), told) for id_, told in found})
+    return sorted({Fault(places.get(id_, 0), message) for id_, message in found})
 
 
 def _walk(node: bytes, types: dict[int, bytes], formats: bool) -> Iterator[tuple[int, str]]:
@@ -82,7 +86,7 @@ def _of_call(name: str, call: bytes) -> Iterator[tuple[int, str]]:
 
 
 def _of_one_kind(parts: list[Value], types: dict[int, bytes]) -> Iterator[tuple[int, str]]:
-    """The first that differs is told. What is dynamic here may have a type upstream: it fits."""
+    """Yield the first part of another type. Dynamic parts fit: they may have a type upstream."""
     ids = [_number(part, _ID) for part in parts if isinstance(part, bytes)]
     kinds = [_named(types.get(id_, b"")) for id_ in ids]
     for id_, kind in zip(ids[1:], kinds[1:], strict=True):
@@ -138,7 +142,7 @@ def _trial(name: str) -> tuple["cel.Expression", "cel.Type"]:
 
 
 Around = Mapping[str, tuple[str, str]]
-"""What is put before and behind variables."""
+"""Text put before and behind variables, by their names."""
 SUSPECT = (",", "matches", "duration", "timestamp")
 """Without one of these an expression has no literals that could mean nothing."""
 
@@ -161,13 +165,13 @@ def compile_text(env: "cel.Env", text: Given) -> "cel.Expression":
 
 
 def check_literals(serialized: bytes, text: Given) -> None:
-    """Of a checked expression. Raises CompileError for those that mean nothing."""
+    """Raise CompileError when a checked expression has faulty literals."""
     if not any(word in text.written for word in SUSPECT):
         return
     faults = literal_faults(serialized)
     if faults:
-        raise _refusal(text, "\n".join(pointed(text.text, fault.at, fault.told) for fault in faults))
+        raise _refusal(text, "\n".join(pointed(text.text, fault.at, fault.message) for fault in faults))
 
 
-def _refusal(text: Given, told: str) -> CompileError:
-    return CompileError(f"compilation failed: {as_written(text.as_written(told))}")
+def _refusal(text: Given, message: str) -> CompileError:
+    return CompileError(f"compilation failed: {as_written(text.as_written(message))}")

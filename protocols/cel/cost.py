@@ -44,7 +44,10 @@ Scope = Mapping[str, Size]
 
 
 def cost_of(serialized: bytes, names: Scope | None = None) -> int:
-    """Of what the engine gives for a checked expression; `names`: variables beside those of devices."""
+    """Return the cost of a checked expression as the engine serializes it.
+
+    `names` are sizes of variables other than those of devices.
+    """
     return _walk(message(message(serialized, _CHECKED), _EXPRESSION), names or {}).cost
 
 
@@ -154,7 +157,7 @@ _WALKS: Mapping[int, Callable[[bytes, Scope], Worst]] = {
 
 
 def _text(node: bytes) -> str | None:
-    """A literal's."""
+    """Return the text of a literal."""
     for number, value in fields(node):
         if number == _CONST and isinstance(value, bytes):
             return next((each.decode() for kind, each in fields(value) if kind == 6 and isinstance(each, bytes)), None)
@@ -162,7 +165,7 @@ def _text(node: bytes) -> str | None:
 
 
 def _literal(node: bytes) -> Size:
-    """What lists.range of this argument makes."""
+    """Return the size of lists.range of this argument."""
     for number, value in fields(node):
         if number == _CONST and isinstance(value, bytes):
             count: Value = next((each for kind, each in fields(value) if kind == 3), 0)

@@ -1,4 +1,9 @@
-"""What selectors of devices and rules of custom resources have in common: libraries, types of ours, functions."""
+"""CEL environments: libraries, our own types and functions, shared by device selectors and rules of custom resources.
+
+The native library is imported and set up with the first expression. For selectors there are two environments, one to
+check and one to run. Both declare the same names; only the one to check knows quantities and versions as types of their
+own, only the one to run has functions behind them.
+"""
 
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple

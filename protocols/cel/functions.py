@@ -1,4 +1,12 @@
-"""Functions on lists that upstream adds to CEL's own."""
+"""Functions that upstream adds to CEL's own: on lists, indexOf and lastIndexOf, find and findAll, mixed comparisons.
+
+- The engine has `indexOf` of strings and nobody can add overloads to its functions. Expressions therefore reach it with
+  other names of the same length, so that columns in errors stay right.
+- `find` and `findAll` must take RE2's linear time, which only the engine offers. It replaces each match by itself
+  between two marks that the text does not contain, and the marks show where the matches are.
+- The engine compares numbers of different types at run time but rejects them in the check: its declarations of `<`,
+  `<=`, `>` and `>=` are removed and declared anew with the missing overloads.
+"""
 
 import functools
 from collections.abc import Callable
@@ -69,7 +77,7 @@ def renamed(source: str, found: list[Token]) -> str:
 
 
 def as_written(text: str) -> str:
-    """What the engine says, in the names people know."""
+    """Return an error text of the engine with the public names of functions."""
     for name, ours in OURS.items():
         text = text.replace(ours, name)
     return text

@@ -29,11 +29,11 @@ _CARET = re.compile(r" \| \.*\^")
 
 
 def _prefix(check: Check) -> Check:
-    """Of a name that something is added to: a dash may end it. Two characters give way to one, as they do upstream."""
+    """Check the prefix of a name, which may end in a dash. As upstream, the last two characters become one."""
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
-def _told(check: Callable[[str], bool], fault: str) -> Check:
+def _check(check: Callable[[str], bool], fault: str) -> Check:
     return lambda text: [] if check(text) else [fault]
 
 
@@ -52,10 +52,10 @@ CHECKS: dict[str, Check] = {
     "dns1035LabelPrefix": _prefix(dns1035_faults),
     "labelValue": label_value_faults,
     "uri": _uri,
-    "uuid": _told(is_uuid, "does not match the UUID format"),
-    "byte": _told(is_base64, "invalid base64"),
-    "date": _told(is_date, "invalid date"),
-    "datetime": _told(is_date_time, "invalid datetime"),
+    "uuid": _check(is_uuid, "does not match the UUID format"),
+    "byte": _check(is_base64, "invalid base64"),
+    "date": _check(is_date, "invalid date"),
+    "datetime": _check(is_date_time, "invalid datetime"),
 }
 
 
@@ -83,11 +83,11 @@ FUNCTIONS = (
 
 
 class Given(NamedTuple):
-    """What the engine is given instead of what was written."""
+    """The text given to the engine in place of the user's."""
 
     written: str
     puts: Sequence[tuple[int, str]] = ()
-    """Where something was put in, by characters of what was written, and what; in order."""
+    """Insertions in order: character of the user's text, and the inserted text."""
 
     @property
     def text(self) -> str:
@@ -97,11 +97,11 @@ class Given(NamedTuple):
             done = place
         return "".join([*made, self.written[done:]])
 
-    def as_written(self, told: str) -> str:
-        """The engine's faults with the lines and columns that their author knows."""
+    def as_written(self, errors: str) -> str:
+        """Return the engine's errors with lines and columns of the user's text."""
         if not self.puts:
-            return told
-        sources, lines, row, column = self.written.split("\n"), told.split("\n"), 0, 0
+            return errors
+        sources, lines, row, column = self.written.split("\n"), errors.split("\n"), 0, 0
         for number, line in enumerate(lines):
             if (found := _PLACE.search(line)) is not None:
                 row = int(found[1])

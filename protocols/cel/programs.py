@@ -1,4 +1,8 @@
-"""Programs by their text: each is compiled once while it is in use. What does not compile is remembered as well."""
+"""Device selectors, compiled once while they are in use and evaluated for many devices.
+
+A program reads only those parts of a device that it needs, since the engine copies all that it is given. Texts that do
+not compile are remembered as well.
+"""
 
 import functools
 import threading
@@ -135,7 +139,7 @@ class Program:
         self._inputs = inputs
 
     def matches(self, driver: str, device: Device) -> bool:
-        """Whether the device is selected; raises EvaluationError."""
+        """Return True when the device is selected; raises EvaluationError."""
         data = {each.variable: each.read(driver, device) for each in self._inputs}
         try:
             result = self._evaluate(data=data)
@@ -154,7 +158,10 @@ def _fault(result: "cel.Value", value: Any) -> str:
 
 
 def compile_program(source: str) -> Program:
-    """Raises CompileError, or its kinds TooLong and TooComplex. What could hurt the engine does not reach it."""
+    """Compile a selector; raises CompileError, or its kinds TooLong and TooComplex.
+
+    Texts that could harm the engine do not reach it.
+    """
     given = taken(source)
     checked = compile_text(engine().check, given)
     kind = checked.return_type().name()

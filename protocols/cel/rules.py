@@ -1,4 +1,4 @@
-"""What each function costs and how large its result is, by the sizes of its target and arguments."""
+"""Cost of each function and the size of its result, by the sizes of its target and arguments."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,12 +25,12 @@ DIGITS = 1000
 PATTERN = 128
 """Characters of the longest pattern that a named format stands for."""
 FAULTS, FAULT = 4, 512
-"""Of a named format: sentences, and characters of one beside what it quotes."""
+"""Results of a named format: number of messages, and characters of one without the quoted text."""
 FORMAT = Size(64, 64)
 
 
 def linear(sizes: Sizes) -> tuple[int, Size]:
-    """Of every function that is not named: it looks at all it is given and makes no more of it."""
+    """Cost any function without a rule: it reads all arguments, and its result is no larger than they are together."""
     return total(1, *map(walked, sizes)), together(sizes) if sizes else ONE
 
 
@@ -125,15 +125,15 @@ def _range(sizes: Sizes) -> tuple[int, Size]:
 
 
 def _first(sizes: Sizes) -> tuple[int, Size]:
-    """Of the attributes' maps an optional lookup or a default is as an index."""
+    """Cost an optional lookup or a default; on the maps of attributes it is an index."""
     known = next((size for size in sizes if size in (DOMAINS, ENTRIES)), None)
     return 1, known or largest(sizes)
 
 
 def _judged(sizes: Sizes) -> tuple[int, Size]:
     """By the price of a long pattern. The `[?0]` behind it is ours, so its unit is given back."""
-    told = Size(FAULT + 6 * sizes[-1].length, FAULT + 6 * sizes[-1].length)
-    faults = Declared(FAULTS, total(FAULTS, product(FAULTS, told.deep)), told)
+    message = Size(FAULT + 6 * sizes[-1].length, FAULT + 6 * sizes[-1].length)
+    faults = Declared(FAULTS, total(FAULTS, product(FAULTS, message.deep)), message)
     return max(0, product(tenth(sizes[-1].length), PATTERN // 4) - 1), Declared(1, faults.deep, faults)
 
 

@@ -1,4 +1,8 @@
-"""How large values can be: what the cost of an expression is made of. Numbers end at FAR, so none grows by itself."""
+"""Upper bounds on the sizes of values, from which costs follow, and the cost of compiling regular expressions.
+
+Numbers are capped at FAR. The engine compiles a pattern each time it is used: RE2 never backtracks, but Unicode classes
+and counted repetitions make programs of megabytes out of a few characters.
+"""
 
 import math
 import re
@@ -9,14 +13,14 @@ FAR = 1 << 62
 
 
 class Size(NamedTuple):
-    """Of a value, at most: `length` as size() would say, `deep` with all that is inside. Equal for texts alone."""
+    """Upper bounds: `length` as of size(), `deep` with all elements. Only texts have equal ones."""
 
     length: int
     deep: int
 
 
 class Declared(Size):
-    """Of a value of which more is known: `item` of a list or map, `fields` of an object. Equal to a plain one."""
+    """Size of a value of a known type: `item` of a list or map, `fields` of an object. Compares as a plain Size."""
 
     item: Size | None
     fields: Mapping[str, Size]
@@ -29,7 +33,7 @@ class Declared(Size):
 
 ONE = Size(1, 1)
 UNKNOWN = Size(64, 64)
-"""What an attribute holds: a string, or something smaller."""
+"""Size of an attribute: a string, or something smaller."""
 ENTRIES = Size(32, 32 * (32 + 64))
 """One domain's entries: identifiers and values."""
 DOMAINS = Size(32, ENTRIES.deep + 32 * 63)
@@ -55,7 +59,7 @@ def walked(size: Size) -> int:
 
 
 def selected(size: Size, name: str) -> Size:
-    """Of a field, by name."""
+    """Return the size of a field."""
     found = size.fields.get(name) if isinstance(size, Declared) else None
     return found if found is not None else element(size)
 
@@ -73,7 +77,7 @@ def largest(sizes: list[Size]) -> Size:
 
 
 def together(sizes: list[Size]) -> Size:
-    """What is known of items stays known: filter and map add lists to lists."""
+    """Add sizes; known items stay known, since filter and map add lists to lists."""
     items = [size.item for size in sizes if isinstance(size, Declared) and size.item is not None]
     length, deep = _together(sizes)
     return Declared(length, deep, largest(items)) if items else Size(length, deep)
@@ -95,7 +99,7 @@ FREE = 1000
 
 
 LARGEST = 6_000_000
-"""What the engine compiles before it refuses a pattern as too large takes no longer than so many units."""
+"""Most units the engine spends on a pattern before it rejects it as too large."""
 
 
 def pattern_cost(pattern: str | None) -> int:

@@ -1,4 +1,7 @@
-"""What can be wrong with a selector, and with evaluating one."""
+"""The text of an expression: errors, tokens, limits checked before the native parser sees it, and error messages.
+
+The parser expands macros by copying and cannot be interrupted, so texts that would grow are rejected first.
+"""
 
 import re
 from collections.abc import Iterator
@@ -63,7 +66,7 @@ def _scan(source: str) -> Iterator[Token]:
 
 
 def plain_text(token: Token) -> str | None:
-    """What a simple literal says; None for raw, bytes, tripled or escaped ones."""
+    """Return the value of a simple literal; None for raw, bytes, triple-quoted or escaped ones."""
     text = token.text
     if token.kind != "text" or text[0] not in "\"'" or text[:3] in ('""' + '"', "'''") or "\\" in text:
         return None
@@ -87,7 +90,7 @@ def closing(found: list[Token], at: int) -> int:
 LIMIT = 10 * 1024
 """Bytes of a selector."""
 DEPTH = 32
-"""Brackets within brackets: the native parser's own bound, told in words."""
+"""Nested brackets: the native parser's own bound, with a readable error."""
 TOKENS = 3584
 """A run of `!` counts as one, as it is for the parser."""
 REPEATED = 4096
@@ -132,7 +135,7 @@ _INDEX = re.compile(r"Index error: index=(-?\d+) size=\d+")
 
 
 def evaluation_text(text: str) -> str:
-    """Of an evaluation: without the engine's own codes."""
+    """Return an evaluation error of the engine on one line in upstream's words, without the engine's codes."""
     code, _, rest = text.partition(": ")
     plain = rest if code.isupper() else text
     if plain.startswith(_MISSING):
@@ -154,7 +157,7 @@ def compile_text_of(text: str) -> str:
 
 
 def pointed(source: str, at: int, text: str) -> str:
-    """As the engine tells of a fault at a character."""
+    """Format an error at a character as the engine does."""
     start = source.rfind("\n", 0, at) + 1
     row, column = source.count("\n", 0, at) + 1, at - start
     line = source[start:].partition("\n")[0]

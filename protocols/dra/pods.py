@@ -1,4 +1,4 @@
-"""How pods name the claims they use, and claims the pods that use them. Pure."""
+"""References between pods and the claims they use, in both directions. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from protocols.kube.meta import Object, meta, name_of, namespace_of, uid_of
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Of claims that are allocated, or were."""
+"""Finalizer of claims that are or were allocated."""
 CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: which entry of the pod it is for."""
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
@@ -17,7 +17,7 @@ Entry = Mapping[str, Any]
 
 
 def owner_reference(pod: Object) -> Object:
-    """What a claim that was made for a pod says of it."""
+    """Return the owner reference of a claim that was made for a pod."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,7 +1,7 @@
-"""The vocabulary of devices: what slices, classes, patches and rules say, read once from their JSON (`decode`).
+"""Types of devices, slices, classes, patches and rules, read once from their JSON (`decode`), and tolerations.
 
 All values are frozen and shared: a device that nothing patches is the very object that its slice was read into, so
-`is` tells whether something changed. Names of attributes and capacities are always qualified (`domain/id`): a bare name
+`is` shows whether something changed. Names of attributes and capacities are always qualified (`domain/id`): a bare name
 in a slice belongs to the slice's driver.
 """
 
@@ -67,7 +67,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 class CounterUse(msgspec.Struct, frozen=True):
-    """What a device takes out of a counter set of its pool."""
+    """Counters that a device consumes of a counter set of its pool."""
 
     counter_set: str
     counters: Mapping[str, Quantity]
@@ -86,11 +86,11 @@ class Reach(msgspec.Struct, frozen=True):
     """A core/v1 NodeSelector as JSON."""
     everywhere: bool = False
     per_device: bool = False
-    """Of a slice only: each device says it for itself."""
+    """Slices only: each device has its own reach."""
 
 
 class Extras(msgspec.Struct, frozen=True):
-    """What few devices have and no patch changes."""
+    """Properties that few devices have and no patch changes."""
 
     consumes: tuple[CounterUse, ...] = ()
     reach: Reach | None = None
@@ -102,7 +102,7 @@ class Extras(msgspec.Struct, frozen=True):
 
 
 PLAIN = Extras()
-"""Of every device that has none; shared."""
+"""Shared by all devices without extras."""
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):
@@ -121,7 +121,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     driver: str
     pool: str
     generation: int
-    """Of the pool, not of the object."""
+    """Generation of the pool, not of the object."""
     count: int
     """resourceSliceCount: how many slices of this generation make the pool complete."""
     reach: Reach
@@ -137,7 +137,7 @@ class DeviceClass(msgspec.Struct, frozen=True):
     name: str
     uid: str
     generation: int
-    """Of the object: with the uid it says which content this is."""
+    """Generation of the object; identifies its content together with the uid."""
     selectors: tuple[str, ...] = ()
     """CEL expressions; an empty one stands for a selector of an unknown type."""
     config: tuple[Mapping[str, Any], ...] = ()
@@ -173,7 +173,7 @@ class Patch(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, float, str]:
-        """Who comes first wins: the higher priority, then the older, then the smaller name."""
+        """Sort key; the first wins: higher priority, then older, then smaller name."""
         return (-self.priority, self.created, self.name)
 
 
@@ -227,7 +227,7 @@ def usable(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
 
 
 def seconds_borne(taint: Taint, tolerations: Iterable[Toleration]) -> float | None:
-    """How long after its time a NoExecute taint is borne; None = for ever, or it is no such taint."""
+    """Return for how many seconds a NoExecute taint is tolerated; None = for ever, or another effect."""
     if taint.effect != NO_EXECUTE:
         return None
     matching = [each for each in tolerations if tolerates(each, taint)]

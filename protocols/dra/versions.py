@@ -83,7 +83,7 @@ STORED: dict[str, Convert] = {
     "ResourceClaim": exact_requests,
     "ResourceClaimTemplate": in_template(exact_requests),
 }
-"""How v1beta1 of a kind becomes v1; of the others both are the same."""
+"""Conversions from v1beta1 to v1; kinds without one are the same in both."""
 
 
 def _table(value: Any) -> Obj:

@@ -225,8 +225,10 @@ class Attempt:
                 yield Spot(spot.claim, spot.request, way, way.need)
 
     def _devices(self, spot: Spot, way: Way) -> Iterator[Spot]:
-        """Combinations, not permutations: the next device comes after this one. Of devices that nothing can tell apart
-        only the first is tried."""
+        """Choose combinations, not permutations: the next device comes after this one.
+
+        Of indistinguishable devices only the first is tried.
+        """
         tried: set[bytes] = set()
         for at in range(spot.start, len(way.candidates.slots)):
             if not way.candidates.enough(at, spot.need):

@@ -103,7 +103,7 @@ class Catalog:
         self._place(part, 1)
 
     def change(self, old: Slice | None, new: Slice | None) -> None:
-        """One change as the tracker tells it."""
+        """Apply a change reported by the tracker."""
         if new is not None:
             self.put(new)
         elif old is not None:

@@ -1,4 +1,4 @@
-"""What a ResourceClaim asks for, as the search reads it. Pure."""
+"""Requests and constraints of a ResourceClaim, as the search reads them. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -90,5 +90,5 @@ def _constraint(entry: Mapping[str, Any]) -> Constraint:
 
 
 def names_request(references: tuple[str, ...], want: str) -> bool:
-    """Whether references mean a want: `r` covers all its alternatives, `r/sub` only that one; none = everything."""
+    """Return True when references cover a want: `r` covers all its alternatives, `r/sub` one, none means everything."""
     return not references or want in references or want.partition("/")[0] in references

@@ -1,4 +1,7 @@
-"""What is known of a pod's claims on one node before the search: each want's devices, and how many it takes. Pure."""
+"""The search's input for a pod's claims on one node: selectors, and each want's devices and count. Pure.
+
+Also checks claims before any node is considered, with upstream's error texts.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -44,7 +47,7 @@ REMEMBERED = 64
 
 
 class Matcher:
-    """Of one want: all selectors of its class, then its own."""
+    """Evaluates the selectors of one want: those of its class, then its own."""
 
     def __init__(self, want: Want, claim: str, classes: Mapping[str, DeviceClass], engine: Selectors) -> None:
         kind = classes[want.class_name]
@@ -109,7 +112,7 @@ def _check_selectors(where: str, selectors: Iterable[str]) -> None:
 
 
 def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:
-    """What a pod waits for when a class is not there: all alternatives count, also those that would not be taken."""
+    """Return the message for a missing class, empty if none; all alternatives count, even those never reached."""
     wants = (want for request in claim.requests for want in request.wants)
     lost = next((want for want in wants if want.class_name and want.class_name not in classes), None)
     return f"request {lost.name}: device class {lost.class_name} does not exist" if lost else ""
@@ -119,7 +122,10 @@ Slot = tuple[Pool, Offer]
 
 
 class Candidates:
-    """Of one want on one node. What does not change during a search is judged once per device."""
+    """Devices that one want may be given on one node, in order.
+
+    Conditions that do not change during a search are evaluated once per device, when the search reaches it.
+    """
 
     def __init__(
         self, want: Want, slots: tuple[Slot, ...], used: Usage, matches: Callable[[Offer], bool], taints: bool
@@ -141,7 +147,7 @@ class Candidates:
         return known
 
     def enough(self, start: int, need: int) -> bool:
-        """Whether so many may still be found from `start` on; True while nobody knows."""
+        """Return False once fewer than `need` devices can fit from `start` on."""
         left = len(self.slots) - start
         if left - self._lost >= need:
             return True
@@ -176,7 +182,7 @@ def all_of(claim: str, want: Want, pools: Iterable[NodePool], matches: Callable[
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """What a search stands on."""
+    """Inputs of a search on one node."""
 
     pools: tuple[NodePool, ...]
     used: Usage

@@ -1,4 +1,4 @@
-"""What is written to a claim's status once its devices are chosen. Pure."""
+"""The allocation written to a claim's status once its devices are chosen. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

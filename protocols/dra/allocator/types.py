@@ -20,7 +20,7 @@ Toleration = Mapping[str, Any]
 
 
 class Node(NamedTuple):
-    """What of a node decides which devices it reaches."""
+    """The part of a node that decides which devices it reaches."""
 
     name: str
     labels: Mapping[str, str]
@@ -44,7 +44,7 @@ class Offer:
     consumes: Mapping[CounterId, int]
     """Nano-units taken of the pool's shared counters."""
     matched: dict[str, bool] = field(default_factory=dict)
-    """What expressions said of it; kept small by who fills it."""
+    """Results of expressions; the code that fills it bounds it."""
 
     @property
     def binding(self) -> bool:
@@ -53,7 +53,7 @@ class Offer:
 
     @cached_property
     def likeness(self) -> bytes:
-        """Equal for two offers that no selector, constraint, taint or counter can tell apart."""
+        """Equal for two offers that no selector, constraint, taint or counter can distinguish."""
         unnamed = msgspec.structs.replace(self.device, name="")
         return msgspec.json.encode([self.id[:2], unnamed, self.reach], order="sorted")
 
@@ -81,7 +81,7 @@ class Pool:
 
 
 class NodePool(msgspec.Struct, frozen=True, eq=False):
-    """What one node sees of a pool."""
+    """The devices of a pool that one node reaches."""
 
     pool: Pool
     offers: tuple[Offer, ...]

@@ -1,1 +1,1 @@
-"""What patches and rules make of devices: which of them apply, whose value wins, and what comes of it. Pure."""
+"""Apply ResourceSlicePatches and DeviceTaintRules to devices: matching, precedence, merging. Pure."""

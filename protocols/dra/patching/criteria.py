@@ -1,4 +1,4 @@
-"""Whether a patch applies to a device: names first, then its class's selectors, then its own, until one fails.
+"""Decide whether a patch applies to a device: names first, then its class's selectors, then its own.
 
 Selectors see the device as its driver published it, never what other patches made of it.
 """
@@ -25,7 +25,7 @@ class Faulty(NamedTuple):
     """Why an expression cannot be decided."""
 
     reason: str
-    """Of the event: CELRuntimeError or CELCompileError."""
+    """Reason of the event: CELRuntimeError or CELCompileError."""
     text: str
 
 
@@ -35,7 +35,7 @@ Judge = Callable[[str, Device], Verdict]
 
 
 def named(filter: Filter, driver: str, pool: str, device: str) -> bool:
-    """Whether the names in a filter are these."""
+    """Return True when a filter's names match."""
     return filter.driver in (None, driver) and filter.pool in (None, pool) and filter.device in (None, device)
 
 

@@ -1,4 +1,8 @@
-"""What patches and rules mean for one pool: worked out once for all of its devices, as far as names decide it."""
+"""Effects of patches and rules on the devices of a pool, computed once per pool as far as names decide them.
+
+`Index` finds patches by the driver, pool and device they name; `Overlay` lays several over one another, so that each
+key takes its value from the best patch that names it.
+"""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -27,9 +31,9 @@ class Bucket(Generic[K]):
     """Those that fix the same driver and pool, or none."""
 
     version: int
-    """Of no other content of `all`, in no other bucket."""
+    """Changes with `all`; unique over all buckets."""
     all: dict[int, K] = field(default_factory=dict)
-    """That fix no device, by serial."""
+    """Patches that name no device, by serial."""
     by_device: dict[str, dict[int, K]] = field(default_factory=dict)
 
 
@@ -141,7 +145,7 @@ class Layers:
         self._taints = _ordered(self._base_rules)
 
     def uniform(self) -> tuple[Effect, tuple[Taint, ...]] | None:
-        """What is done to every device of the pool alike; None if it depends on the device."""
+        """Return the effect that all devices of the pool share; None if it depends on the device."""
         if self.conditional or _named(self._patches) or _named(self._rules):
             return None
         return self._effect, self._taints
@@ -151,7 +155,7 @@ class Layers:
         return list(of_device(self._patches, device))
 
     def effect(self, more: list[Known]) -> Effect:
-        """Of the unconditional ones and `more`."""
+        """Return the effect of the unconditional patches and `more`."""
         if not more:
             return self._effect
         key = tuple([known.serial for known in more])
@@ -166,7 +170,7 @@ class Layers:
         return found
 
     def taints(self, device: str) -> tuple[Taint, ...]:
-        """Of the rules that select the device."""
+        """Return the taints of the rules that select the device."""
         named = list(of_device(self._rules, device))
         return _ordered(self._base_rules + named) if named else self._taints
 

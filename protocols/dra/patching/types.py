@@ -1,4 +1,7 @@
-"""The vocabulary of patching."""
+"""Types of patching, and the merge of a published device with an effect.
+
+What does not change is the same object as before.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +11,7 @@ import msgspec
 from protocols.dra.types import Attribute, Capacity, Device, Patch, Rule, Taint
 
 Rank = tuple[int, float, str]
-"""Of a patch: the smaller one wins."""
+"""Rank of a patch: the smaller one wins."""
 TaintKey = tuple[str, str]
 """(key, effect): what makes two taints the same one."""
 
@@ -24,7 +27,7 @@ class Known(NamedTuple):
     """One version of a patch, ready to be asked about devices."""
 
     serial: int
-    """Of no other version of any patch."""
+    """Unique over all versions of all patches."""
     rank: Rank
     patch: Patch
 
@@ -41,7 +44,7 @@ class KnownRule(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What is done to a device; made once for all devices that the same patches apply to."""
+    """The combined change of several patches, shared by all devices that they apply to."""
 
     attributes: dict[str, Attribute]
     removed: tuple[str, ...]

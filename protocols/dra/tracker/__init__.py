@@ -1,2 +1,4 @@
-"""The cache of patched slices: takes changes of slices, patches, rules and classes in any order, and tells what became
-of the slices. Pure; a shell feeds it."""
+"""Cache of patched slices: takes changes of slices, patches, rules and classes in any order and reports changed slices.
+
+Pure, except for feed.py, which follows the API.
+"""

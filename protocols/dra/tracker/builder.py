@@ -35,7 +35,7 @@ class Verdicts:
         self._known.pop(expression, None)
 
     def moved(self, origins: list[int]) -> "Verdicts":
-        """Of a slice whose device at each place is the one that was at `origins` (-1 = none was)."""
+        """Return the verdicts of a slice whose device at each place was at `origins` before (-1 = new)."""
         made = Verdicts(len(origins))
         for expression, known in self._known.items():
             made._known[expression] = bytearray(known[origin] if origin >= 0 else 0 for origin in origins)
@@ -89,7 +89,7 @@ class Builder(msgspec.Struct, frozen=True):
         return patched(device, layers.effect(more), layers.taints(device.name))
 
     def applies(self, known: Known, each: Slice, at: int, verdicts: Verdicts) -> bool:
-        """Whether a patch whose names fit applies to the device at this place."""
+        """Return True when a patch whose names match applies to the device at this place."""
         selectors = self.inputs.selectors(known)
         if selectors is None:
             return False

@@ -10,7 +10,7 @@ from protocols.dra.types import DeviceId, Patch, Slice
 
 
 class Change(NamedTuple):
-    """What became of one slice, patched. Told when the cache has it already."""
+    """One changed slice, patched. Reported after the cache has it."""
 
     old: Slice | None
     """None = the slice is new."""
@@ -26,7 +26,7 @@ class Counts(msgspec.Struct):
     evaluations: int = 0
     """Expressions decided for a device."""
     failures: int = 0
-    """Of them, those that could not be decided."""
+    """Evaluations that failed."""
 
 
 class Report(NamedTuple):
@@ -49,15 +49,15 @@ class FaultKey(NamedTuple):
 class Fault(msgspec.Struct):
     first: DeviceId
     devices: set[DeviceId] = msgspec.field(default_factory=set)
-    told: int = 0
-    """Of the devices, how many were there when it was last reported."""
-    told_at: float = 0.0
+    reported: int = 0
+    """Number of devices when it was last reported."""
+    reported_at: float = 0.0
 
 
 AGAIN = 300.0
-"""Seconds until a fault that met more devices is told again."""
+"""Seconds until a fault that met more devices is reported again."""
 KINDS = 64
-"""Of faults that one patch can have: it has 32 selectors, and a class; texts differ by the device."""
+"""Most faults per patch: it has 32 selectors and a class, and texts differ by device."""
 TEXT = 512
 DEVICES = 1000
 """Counted per fault; more are `at least` so many."""
@@ -68,7 +68,7 @@ class Faults:
         self._known: dict[str, tuple[Patch, dict[FaultKey, Fault]]] = {}
         """By the patch's name; of one version of it."""
         self._fresh: dict[str, None] = {}
-        """Patches that may have something to tell."""
+        """Patches that may have faults to report."""
 
     def add(self, patch: Patch, selector: Selector, faulty: Faulty, device: DeviceId) -> None:
         _, faults = self._known.setdefault(patch.name, (patch, {}))
@@ -83,23 +83,23 @@ class Faults:
             self._fresh[patch.name] = None
 
     def forget(self, patch: str) -> None:
-        """The patch changed or is gone: what it does from now on is told anew."""
+        """The patch changed or is gone: its next faults are reported anew."""
         self._known.pop(patch, None)
         self._fresh.pop(patch, None)
 
     def due(self, now: float) -> list[Report]:
-        """What is to be told now: new faults at once, those that met more devices AGAIN seconds after the last time."""
+        """Return faults to report now: new ones at once, those that met more devices AGAIN seconds after the last."""
         found = []
         for name in list(self._fresh):
             patch, faults = self._known[name]
             waiting = False
             for key, fault in faults.items():
-                if len(fault.devices) == fault.told:
+                if len(fault.devices) == fault.reported:
                     continue
-                if fault.told and now - fault.told_at < AGAIN:
+                if fault.reported and now - fault.reported_at < AGAIN:
                     waiting = True
                     continue
-                fault.told, fault.told_at = len(fault.devices), now
+                fault.reported, fault.reported_at = len(fault.devices), now
                 found.append(_report(patch, key, fault))
             if not waiting:
                 del self._fresh[name]

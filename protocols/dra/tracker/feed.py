@@ -1,5 +1,7 @@
-"""A tracker of patched slices that follows the API. The one part of this package with a client: scheduler and
-controllers each keep such a cache, and both are to see the same devices."""
+"""A tracker of patched slices that follows the API: the one part of this package with a client.
+
+Scheduler and controllers each have such a cache, so that both see the same devices.
+"""
 
 import asyncio
 import logging
@@ -22,12 +24,12 @@ from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 STRIDE, STRIDE_S = 64, 0.02
 """Slices worked out between two turns of the event loop, and seconds: selectors cost by the device."""
 AGAIN_S = 60.0
-"""How often faults that met more devices are looked at."""
+"""Interval of checks for faults that met more devices."""
 T = TypeVar("T")
 
 
 class Listener(Protocol):
-    """Told when the cache has it already."""
+    """Notified after the cache has the change."""
 
     def slices_changed(self, changes: list[Change]) -> None: ...
     def classes_changed(self) -> None: ...
@@ -40,8 +42,11 @@ class SliceTracker:
         self, client: ApiClient, gates: Gates, listener: Listener, log: logging.Logger,
         recorder: EventRecorder | None = None, rules: Handler | None = None,
     ) -> None:  # fmt: skip
-        """`recorder`: tells of patches with faulty selectors; of all who follow only one should. `rules`: who is told
-        of DeviceTaintRules, which then do nothing to the slices."""
+        """Create the informers.
+
+        `recorder` reports patches with faulty selectors; one process should do that. `rules` receives DeviceTaintRules,
+        which then do not change the slices.
+        """
         self.tracker = Tracker(gates)
         self._listener, self._log, self._recorder = listener, log, recorder
         self._wake = asyncio.Event()
@@ -68,8 +73,10 @@ class SliceTracker:
         return self._rules.items
 
     async def wait_synced(self, timeout: float) -> None:
-        """Everything is known, and worked out. A resource that the API does not serve is nothing to wait for. Raises
-        TimeoutError."""
+        """Wait until everything is listed and all slices are rebuilt. Raises TimeoutError.
+
+        Resources that the API does not serve are skipped.
+        """
         async with asyncio.timeout(timeout):
             for informer in self.informers:
                 await informer.wait_known()
@@ -83,7 +90,7 @@ class SliceTracker:
         self._log.warning("%s", why)
 
     async def run(self) -> None:
-        """Works out what changed and tells of it; faults of patches become events on them."""
+        """Rebuild changed slices and notify the listener; faults of patches become events on them."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN_S if self._recorder else None):
@@ -96,9 +103,9 @@ class SliceTracker:
                 await asyncio.sleep(0)
             if not self._wake.is_set():
                 self._settled.set()
-            self._tell()
+            self._report_faults()
 
-    def _tell(self) -> None:
+    def _report_faults(self) -> None:
         for report in self.tracker.faults.due(time.monotonic()) if self._recorder else ():
             patch = self._patches.items.get(report.patch)
             if patch is not None and self._recorder is not None:
@@ -106,7 +113,7 @@ class SliceTracker:
 
 
 class _Handler:
-    """Reads what one informer tells into the tracker. What cannot be read counts as absent."""
+    """Passes objects of one informer to the tracker. An unreadable object counts as absent."""
 
     def __init__(
         self, feed: SliceTracker, read: Callable[[Object], T], put: Callable[[T], Any], drop: Callable[[str], Any],

@@ -97,13 +97,13 @@ class Inputs:
         return self._of_class(name)
 
     def selectors(self, known: Known) -> tuple[Selector, ...] | None:
-        """What the patch asks of a device beyond names; None while its class is missing."""
+        """Return the selectors of a patch and its class; None while the class is missing."""
         if known.serial not in self._selectors:
             self._selectors[known.serial] = selectors_of(known.patch, self.classes)
         return self._selectors[known.serial]
 
     def unused(self) -> set[str]:
-        """Expressions that nobody asks any more; told once."""
+        """Return the expressions that nobody uses any more, each once."""
         found = {expression for expression in self._unused if not self._uses[expression]}
         self._unused.clear()
         return found
@@ -130,7 +130,7 @@ class Inputs:
 
 
 Names = dict[str, None]
-"""Of slices, in the order in which they came."""
+"""Names of slices in order of arrival."""
 _NONE: Names = {}
 
 

@@ -1,8 +1,8 @@
 """Slices as patches leave them.
 
-Inputs only mark what they touch; `settle` works it out and tells the changes. So a storm of patches costs each slice
-one rebuild, a long one can be done in steps, and who hears of a change finds it in the cache. In the end the cache
-holds what a computation from nothing would give, whatever the order of the inputs.
+Inputs only mark what they touch; `settle` rebuilds marked slices and returns the changes. So a storm of patches costs
+each slice one rebuild, a long one can be done in steps, and a change is in the cache when it is reported. In the end
+the cache holds what a computation from scratch would give, whatever the order of the inputs.
 """
 
 from bisect import bisect_left, insort
@@ -33,14 +33,14 @@ class Tracker:
         self._layers = layers
         self._patched: dict[str, Slice] = {}
         self._names: list[str] = []
-        """Of the patched slices, sorted."""
+        """Names of the patched slices, sorted."""
         self._snapshot: tuple[Slice, ...] | None = ()
         self._places = Places()
         self._marks: dict[str, set[str] | None] = {}
         """Slice -> devices to work out again; None = all."""
         self._arrived: set[str] = set()
-        """Slices that were put: their change is told even if nothing differs."""
-        self._told: list[Change] = []
+        """Slices that were put: they are reported even if nothing differs."""
+        self._changes: list[Change] = []
 
     def put_slice(self, new: Slice) -> None:
         old = self.published.get(new.name)
@@ -67,7 +67,7 @@ class Tracker:
         if patched is not None:
             del self._names[bisect_left(self._names, name)]
             self._snapshot = None
-            self._told.append(Change(patched, None))
+            self._changes.append(Change(patched, None))
 
     def put_patch(self, patch: Patch) -> None:
         touched = self.inputs.put_patch(patch)
@@ -93,17 +93,19 @@ class Tracker:
 
     @property
     def settled(self) -> bool:
-        return not self._marks and not self._told
+        return not self._marks and not self._changes
 
     def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[Change]:
-        """Work out what is marked, at most `limit` slices and, after each of them, no more if it is `enough`; tell what
-        changed. Call it until `settled`."""
+        """Rebuild marked slices and return the changes; call it until `settled`.
+
+        Stops after `limit` slices, or after a slice when `enough` returns True.
+        """
         for name in list(self._marks)[:limit]:
             self._rebuild(name, self._marks.pop(name))
             if enough is not None and enough():
                 break
-        told, self._told = self._told, []
-        return told
+        changes, self._changes = self._changes, []
+        return changes
 
     def slices(self) -> tuple[Slice, ...]:
         """All slices by name, patched as of the last `settle`. The same object until something changes."""
@@ -152,7 +154,7 @@ class Tracker:
             insort(self._names, name)
         self._patched[name] = new
         self._snapshot = None
-        self._told.append(Change(old, new))
+        self._changes.append(Change(old, new))
 
 
 def _with(each: Slice, devices: tuple[Device, ...]) -> Slice:
