@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition declares, as far as those need it who store, follow or collect its objects."""
+"""The resource that a CustomResourceDefinition declares, for processes that store, follow or collect its objects."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,8 +7,10 @@ from protocols.kube.resources import Resource
 
 
 def declared(definition: Mapping[str, Any]) -> Resource | None:
-    """The resource under its storage version, whether it is served yet or not; None for what is no sound definition.
-    Its objects are stored below `/registry/<group>/<plural>/`, in the store of the definitions."""
+    """Return the resource under its storage version, served or not; None for an invalid definition.
+
+    Its objects are stored below `/registry/<group>/<plural>/`, in the store of the definitions.
+    """
     spec = definition.get("spec")
     names = spec.get("names") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(names, dict):
@@ -42,8 +44,11 @@ def condition(definition: Mapping[str, Any], kind: str) -> str:
 
 
 def served(definition: Mapping[str, Any]) -> Resource | None:
-    """The resource, if clients can reach its objects: established, with a served version, which is the one named (the
-    storage version where that is served). While the definition is being deleted its objects can still be reached."""
+    """Return the resource if clients can reach its objects: established, with a served version.
+
+    It names the storage version where that is served, else the first served one. Objects stay reachable while the
+    definition is being deleted.
+    """
     resource = declared(definition)
     names = [version["name"] for version in versions(definition) if version.get("served")]
     if resource is None or not names or condition(definition, "Established") != "True":

@@ -1,5 +1,7 @@
-"""Faults of reading Kubernetes conventions, and of speaking to an API server. What a server of ours answers is made in
-one place only: actors/apiserver/api/errors.py and causes.py."""
+"""Errors of values that break Kubernetes conventions, errors of API clients, and a Status as an exception.
+
+The API server makes its responses from them in one place of its own.
+"""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -63,8 +65,10 @@ class ApiError(NodeplaneError):
 
 
 class ApiAway(NodeplaneError):
-    """Raised when the API could not be reached, broke off or answered nonsense within the deadline; a write may have
-    happened."""
+    """Raised when the API could not be reached, broke off or answered nonsense within the deadline.
+
+    A write may have happened.
+    """
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
@@ -88,7 +92,7 @@ class StatusError(NodeplaneError):
         super().__init__(status.get("message", ""))
         self.status = status
         self.warnings: Sequence[str] = ()
-        """What the answer tells beside."""
+        """Texts for the Warning headers of the response."""
 
     @property
     def code(self) -> int:

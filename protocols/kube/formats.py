@@ -43,7 +43,7 @@ CARD = re.compile(
 )
 ISBN10, ISBN13 = r"\d{9}[\dX]", r"\d{13}"
 LONGEST = 4096
-"""Of a text whose format is checked at all; a longer one is of no format."""
+"""Longest text whose format is checked; a longer one has no format."""
 UNCHECKED = ("password",)
 NUMBERS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
@@ -173,7 +173,7 @@ def fits(name: str, text: str) -> bool:
 
 
 def is_known(name: str, kind: str) -> bool:
-    """Whether a value of this type (empty = any) is checked by a format of this name, or may bear it."""
+    """Return True when values of this type (empty = any) may have a format of this name."""
     if kind in ("", "string"):
         return name.replace("-", "") in (*CHECKS, *UNCHECKED)
     return name in NUMBERS.get(kind, ())

@@ -1,4 +1,4 @@
-"""JSON values as Python has them: reading a body with a proper refusal, and equality that tells true from 1."""
+"""JSON values: decode request bodies with proper errors, and compare without taking true for 1."""
 
 import math
 from collections.abc import Callable

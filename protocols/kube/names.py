@@ -78,8 +78,8 @@ def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
     return [f"must be no more than {limit} {unit}"] if len(text.encode("utf-8", "replace")) > limit else []
 
 
-def _unlike(text: str, pattern: re.Pattern[str], told: str) -> list[str]:
-    return [] if pattern.fullmatch(text) else [told]
+def _unlike(text: str, pattern: re.Pattern[str], message: str) -> list[str]:
+    return [] if pattern.fullmatch(text) else [message]
 
 
 GENERATE_LIMIT = 58
@@ -151,7 +151,7 @@ def c_identifier_fault(value: str) -> str:
 
 
 def path_segment_fault(value: str) -> str:
-    """What may stand as one segment of a URL path: the weakest rule, for leases and alike."""
+    """Check a name that has to be one segment of a URL path: the weakest rule, for leases and alike."""
     if value in (".", ".."):
         return "must not be '.' or '..'"
     if "/" in value or "%" in value:

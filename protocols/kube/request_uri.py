@@ -1,6 +1,6 @@
-"""What may stand as the target of a request: an absolute URL or an absolute path, by the rules of Go's net/url.
+"""Check request targets: an absolute URL or an absolute path, by the rules of Go's net/url.
 
-The faults are told in its words, since clients of Kubernetes know them.
+Error texts are those of net/url, since clients of Kubernetes know them.
 """
 
 import ipaddress
@@ -76,7 +76,7 @@ def _literal_fault(host: str) -> str:
 
 
 def _of_host(byte: int, escape: str) -> bool:
-    """Of ASCII a host may hold nothing escaped but the sign itself."""
+    """Return True when a host may contain the escape: of ASCII only the percent sign itself."""
     return byte >= 0x80 or escape == "%25"
 
 

@@ -1,4 +1,4 @@
-"""Which resources exist, and how each is named on the wire, in etcd and in error texts."""
+"""Built-in resources, with their names on the wire, in etcd and in error texts."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """What objects carry as apiVersion: `v1`, `coordination.k8s.io/v1`."""
+        """The apiVersion of its objects: `v1`, `coordination.k8s.io/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -186,7 +186,7 @@ def _from_expression(expression: Mapping[str, Any]) -> Requirement:
 
 
 class _LabelParser:
-    """Recursive descent over tokens; words and symbols are told apart by the first character of a symbol."""
+    """Recursive descent over tokens; the first character distinguishes symbols from words."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [symbol or word for symbol, word in _TOKEN.findall(text)]

@@ -1,7 +1,8 @@
-"""Who of several leads, by a Lease object, as upstream's controllers and schedulers elect. Pure: time is given.
+"""Leader election by a Lease object, as in upstream's controllers and schedulers.
 
-A leader is sure of it until `renew_deadline` after the *start* of its last renewal that was taken. Others wait
-`duration` from when they *saw* that renewal. So with clocks that run equally fast never two are sure at once.
+A leader may act until `renew_deadline` after the *start* of its last successful renewal. Others wait `duration` from
+when they *saw* that renewal. So with clocks that run equally fast there are never two leaders at once. `Election` is
+pure; `LeaderElector` drives it with an API client.
 """
 
 import asyncio
@@ -57,7 +58,7 @@ class Election:
         return now < self._sure_until
 
     def seen(self, lease: Object | None, now: float) -> None:
-        """What is stored. A lease that did not change since is as old as when it was first seen."""
+        """Note the stored lease. An unchanged one is as old as when it was first seen."""
         self._lease = lease
         if self.holder != self.options.identity:
             self._sure_until = float("-inf")
@@ -98,8 +99,8 @@ class Election:
 
     def _patience(self, spec: Object) -> float:
         """The holder's own promise counts where it is longer than ours."""
-        told = spec.get("leaseDurationSeconds")
-        return max(self.options.duration, float(told)) if isinstance(told, int | float) else self.options.duration
+        stated = spec.get("leaseDurationSeconds")
+        return max(self.options.duration, float(stated)) if isinstance(stated, int | float) else self.options.duration
 
     def _with(self, spec: Object) -> Object:
         options = self.options
@@ -112,8 +113,10 @@ RELEASE_S = 0.5
 
 
 class LeadershipLost(NodeplaneError):
-    """Raised when the lease could not be renewed in time or is another's: this process must do nothing more. It ends,
-    and starts anew as one that stands by."""
+    """Raised when the lease could not be renewed in time or is another's: this process must not act any more.
+
+    It ends, and its restart stands by.
+    """
 
     grpc = "ABORTED"
 
@@ -124,18 +127,18 @@ class LeaderElector:
         self._election = Election(options)
 
     async def lead(self, note: Callable[[str], None]) -> None:
-        """Returns once this process leads; `note` is told who does meanwhile."""
-        told = ""
+        """Return once this process leads; meanwhile `note` gets the current leader."""
+        noted = ""
         while not await self._try():
-            if self._election.holder != told:
-                told = self._election.holder
-                note(f"standing by: {told} leads" if told else "standing by")
+            if self._election.holder != noted:
+                noted = self._election.holder
+                note(f"standing by: {noted} leads" if noted else "standing by")
             await asyncio.sleep(self._options.retry)
         self._log.info("leads as %s", self._options.identity)
         note("leads")
 
     async def renew(self) -> None:
-        """Renews for as long as it can. Raises LeadershipLost."""
+        """Renew the lease until that fails for too long; raises LeadershipLost."""
         while True:
             await asyncio.sleep(self._options.retry)
             await self._try()
@@ -151,7 +154,7 @@ class LeaderElector:
         return f"lease {options.name} is lost to {holder or 'nobody'}; standing by from now"
 
     async def release(self) -> None:
-        """Lets another one lead at once, if the API can be told soon."""
+        """Release the lease, so that another process leads at once, if the API answers soon."""
         lease = self._election.released(now_micro())
         if lease is not None:
             with suppress(ApiAway, ApiError, TimeoutError):
@@ -159,8 +162,10 @@ class LeaderElector:
                     await self._client.update(LEASES, lease, self._options.namespace)
 
     async def _try(self) -> bool:
-        """One look and, where it is ours to take or to renew, one write; whether we lead now. While we lead the last
-        answer saves the look: the write is guarded by its version."""
+        """Read the lease and, if we may take or renew it, write it; return True when this process leads.
+
+        While it leads no read is needed: the resource version guards the write.
+        """
         asked_at = time.monotonic()
         try:
             async with asyncio.timeout(self._options.renew_deadline / 2):
@@ -169,7 +174,7 @@ class LeaderElector:
                 await self._write(asked_at)
         except (ApiAway, ApiError, TimeoutError) as error:
             self._log.info("lease %s: %s", self._options.name, str(error) or type(error).__name__)
-            await self._look_again()
+            await self._read_again()
         return self._election.leads(time.monotonic())
 
     async def _write(self, asked_at: float) -> None:
@@ -196,8 +201,8 @@ class LeaderElector:
             )
         return await self._client.create(LEASES, lease, namespace)
 
-    async def _look_again(self) -> None:
-        """The write was refused or its answer lost: what is stored tells."""
+    async def _read_again(self) -> None:
+        """Read the lease after a write that was rejected or whose answer was lost."""
         with suppress(ApiAway, ApiError, TimeoutError):
             async with asyncio.timeout(self._options.renew_deadline / 5):
                 self._election.seen(await self._read(), time.monotonic())
@@ -212,7 +217,10 @@ class LeaderElector:
 
 
 def leader_elector(context: Context, client: ApiClient, lease: str) -> LeaderElector | None:
-    """None where nobody else can be there: the settings say whether to elect."""
+    """Return the elector of an actor that works in one control plane of a store at a time.
+
+    None where the settings say that there is one control plane.
+    """
     if not context.settings.leader_elect:
         return None
     options = ElectionOptions(name=lease, identity=identity(context.layout.run / f"{context.instance}.id"))
@@ -220,8 +228,11 @@ def leader_elector(context: Context, client: ApiClient, lease: str) -> LeaderEle
 
 
 def identity(path: Path) -> str:
-    """An instance's name in elections, for all its lives: its lock on the bus keeps two from having it at once, so one
-    that was killed leads again as soon as it is back. A root copied to another machine gets a name of its own."""
+    """Return an instance's name in elections, which survives restarts.
+
+    The instance's lock on the bus keeps two processes from having it at once, so one that was killed leads again as
+    soon as it is back. A root copied to another machine gets a new name.
+    """
     host = f"{socket.gethostname()}_"
     with suppress(OSError, UnicodeDecodeError):
         known = path.read_text().strip()

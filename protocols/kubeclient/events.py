@@ -22,7 +22,7 @@ PAUSE_S = 1.0
 TRIES = 60
 
 Key = tuple[str, ...]
-"""What makes two events the same: the object, where in it, type, reason, message (the component is the recorder's)."""
+"""Identity of an event: object, field path, type, reason, message (the component is the recorder's)."""
 
 
 class _Waiting(msgspec.Struct):

@@ -21,7 +21,7 @@ UNSERVED_S = 15.0
 
 
 class Handler(Protocol):
-    """Told in order, in the event loop; `old` and `new` are the caller's to read, never to change."""
+    """Callbacks in order, in the event loop; objects are read-only."""
 
     def on_add(self, obj: Object) -> None: ...
     def on_update(self, old: Object, new: Object) -> None: ...
@@ -33,7 +33,7 @@ class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
     field_selector: str = ""
     label_selector: str = ""
     keep: Callable[[Object], Object] | None = None
-    """What is kept of each object, its name, uid and resourceVersion at least; None = all."""
+    """Reduces each object to what is retained, with name, uid and resourceVersion at least; None = all of it."""
     timeout_s: tuple[int, int] = (300, 600)
     """A watch is asked to last a random time in this range."""
     silence_s: float = 90.0
@@ -56,7 +56,7 @@ class Informer:
         self._doubted = False
         """The API refused our position: objects of the same resourceVersion may be others now (a restored store)."""
         self.listing = False
-        """Handlers are being told of a list: its order is not the order in which things happened."""
+        """Handlers are being called for a list, whose order is not the order of changes."""
         self.unserved = asyncio.Event()
         """The API does not know the resource; asked again now and then."""
 
@@ -110,7 +110,7 @@ class Informer:
         return self.reflector.listed(version_of(answer))
 
     def _replace(self, objects: list[Object]) -> None:
-        """Tell the difference: what vanished first, so that its place is free before it is taken again."""
+        """Report the difference, deletions first, so that a name is free before it is taken again."""
         fresh = {key_of(obj): self._typed(obj) for obj in objects}
         for key in [key for key in self.items if key not in fresh]:
             self._delete(self.items[key])
@@ -168,14 +168,14 @@ class Informer:
     def _upsert(self, obj: Object) -> None:
         try:
             self._put(obj)
-        except Exception as error:  # whatever one object holds, the others are told, and the process goes on
+        except Exception as error:  # one bad object must not keep others from the handlers
             self._unfit(obj, error)
 
     def _unfit(self, obj: Object, error: Exception) -> None:
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}"
-        told = (self._resource.qualified, key_of(obj), type(error).__name__, error, where)
-        log.error("object is left out resource=%s key=%s error=%s: %s at %s", *told)
+        details = (self._resource.qualified, key_of(obj), type(error).__name__, error, where)
+        log.error("object is left out resource=%s key=%s error=%s: %s at %s", *details)
 
     def _put(self, obj: Object) -> None:
         key = key_of(obj)

@@ -1,7 +1,7 @@
-"""How a client keeps a copy of a collection: where to resume, when to list again, how long to wait. Pure.
+"""The state of a client's copy of a collection: where to resume, when to list again, how long to wait. Pure.
 
-Rules (client-go's, but kinder to a server that was killed): a clean end, a lost connection, a refused one, 429 and 5xx
-all resume at the position; only 410, an event that does not decode, or an ERROR event nobody knows lead to a new list.
+Rules (client-go's, but kinder to a server that was killed): a clean end, a lost or rejected connection, 429 and 5xx all
+resume at the position; only 410, an event that does not decode, or an unknown ERROR event lead to a new list.
 """
 
 from enum import Enum

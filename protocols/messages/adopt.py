@@ -1,4 +1,4 @@
-"""Spoken by `adopt`: the streams of messages/devices.py in its place, from kubelet's answers, and how it fares."""
+"""Messages of `adopt`: it owns the streams of messages/devices.py, made from kubelet's answers, and has a state."""
 
 import msgspec
 
@@ -12,5 +12,5 @@ KUBELET = "kubelet"
 
 class AdoptState(msgspec.Struct, frozen=True):
     current: bool
-    """kubelet answers: what the streams say is what it said last."""
+    """kubelet answers, and the streams hold its last answer."""
     message: str = ""

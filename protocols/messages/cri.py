@@ -1,4 +1,4 @@
-"""Spoken by `cri`: runtime calls as RPC, container events and the runtime's state as streams."""
+"""Messages of `cri`: runtime calls as RPC, container events and the runtime's state as streams."""
 
 import msgspec
 
@@ -63,7 +63,7 @@ class RuntimeState(msgspec.Struct, frozen=True):
 
 
 ANSWERED = "answered"
-"""In the details of an error that the runtime itself told of; without it, it did not answer at all."""
+"""Key in the details of an error that the runtime itself returned; without it, the runtime did not answer."""
 
 
 class CriCall(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Spoken by `devices`: admission of pods to devices as RPC; inventory, allocations and health as streams."""
+"""Messages of `devices`: admission of pods to devices as RPC; inventory, allocations and health as streams."""
 
 import msgspec
 
@@ -20,10 +20,10 @@ HEALTH = "health"
 while allocated."""
 
 MACHINE = "machine"
-"""State stream, key = NODE, value = Machine: what GetAllocatableResources tells of CPUs and memory."""
+"""State stream, key = NODE, value = Machine: CPUs and memory of GetAllocatableResources."""
 
 PLACEMENT = "placement"
-"""State stream, key = NODE, value = Placement: what podworker puts into the Node object and into shared containers."""
+"""State stream, key = NODE, value = Placement, for the Node object and for shared containers."""
 
 NODE = "node"
 
@@ -74,7 +74,7 @@ CHECKPOINT = "DeviceCheckpoint"
 """Reason of notices about a checkpoint that was not as it was left: allocations may be gone, so pods ask again."""
 
 DEVICES_ANNOTATION = "nodeplane.io/devices"
-"""Of a container in the runtime: JSON, ids by resource. What is left to ask when every checkpoint is lost."""
+"""Annotation of a container in the runtime: JSON, ids by resource. The last source when every checkpoint is lost."""
 
 MARK_SHIFT = 22
 """Below this bit a mark counts events, above it stands its lineage: the time its ledger began."""
@@ -105,7 +105,7 @@ class PluginView(msgspec.Struct, frozen=True):
     """silent (no list yet), serves, replaced (by a newer one; still connected) or gone."""
     since_ns: int = 0
     why: str = ""
-    """How it went."""
+    """Reason for its end."""
     pre_start: bool = False
     preferred: bool = False
 
@@ -160,7 +160,7 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     uid: str
     devices: tuple[ClaimDevice, ...] = ()
     names: tuple[str, ...] = ()
-    """What the container's resources.claims calls it: NAME or NAME/REQUEST, NAME as in the pod's resourceClaims;
+    """References in the container's resources.claims: NAME or NAME/REQUEST, NAME as in the pod's resourceClaims;
     of a claim no container names, NAME; empty for the claim behind extended resources. Shown as `claim:...` in
     allocatedResourcesStatus."""
 
@@ -240,7 +240,7 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     resources: dict[str, int] = {}
     """Extended resources of the container's limits, count each."""
     held: dict[str, tuple[str, ...]] = {}
-    """Ids by resource that its running container was started with, as the runtime tells; believed only when the
+    """Ids by resource that its running container was started with, as the runtime reports; used only when the
     ledger has lost the pod."""
     cpu: int = 0
     """CPU request in thousandths."""
@@ -272,7 +272,7 @@ class GrantedDevice(msgspec.Struct, frozen=True):
 
 
 class ContainerGrant(msgspec.Struct, frozen=True):
-    """What the plugins want set in the container, merged over its resources in name order, first one wins."""
+    """Settings of the container that plugins request, merged over its resources in name order; the first one wins."""
 
     envs: dict[str, str] = {}
     mounts: tuple[GrantedMount, ...] = ()
@@ -280,7 +280,7 @@ class ContainerGrant(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = {}
     cdi_devices: tuple[str, ...] = ()
     held: dict[str, tuple[str, ...]] = {}
-    """Ids by resource: written beside the container, so that it can tell when nobody else remembers."""
+    """Ids by resource, stored with the container for the case that all checkpoints are lost."""
     cpus: str = ""
     """CPU list of its exclusive CPUs; empty = the shared pool, see Placement."""
     mems: str = ""
@@ -291,7 +291,7 @@ class AdmittedPod(msgspec.Struct, frozen=True):
     grants: dict[str, ContainerGrant]
     """By container name."""
     warnings: tuple[str, ...] = ()
-    """What the pod's owner ought to know: answers of plugins that contradict each other."""
+    """Warnings for the pod's owner: answers of plugins that contradict each other."""
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
@@ -359,7 +359,7 @@ class PreStart(msgspec.Struct, frozen=True):
 
 class ChaosDevice(msgspec.Struct, frozen=True):
     resource: str
-    """Of a device plugin; empty: the device is a driver's."""
+    """Resource of a device plugin; empty: the device is a driver's."""
     id: str
     """A driver's device: DRIVER/POOL/DEVICE."""
     health: str

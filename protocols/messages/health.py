@@ -1,4 +1,4 @@
-"""Spoken by `health`: allocatedResourcesStatus of every pod that holds devices."""
+"""Messages of `health`: allocatedResourcesStatus (KEP-4680) of every pod that holds devices, and what a pod holds."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
     containers: dict[str, tuple[ResourceStatus, ...]]
     """By container name; device plugins' entries by name, then claims in the container's order."""
     pod: tuple[ResourceStatus, ...] = ()
-    """Of claims that no container names."""
+    """Status of claims that no container names."""
     reported_ns: int = 0
-    """When the oldest report that this shows and the one before did not was heard; 0 = it shows none."""
+    """Arrival of the oldest health report that is new in this status; 0 = no report is."""
 
 
 SHOWN = ("app", "sidecar")
@@ -65,12 +65,12 @@ class PodHeld(msgspec.Struct, frozen=True):
 
 
 def health_key(name: str, resource_id: str) -> str:
-    """Where the streams `health` and `dra_health` keep the health of what is shown as `resource_id` under `name`."""
+    """Return the key of a resource's health in the streams `health` and `dra_health`."""
     return resource_id if name.startswith(CLAIM) else f"{name} {resource_id}"
 
 
 def held_by(allocation: PodAllocation) -> PodHeld:
-    """Plain init containers are left out: they are over before anything could be learnt from them."""
+    """Return what a pod's status shows. Plain init containers are left out: they end before health could matter."""
     shown = ((c, _of_container(c)) for c in allocation.containers if c.kind in SHOWN)
     containers = (HeldContainer(c.name, held, c.kind == "sidecar") for c, held in shown if held)
     return PodHeld(tuple(containers), tuple(_of_claims(allocation.claims)))
@@ -86,12 +86,12 @@ def _of_container(container: ContainerAllocation) -> tuple[HeldResource, ...]:
 
 def _of_claims(claims: tuple[PreparedClaim, ...]) -> Iterator[HeldResource]:
     """Shared devices of one request stand once; a request that got none is not shown."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for claim in claims:
         for name in claim.names:
             ids = tuple(sorted(set(_ids(claim, name))))
-            if ids and name not in told:
-                told.add(name)
+            if ids and name not in seen:
+                seen.add(name)
                 yield HeldResource(CLAIM + name, ids)
 
 

@@ -1,4 +1,4 @@
-"""Spoken by `watchcache`: every API object, one stream per resource, and the history a watch may resume from."""
+"""Messages of `watchcache`: every API object, one stream per resource, and the history a watch may resume from."""
 
 from zlib import crc32
 
@@ -17,7 +17,7 @@ above which the history has no gap, so a watch may start at it or later; the his
 (f"@{n}/{key}", ADDED | MODIFIED | DELETED). Names of objects never begin with `@`."""
 MIB = 1024 * 1024
 HISTORY_REVISIONS, HISTORY_BYTES = 20_000, 256 * MIB
-"""How far back a restarted watch cache reads: revisions, and bytes of the objects changed since."""
+"""Bounds of the history that a restarted watch cache reads: revisions, and bytes of the objects changed since."""
 WINDOW_BYTES = 64 * MIB
 """Bytes of one resource's changes that a window keeps, objects before and after."""
 DIGEST, DIGEST_KEY = "DIGEST", "@digest"

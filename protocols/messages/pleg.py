@@ -1,4 +1,4 @@
-"""Spoken by `pleg`: what happened to pods in the runtime, and each pod's runtime status."""
+"""Messages of `pleg`: lifecycle events of pods in the runtime, and each pod's runtime status."""
 
 import msgspec
 

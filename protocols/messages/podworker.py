@@ -1,4 +1,4 @@
-"""Spoken by `podworker`: which pods of the node have ended, and what they held when they did."""
+"""Messages of `podworker`: the pods of this node, ended pods with what they held, and names of its node's endpoint."""
 
 import msgspec
 

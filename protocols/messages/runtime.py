@@ -1,4 +1,4 @@
-"""Spoken by `runtime`, the embedded container runtime, beside its CRI socket."""
+"""Messages of `runtime`, the embedded container runtime, beside its CRI socket."""
 
 import msgspec
 

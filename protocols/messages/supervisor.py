@@ -1,4 +1,4 @@
-"""Between actors, supervisor and command line: beats, status, orders, faults.
+"""Messages between actors, supervisor and command line: heartbeats, status, commands, faults.
 
 A supervisor binds ROOT/run/supervisor.rpc (root) or supervisor-GROUP.rpc (one group per process, as honcho runs them).
 """
@@ -56,9 +56,9 @@ class Heartbeat(msgspec.Struct, frozen=True):
     state: str
     """starting, ready or stopping."""
     note: str = ""
-    """One line for people: what it waits for, or the mode it runs in."""
+    """One line for users: what it waits for, or the mode it runs in."""
     stuck: str = ""
-    """Name of a task that made no progress within its promise; empty when all do."""
+    """Name of a task that made no progress before its liveness deadline; empty when all did."""
     owns: tuple[OwnedStream, ...] = ()
     follows: tuple[FollowedStream, ...] = ()
 

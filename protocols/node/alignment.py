@@ -1,4 +1,4 @@
-"""How CPUs, memory and devices are placed on the machine: settings under kubelet's names, with kubelet's values."""
+"""Settings of the CPU, memory and topology managers, with kubelet's names and values."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _MEMORY_TYPE = re.compile(r"memory|hugepages-\d+(Ki|Mi|Gi)")
 
 
 class Alignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of it off, as upstream's defaults have it, costs nothing."""
+    """Manager policies and reservations; by default all are off, as upstream's."""
 
     cpuManagerPolicy: str = "none"
     cpuManagerPolicyOptions: dict[str, str] = {}
@@ -77,12 +77,12 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def reserved_bytes(self) -> int:
-        """Of plain memory."""
+        """Bytes of plain memory that pods cannot use."""
         return sum(_bytes(kept.get("memory", "0")) for kept in (self.kubeReserved, self.systemReserved))
 
     @property
     def kept(self) -> dict[str, int]:
-        """What node allocatable lacks of capacity: `cpu` in thousandths, everything else in bytes."""
+        """Difference of node capacity and allocatable: `cpu` in thousandths, everything else in bytes."""
         found = {"cpu": self.reserved_millis, "memory": self.reserved_bytes}
         disk = (kept.get("ephemeral-storage", "0") for kept in (self.kubeReserved, self.systemReserved))
         found["ephemeral-storage"] = sum(map(_bytes, disk))
@@ -101,7 +101,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def check_alignment(given: Alignment) -> Alignment:
-    """`given` itself; raises SettingsInvalid with what is wrong, as far as it can be told without the machine."""
+    """Return `given`; raises SettingsInvalid for faults that can be found without the machine."""
     _one_of("cpuManagerPolicy", given.cpuManagerPolicy, CPU_POLICIES)
     _one_of("memoryManagerPolicy", given.memoryManagerPolicy, MEMORY_POLICIES)
     _one_of("topologyManagerPolicy", given.topologyManagerPolicy, TOPOLOGY_POLICIES)

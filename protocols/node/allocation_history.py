@@ -1,6 +1,6 @@
-"""What followers of the stream of allocations go on from, across lives of its owner. Pure.
+"""The newest events of the allocations stream, from which followers resume across restarts of its owner. Pure.
 
-Invariant: marks are dense, so the floor is one below the oldest kept event.
+Invariant: marks are dense, so the floor is one below the oldest retained event.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ RETAINED = 512
 
 
 class AllocationHistory:
-    """The newest events, bounded; part of what its owner keeps on disk."""
+    """The newest events, bounded; part of the owner's checkpoint."""
 
     def __init__(self, mark: int, events: Iterable[LedgerEvent] = ()) -> None:
         self.mark = mark
@@ -34,7 +34,7 @@ class AllocationHistory:
         return [event for event in self._events if event.mark > mark]
 
     def retained(self, coming: Iterable[LedgerEvent] = ()) -> tuple[LedgerEvent, ...]:
-        """What a checkpoint keeps when `coming` is written with it."""
+        """Return the events for a checkpoint that is written with the events `coming`."""
         return tuple([*self._events, *coming][-RETAINED:])
 
     def as_message(self) -> LedgerHistory:
@@ -52,11 +52,11 @@ class AllocationSource:
         return [Item(uid, allocation) for uid, allocation in self.items.items()]
 
     def since(self, mark: int) -> Iterable[Event[Value]] | None:
-        """A follower of an earlier life of ours goes on where it was."""
+        """Return the events after a mark, also one of an earlier incarnation."""
         events = self._history.since(mark)
-        return None if events is None else [_told(event) for event in events]
+        return None if events is None else [_stream_event(event) for event in events]
 
 
-def _told(event: LedgerEvent) -> Event[Value]:
+def _stream_event(event: LedgerEvent) -> Event[Value]:
     op = Op.DELETE if event.deleted else Op.UPSERT
     return Event(op, event.allocation.uid, None if event.deleted else event.allocation, mark=event.mark)

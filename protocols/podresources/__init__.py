@@ -4,7 +4,7 @@
         async for event in node.watch():
             print(event.action.name, event.pod.namespace, event.pod.name, event.pod.containers)
 
-`watch` begins with what is there, goes on through every break, and tells each change once. `BlockingPodResources` is
+`watch` begins with a snapshot, resumes after every break, and yields each change once. `BlockingPodResources` is
 the same without async. docs/how-to/watch-pod-resources.md.
 """
 

@@ -11,7 +11,7 @@ from protocols.messages.devices import PodAllocation
 from protocols.podresources.convert import allocatable, machine, pod
 from protocols.podresources.session import Session
 from protocols.podresources.types import Allocatable, AllocatableEvent, PodEvent, WatchOptions
-from protocols.podresources.views import AllocatableView, PodView
+from protocols.podresources.watch_state import AllocatableState, PodState
 from protocols.wire.methods import CLIENT_OPTIONS, Method
 from protocols.wire.pod_resources import GET, GET_ALLOCATABLE, LIST, LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE
 
@@ -39,7 +39,7 @@ class BlockingPodResources:
         self._channel.close()
 
     def list(self) -> list[PodAllocation]:
-        """Uids are empty: List does not tell them."""
+        """Return all pods; uids are empty, since List has none."""
         return [pod(shown, "") for shown in self._ask(LIST).pod_resources]
 
     def get(self, namespace: str, name: str) -> PodAllocation:
@@ -52,11 +52,11 @@ class BlockingPodResources:
 
     def watch(self, options: WatchOptions = DEFAULTS) -> Iterator[PodEvent]:
         """Until `close`. Raises WatchUnsupported or WatchRefused."""
-        return self._watch(Session[PodEvent](PodView(), options), LIST_AND_WATCH, LIST)
+        return self._watch(Session[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
 
     def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> Iterator[AllocatableEvent]:
         """Until `close`. Raises WatchUnsupported or WatchRefused."""
-        session = Session[AllocatableEvent](AllocatableView(), options)
+        session = Session[AllocatableEvent](AllocatableState(), options)
         return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
 
     def _watch(self, session: Session[E], watching: Method[Any, Any], listing: Method[Any, Any]) -> Iterator[E]:

@@ -16,7 +16,7 @@ from protocols.wire import podresources_v1_pb2 as v1
 
 
 def pod(shown: v1.PodResources, uid: str) -> PodAllocation:
-    """Kinds of containers are not told: the list has sidecars and app containers only, in its order."""
+    """Convert a pod; the list has sidecars and app containers, in this order, without their kinds."""
     return PodAllocation(
         uid=uid,
         namespace=shown.namespace,

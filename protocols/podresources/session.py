@@ -1,8 +1,8 @@
-"""One watch through all its streams: where to resume, what to ask for, what to tell. Pure.
+"""The state of one watch across reconnects: where to resume, what to request, what to yield. Pure.
 
-Against a server with snapshots the first stream begins with one; each later one resumes after the last event that was
-told. When that position is lost, a new snapshot is told as its difference to what was told before, what is gone first.
-Against a server of the plain document List stands for the snapshot.
+With a server that has snapshots, the first stream begins with one, and each later stream resumes after the last event
+that was yielded. When that position is lost, a new snapshot is yielded as its difference to the known state, deletions
+first. With a server without snapshots, List takes their place.
 """
 
 from typing import Any, Generic, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import grpc
 
 from protocols.podresources.types import WatchOptions, WatchRefused, WatchUnsupported
-from protocols.podresources.views import BOOKMARK, View
+from protocols.podresources.watch_state import BOOKMARK, WatchState
 from protocols.wire.pod_resources import FEATURES, RESUME, REVISION, SEQUENCE, SNAPSHOT
 
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
@@ -20,13 +20,13 @@ E = TypeVar("E")
 
 
 class Session(Generic[E]):
-    def __init__(self, view: View[E], options: WatchOptions) -> None:
-        self._view = view
+    def __init__(self, state: WatchState[E], options: WatchOptions) -> None:
+        self._state = state
         self._options = options
         self._lineage = ""
         self._count = 0
         self._whole = False
-        """The position is known and everything before it was told."""
+        """The position is known, and everything before it was yielded."""
         self._snapshot: list[Any] | None = None
         """Messages of a snapshot that is not complete."""
         self._pause = RETRY_FIRST
@@ -38,7 +38,7 @@ class Session(Generic[E]):
         return ((SEQUENCE, "1"), (SNAPSHOT, "1")) if self._options.snapshot else ((SEQUENCE, "1"),)
 
     def joined(self, headers: dict[str, str]) -> bool:
-        """The stream is open. True: List has to be asked, and told to `listed`."""
+        """Handle the headers of an open stream; when True is returned, call List and pass its reply to `listed`."""
         if not headers and self._lineage:
             return False  # a call that failed, of a server that has positions
         offered = headers.get(FEATURES, "").split(",")
@@ -53,9 +53,9 @@ class Session(Generic[E]):
         return False
 
     def listed(self, reply: Any) -> list[E]:
-        """What List said after the stream was open."""
+        """Return the events of a List that was called after the stream opened."""
         self._whole = True
-        return self._view.whole(reply)
+        return self._state.whole(reply)
 
     def message(self, message: Any) -> list[E]:
         self._pause, self._complaint = RETRY_FIRST, ""
@@ -63,13 +63,13 @@ class Session(Generic[E]):
             self._count = message.sequence
         if message.action == BOOKMARK:
             snapshot, self._snapshot, self._whole = self._snapshot or [], None, True
-            return self._view.replace(snapshot)
+            return self._state.replace(snapshot)
         if message.action > BOOKMARK:
             return []  # of a later document than ours
         if self._snapshot is not None:
             self._snapshot.append(message)
             return []
-        return self._view.apply(message)
+        return self._state.apply(message)
 
     def ended(self, code: grpc.StatusCode, details: str) -> float:
         """Seconds until the next try. Raises WatchUnsupported or WatchRefused."""

@@ -21,11 +21,11 @@ class Action(IntEnum):
 class PodEvent(msgspec.Struct, frozen=True):
     action: Action
     pod: PodAllocation
-    """After the change; of a deleted one uid, namespace and name. The uid is empty where only List told of it."""
+    """The pod after the change; of a deleted one uid, namespace and name. The uid is empty if only List reported it."""
 
 
 class AllocatableEvent(msgspec.Struct, frozen=True):
-    """What the action concerns, and no more."""
+    """Exactly the resources that the action concerns."""
 
     action: Action
     devices: tuple[Device, ...] = ()
@@ -47,7 +47,7 @@ class WatchOptions(msgspec.Struct, frozen=True):
     snapshot: bool = True
     """Begin with ADDED for all there is."""
     on_break: Callable[[str], None] = _silent
-    """Told one line when the stream broke; the watch goes on by itself."""
+    """Called with one line when the stream broke; the watch resumes by itself."""
 
 
 class WatchUnsupported(NodeplaneError):

@@ -1,4 +1,4 @@
-"""Deadlines that hardly ever come: many waits share one timer of the loop, which is armed for the earliest of them.
+"""Deadlines that rarely expire: many waits share one timer of the loop, which is armed for the earliest of them.
 
 A timer of its own for each call costs more than the rest of waiting for it. Here a wait that ends in time costs an
 entry in a dict, as its deadline mostly lies after the one the timer is armed for.
@@ -38,7 +38,7 @@ class Deadlines:
         self._waits.pop(number, None)
 
     def within(self, seconds: float, task: asyncio.Task[Any]) -> "Limit":
-        """What asyncio.timeout is, for `task`, the current one: raises TimeoutError when the block takes longer."""
+        """Do as asyncio.timeout for `task`, the current one: raise TimeoutError when the block takes longer."""
         return Limit(self, seconds, task)
 
     def close(self) -> None:

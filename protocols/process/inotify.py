@@ -1,4 +1,4 @@
-"""The kernel's file notifications for a changing set of directories: something changed, look for yourself."""
+"""The kernel's file notifications (inotify) for a changing set of directories, without saying what changed."""
 
 import asyncio
 import contextlib
@@ -11,19 +11,18 @@ MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x2, 0x
 NAMES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
 CONTENTS = NAMES | MODIFY
 BLIND_S = 1.0
-"""Pause between looks where the kernel gives no notifications."""
+"""Polling interval where the kernel gives no notifications."""
 
 
 class Changes:
-    """`wait` ends soon after a name came or went in a watched directory, or, for CONTENTS, a file of it was written.
-    Costs nothing while nothing does."""
+    """Waits for changes of names in watched directories, or, with CONTENTS, of their files."""
 
     def __init__(self, kinds: int = NAMES, blind_s: float = BLIND_S) -> None:
         self._kinds, self._blind_s = kinds, blind_s
         self._event = asyncio.Event()
         self._watched: dict[str, int] = {}
         self.fault = ""
-        """Why `blind`, in words for people."""
+        """Reason why some directory is not watched, for users."""
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor >= 0:
@@ -33,7 +32,7 @@ class Changes:
 
     @property
     def blind(self) -> bool:
-        """Some directory is not watched: whoever waits has to look from time to time."""
+        """True while some directory is not watched, and waiters have to poll."""
         return bool(self.fault)
 
     def watch(self, directories: Iterable[Path]) -> bool:
@@ -77,7 +76,7 @@ class Changes:
             self._descriptor = -1
 
     def _readable(self) -> None:
-        """An overflow of the kernel's queue is an event too, so it also ends in a look."""
+        """Wake the waiter; an overflow of the kernel's queue is readable, too."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._descriptor, 64 * 1024)
         self._event.set()

@@ -48,12 +48,12 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def node_kubeconfig(self) -> Path:
-        """By which a node group of another plane's API got in; where it is, this root has no control plane."""
+        """Credentials of a node group that joined another plane's API; with this file the root has no control plane."""
         return self.pki / "node.kubeconfig"
 
     @property
     def node_id(self) -> Path:
-        """Made with a node's first life, and told of in its object: whose name it is."""
+        """Identity of the root, made at its first start; the Node object's annotation carries it."""
         return self.run / "node.id"
 
     def node(self, name: str) -> "Layout":
@@ -120,7 +120,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def dra_health(self) -> Path:
-        """What DRA drivers said last of devices in use, in kubelet's own format."""
+        """Last health reports of DRA drivers for devices in use, in kubelet's own format."""
         return self.kubelet / "dra_health_state"
 
     @property
@@ -132,7 +132,7 @@ class Layout(msgspec.Struct, frozen=True):
         return self.kubelet / "pods-api" / "pods-api.sock"
 
     def grpc_socket(self, name: str) -> Path:
-        """gRPC's own socket behind a public one of the front door."""
+        """Private socket of the gRPC server behind a public socket of the front door."""
         return self.run / f"{name}.grpc"
 
     def client_cert(self, user: str) -> tuple[Path, Path]:

@@ -1,11 +1,11 @@
-"""How often something may happen: a few times at once, then at a steady rate. Pure: the caller gives the seconds."""
+"""Rate limits. Pure: callers pass the time in seconds."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class TokenBucket:
-    """Tokens that come back at `rate` a second, up to `most`."""
+    """Tokens that are refilled at `rate` a second, up to `most`: a few events at once, then a steady rate."""
 
     rate: float
     most: float

@@ -1,4 +1,4 @@
-"""What a whole plane was started with: written once by the supervisor, read by each actor at its start."""
+"""Settings of a whole plane: written once by the supervisor, read by each actor at its start."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     watchers: int = 4096
     """Watches open at once."""
     watchers_per_client: int = 64
-    """Of them, those of one process."""
+    """Watches that one process may have open."""
     health_address: str = ""
     """HOST:PORT where gRPC health is also served over TCP, for probes from outside; empty = not."""
     socket_mode: int = 0o600
@@ -58,14 +58,14 @@ class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Adopt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `nodeplane adopt` serves the watch of."""
+    """Sockets and intervals of `nodeplane adopt`."""
 
     pod_resources: str
     """Absolute path of kubelet's pod resources socket."""
     socket: str
     """Absolute path of the socket that is served."""
     poll_s: float = 10.0
-    """Seconds between two looks while the runtime streams its events: device plugins make none."""
+    """Seconds between two lists while the runtime streams its events: device plugins send none."""
     eventless_s: float = 2.0
     """The same on a runtime without events."""
 
@@ -81,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     node_ip: str = ""
     """Address the node is known by and its own endpoint (logs, exec) listens at; empty = it listens on loopback."""
     node_port: int = 0
-    """Of that endpoint; 0 = a free one."""
+    """Port of that endpoint; 0 = a free one."""
     joined: bool = False
     """A node group alone: the API is another plane's, and this root has no control plane."""
     port: int
@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     leader_elect: bool = False
     """Controllers and scheduler work only while they hold their lease: other control planes use the same store."""
     store_port: int = 0
-    """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, told in ROOT/run/store.addr."""
+    """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, see ROOT/run/store.addr."""
     store_sync: str = "full"
     """SQLite `synchronous` of the embedded store: `full` or `normal`."""
     store_quota_bytes: int = 8 * 1024 * 1024 * 1024
@@ -112,8 +112,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """gRPC target of the CRI socket, `unix:///...`."""
     runtime_embedded: bool
     images: str = "host"
-    """Of the embedded runtime: `host`, a name that was not imported stands for the host's own files; `imported`, it
-    does not exist."""
+    """Unknown image names in the embedded runtime: `host`, they stand for the host's own files; `imported`, they do not
+    exist."""
     pleg_mode: str = "auto"
     """`auto`, `evented`, `hint` or `generic`: what pleg makes of the runtime's events."""
     container_log_max_size: int = 10 * 1024 * 1024
@@ -128,7 +128,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metrics_port: int = 10255
     metrics_address: str = "127.0.0.1"
     alignment: Alignment = Alignment()
-    """How CPUs, memory and devices are placed on the machine."""
+    """Placement of CPUs, memory and devices on the machine."""
     feature_gates: dict[str, bool] = {}
     log_level: str = "info"
 
@@ -143,7 +143,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def runs_store(self) -> bool:
-        """Whether the plane has a store process of its own."""
+        """True when the plane has a store process of its own."""
         return any(store.embedded for store in self.stores)
 
     def store_of(self, resource: str) -> int:
@@ -151,7 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return next((at for at, store in enumerate(self.stores) if resource in store.resources), 0)
 
     def gate(self, name: str) -> bool:
-        """Whether the feature gate `name` is on; all of GATES are on unless turned off."""
+        """Return True when a feature gate is on; all of GATES are on unless turned off."""
         return self.feature_gates.get(name, True)
 
 

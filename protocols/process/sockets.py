@@ -35,14 +35,14 @@ def prepare_socket(path: Path) -> None:
 
 
 def prepare_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
-    """Make it with this very mode, whatever the umask is; one that is there is its maker's."""
+    """Make a directory with exactly this mode, whatever the umask is; an existing one stays unchanged."""
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(mode)
 
 
 def let_group_in(directory: Path, group: int) -> None:
-    """It may pass through from now on; what else the directory's mode says stays."""
+    """Let a group enter the directory; the rest of its mode stays."""
     os.chown(directory, -1, group)
     directory.chmod(stat.S_IMODE(directory.stat().st_mode) | GROUP_PASSES)
 
@@ -64,7 +64,7 @@ def is_socket(path: Path) -> bool:
 
 
 def answers(path: Path) -> bool:
-    """Whether a living process listens on `path`. Never waits: a full backlog counts as alive."""
+    """Return True when a live process listens on `path`. Never waits: a full backlog counts as alive."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         return probe.connect_ex(str(path)) in (0, errno.EAGAIN)

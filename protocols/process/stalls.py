@@ -1,7 +1,7 @@
-"""What holds an event loop: a record in ROOT/run/stalls, made by a thread of the process and read by whoever ends it.
+"""Records of blocked event loops in ROOT/run/stalls, written by a thread of the process, read by its supervisor.
 
-The record is there while the loop makes no turn. A process that turns again removes its own; that of a killed process
-stays, so that its supervisor can name the cause and other processes can refuse it.
+A record exists while the loop is blocked. A process whose loop runs again removes its own; that of a killed process
+stays, so that its supervisor can name the cause and other processes can reject the same work.
 """
 
 import os
@@ -14,7 +14,7 @@ import msgspec
 
 DIRECTORY = "stalls"
 KEPT_S = 300.0
-"""How long a record counts after it was made."""
+"""Seconds for which a record is valid."""
 MOST_RECORDS = 64
 """Records that are retained; the oldest go first."""
 LARGEST = 8192
@@ -22,7 +22,7 @@ LARGEST = 8192
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """One process whose loop is held. `what` is one line for people, `key` names what must not be tried again."""
+    """One process whose loop is blocked. `what` is one line for users, `key` names the work not to try again."""
 
     instance: str
     pid: int

@@ -1,8 +1,9 @@
-"""TLS from files that may be replaced at any time: they are looked at whenever a connection begins, no later.
+"""TLS from files that may be replaced at any time; they are checked whenever a connection begins.
 
 A new certificate serves new connections; open ones go on, unless the CAs of clients were replaced: see `is_trusted`.
-While the files do not fit together (a certificate is there, its key not yet), or cannot be read, the last ones that did
-are used. No session is ever resumed: each connection proves its certificate anew.
+While the files do not match (a certificate without its new key) or cannot be read, the last ones that matched are used.
+No session is ever resumed: a resumed session would skip the client's certificate, and neither its expiry nor its CA
+would be checked again.
 """
 
 import _ssl
@@ -27,7 +28,10 @@ State = tuple[tuple[int, int, int], ...]
 
 
 class Renewed(Generic[Made]):
-    """What is made of some files, made again when one of them is another. Raises what `make` does, at once only."""
+    """A value made from files, and made again when one of them changes.
+
+    The constructor raises what `make` does; later failures are logged, and the last value stays.
+    """
 
     def __init__(self, files: Iterable[Path | None], make: Callable[[], Made], what: str = "certificates") -> None:
         self._files = tuple(str(path) for path in files if path is not None)
@@ -38,11 +42,11 @@ class Renewed(Generic[Made]):
 
     @property
     def last(self) -> Made:
-        """The result of the latest `now()`, without a look at the files."""
+        """Result of the latest `now()`, without checking the files."""
         return self._made
 
     def now(self) -> Made:
-        """Blocks for a stat of each file, and a small read after a change."""
+        """Return the current value. Blocks for a stat of each file, and a small read after a change."""
         seen = _state(self._files)
         if seen != self._seen:
             self._seen = seen

@@ -16,7 +16,7 @@ from aiohttp.web_protocol import RequestHandler, _ErrInfo
 UNAUTHENTICATED_S = 10.0
 """Also how long an unauthenticated connection may be idle between two requests."""
 LINGER_S = 1.0
-"""How long an unauthenticated client may take to read its last answer."""
+"""Seconds an unauthenticated client has to read its last response."""
 HEAD_BYTES = 64 * 1024
 """Request line and headers of an unauthenticated client."""
 
@@ -57,7 +57,7 @@ class BoundedConnection(RequestHandler):
         self._head_bytes = 0
         """Received since the last whole headers and their body."""
         self._body: StreamReader | None = None
-        """Of the newest request."""
+        """Body of the newest request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         slot = self.slot

@@ -20,7 +20,7 @@ PING_S = 30.0
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Of a terminal, as sent on the resize channel."""
+    """Size of a terminal, as sent on the resize channel."""
 
     width: int = msgspec.field(name="Width", default=0)
     height: int = msgspec.field(name="Height", default=0)

@@ -1,6 +1,7 @@
-"""An HTTP request that becomes a SPDY connection, and is from then on used like a websocket: messages in, messages out.
+"""Connections to containers: HTTP requests upgraded to SPDY, two websockets joined, redirects rejected.
 
-aiohttp has no such upgrade; what is known of its insides is here.
+aiohttp has no upgrade to SPDY; knowledge of its internals is only here. An upgraded connection is used like a
+websocket: messages in, messages out.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ FORWARD = "portforward.k8s.io"
 AHEAD = 256 * 1024
 """Bytes received and not yet read, before the peer is held back."""
 PARTING_S = 2.0
-"""How long a peer may take to leave after the last word, so that no reset overtakes it."""
+"""Seconds a peer has to close after the last message, so that no reset overtakes it."""
 
 
 def wants_spdy(request: web.BaseRequest) -> bool:
@@ -35,7 +36,7 @@ def offered(request: web.BaseRequest) -> list[str]:
 
 
 class Wire(asyncio.Protocol):
-    """Takes the place of aiohttp's protocol on the transport; the end of the connection is told to both."""
+    """Replaces aiohttp's protocol on the transport; both are notified of the end of the connection."""
 
     def __init__(self, request: web.BaseRequest, transport: asyncio.Transport) -> None:
         self._http = request.protocol
@@ -69,7 +70,7 @@ class Wire(asyncio.Protocol):
         self._writable.set()
 
     async def read(self) -> bytes:
-        """What there is; empty at the end."""
+        """Return the bytes received so far; waits for some, empty at the end."""
         while not self._received and not self._ended:
             self._readable.clear()
             await self._readable.wait()
@@ -97,7 +98,7 @@ class ByteWire(Protocol):
     """Bytes of a connection that has left HTTP behind."""
 
     async def read(self) -> bytes:
-        """What there is; empty at the end."""
+        """Return the bytes received so far; waits for some, empty at the end."""
 
     async def write(self, data: bytes) -> None:
         """Raises ConnectionError."""
@@ -114,7 +115,7 @@ class Spdy:
 
     @property
     def answer(self) -> web.StreamResponse:
-        """What a handler returns at the end."""
+        """The response that a handler returns at the end."""
         return _Answered()
 
     async def receive(self) -> aiohttp.WSMessage:

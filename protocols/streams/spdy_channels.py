@@ -1,5 +1,9 @@
-"""A SPDY connection with a stream for each channel, as its user sees it: a websocket of the protocol that can tell the
-end of a stream. What both ends of one have in common."""
+"""Exec and attach over SPDY, with a stream for each channel, used like a websocket of the channel protocol.
+
+`SpdyChannels` is the accepting end: the client opens its streams (header `streamtype`) and waits, so there is no output
+for a stream that is not open yet. `Command` is the opening end, for runtimes that speak SPDY: their websockets have no
+message that ends an input (protocol v4), but a stream of SPDY can be ended.
+"""
 
 import asyncio
 import contextlib
@@ -31,7 +35,7 @@ class Messages(Spdy):
 
     protocol = V5
     over: ClassVar[aiohttp.WSCloseCode]
-    """What the end of the wire means."""
+    """Close code for the end of the connection."""
 
     def __init__(self, wire: ByteWire, session: Session) -> None:
         super().__init__(wire)
@@ -51,7 +55,7 @@ class Messages(Spdy):
         return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
 
     async def _read(self) -> bool:
-        """One portion from the wire; False at its end, or when it is no SPDY."""
+        """Read once from the connection; return False at its end, or when it is no SPDY."""
         data = await self._wire.read()
         answers = []
         try:
@@ -59,7 +63,7 @@ class Messages(Spdy):
                 if isinstance(event, Answer):
                     answers.append(event.data)
                 else:
-                    self._messages.extend(self._told(event))
+                    self._messages.extend(self._messages_of(event))
         except SpdyBroken:
             return False
         if answers and not await self._answered(b"".join(answers)):
@@ -67,7 +71,7 @@ class Messages(Spdy):
         return bool(data)
 
     async def _answered(self, data: bytes) -> bool:
-        """Whether to read on."""
+        """Send an answer; return False to stop reading."""
         try:
             await self._wire.write(data)
         except ConnectionError:
@@ -75,11 +79,11 @@ class Messages(Spdy):
         return True
 
     @abstractmethod
-    def _told(self, event: Event) -> Iterator[bytes]:
+    def _messages_of(self, event: Event) -> Iterator[bytes]:
         """The messages that an event makes."""
 
     def _last(self) -> Iterator[bytes]:
-        """What is still to be told at the end of the wire."""
+        """Yield the messages that are due at the end of the connection."""
         return iter(())
 
 
@@ -135,7 +139,7 @@ class SpdyChannels(Messages):
         if channel == ERROR:
             await self._wire.write(frames.pack_data(stream, b"", fin=True))
 
-    def _told(self, event: Event) -> Iterator[bytes]:
+    def _messages_of(self, event: Event) -> Iterator[bytes]:
         match event:
             case Opened(stream, headers) if (channel := NAMES.get(headers.get("streamtype", ""))) is not None:
                 self._streams.setdefault(channel, stream)
@@ -177,7 +181,7 @@ class Command(Messages):
                 await self._wire.write(data)
 
     async def send_bytes(self, data: bytes) -> None:
-        """What follows the end of a stream is dropped. Raises ConnectionError."""
+        """Send a message; data after the end of a stream is dropped. Raises ConnectionError."""
         channel, content = data[0], data[1:]
         if channel == CLOSE:
             if stream := self._streams.pop(content[0] if content else CLOSE, None):
@@ -192,12 +196,12 @@ class Command(Messages):
         return True
 
     async def _answered(self, data: bytes) -> bool:
-        """A runtime that takes nothing more may have told a status that is still to be read."""
+        """Ignore a failed write: a runtime that reads no more may have sent a status that is not read yet."""
         with contextlib.suppress(ConnectionError):
             await self._wire.write(data)
         return True
 
-    def _told(self, event: Event) -> Iterator[bytes]:
+    def _messages_of(self, event: Event) -> Iterator[bytes]:
         match event:
             case Data(stream, data) if (channel := self._channels.get(stream)) in _OUTPUTS and channel is not None:
                 yield bytes([channel]) + data

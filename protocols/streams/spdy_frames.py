@@ -1,4 +1,4 @@
-"""What can be wrong with a SPDY connection."""
+"""SPDY 3.1 frames and header blocks, which are compressed with a preset dictionary. Pure."""
 
 import struct
 import zlib
@@ -29,7 +29,7 @@ class Frame(NamedTuple):
     """0: data."""
     flags: int
     stream: int
-    """Of data; control frames carry it in their payload."""
+    """Stream of data frames; control frames have it in their payload."""
     payload: bytes
 
     @property
@@ -114,7 +114,7 @@ MOST = 100
 
 
 class HeaderWriter:
-    """Of one direction; blocks must reach the peer in the order in which they were made."""
+    """Header blocks of one direction; they must reach the peer in the order in which they were made."""
 
     def __init__(self) -> None:
         self._zlib = zlib.compressobj(9, zlib.DEFLATED, 15, 8, zlib.Z_DEFAULT_STRATEGY, DICTIONARY)

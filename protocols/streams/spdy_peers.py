@@ -1,4 +1,4 @@
-"""The accepting end of a connection: what the peer's bytes mean, and the bytes to answer with. Pure."""
+"""Both ends of a SPDY connection: events from the peer's bytes, and the bytes to answer with. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -116,7 +116,7 @@ _NO_PRIORITY = b"\0\0"
 
 
 class Client:
-    """A stream that was reset is told of no more."""
+    """Yields nothing more for a stream that was reset."""
 
     def __init__(self) -> None:
         self._reader = FrameReader()

@@ -1,6 +1,6 @@
 """Numbers of container events: two fields the embedded runtime adds to CRI's ContainerEventResponse.
 
-CRI does not number events, so a client cannot tell how many it lost. Clients that do not know these fields skip them,
+CRI does not number events, so a client cannot know how many it lost. Clients that do not know these fields skip them,
 as protobuf requires; the field numbers are far above upstream's.
 """
 

@@ -44,7 +44,7 @@ _V1 = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 _V1BETA1 = "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin"
 
 DRA_V1, DRA_V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
-"""What GetInfo calls the services; not their names on the wire."""
+"""Names of the services in GetInfo; not their names on the wire."""
 
 PREPARE: dict[str, Method[Any, Any]] = {
     DRA_V1: Method(_V1, "NodePrepareResources", v1.NodePrepareResourcesRequest, v1.NodePrepareResourcesResponse),

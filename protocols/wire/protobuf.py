@@ -1,4 +1,4 @@
-"""Just enough of protobuf's wire form to read the checked expression that the engine serializes."""
+"""Protobuf's wire format: write varints and fields, and read messages from a trusted writer."""
 
 Value = int | bytes
 

@@ -13,7 +13,7 @@ from protocols.messages.devices import AllocatedDevice, ContainerAllocation, Dev
 from protocols.messages.health import health_key, held_by
 from protocols.podresources.session import Session
 from protocols.podresources.types import WatchOptions
-from protocols.podresources.views import PodView
+from protocols.podresources.watch_state import PodState
 from protocols.process.inotify import Changes
 from protocols.process.sockets import SocketInUse, prepare_socket
 from protocols.wire import podresources_v1_pb2 as v1
@@ -125,7 +125,7 @@ def test_a_queue_of_the_kernel_that_overflows_is_a_reason_to_look(tmp_path: Path
 
 def test_actions_of_a_later_document_are_passed_over_and_zero_is_a_word() -> None:
     """Trap 30: ADDED is 0, which is no reason to think that nothing was said."""
-    session = Session(PodView(), WatchOptions(snapshot=False))
+    session = Session(PodState(), WatchOptions(snapshot=False))
     pod = v1.PodResources(name="p", namespace="ns")
     later = v1.ListAndWatchPodResourcesResponse(uid="u", pod_resources=[pod])
     later.action = 77  # type: ignore[assignment]  # proto3 enums are open

@@ -16,7 +16,7 @@ from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.podresources import Action, PodEvent, WatchOptions, WatchRefused, WatchUnsupported
 from protocols.podresources.session import RETRY_MOST, Session
-from protocols.podresources.views import AllocatableView, PodView
+from protocols.podresources.watch_state import AllocatableState, PodState
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.pod_resources import FEATURES, REVISION
 
@@ -86,7 +86,7 @@ STEPS = st.lists(
 @given(STEPS, st.sampled_from([1, 3, 1000]))
 def test_what_was_told_is_what_there_is_whatever_broke(steps: list[Any], ring: int) -> None:
     server = Server(ring)
-    session = Session[PodEvent](PodView(), WatchOptions())
+    session = Session[PodEvent](PodState(), WatchOptions())
     view: dict[str, PodAllocation] = {}
     server.open(session)
 
@@ -140,7 +140,7 @@ def take(view: dict[str, PodAllocation], event: PodEvent) -> None:
 
 
 def test_a_server_of_the_plain_document_is_listed_first() -> None:
-    session = Session[PodEvent](PodView(), WatchOptions())
+    session = Session[PodEvent](PodState(), WatchOptions())
     assert session.joined({})
     listed = v1.ListPodResourcesResponse(pod_resources=[v1.PodResources(name="a", namespace="default")])
     assert [(event.action, event.pod.uid) for event in session.listed(listed)] == [(Action.ADDED, "")]
@@ -156,7 +156,7 @@ def test_a_server_of_the_plain_document_is_listed_first() -> None:
 
 
 def test_messages_of_a_later_document_are_passed_over() -> None:
-    session = Session[PodEvent](PodView(), WatchOptions())
+    session = Session[PodEvent](PodState(), WatchOptions())
     session.joined({})
     later = Message.FromString(b"\x08\x09")
     assert later.action == 9
@@ -165,7 +165,7 @@ def test_messages_of_a_later_document_are_passed_over() -> None:
 
 def test_ends_that_pass_and_ends_that_stay() -> None:
     said: list[str] = []
-    session = Session[PodEvent](PodView(), WatchOptions(on_break=said.append))
+    session = Session[PodEvent](PodState(), WatchOptions(on_break=said.append))
     pauses = [session.ended(UNAVAILABLE, "") for _ in range(8)]
     assert pauses == sorted(pauses)
     assert pauses[-1] == RETRY_MOST
@@ -177,7 +177,7 @@ def test_ends_that_pass_and_ends_that_stay() -> None:
 
 
 def test_a_second_snapshot_of_allocatable_is_told_as_its_difference() -> None:
-    view = AllocatableView()
+    view = AllocatableState()
 
     def whole(*ids: str, cpus: tuple[int, ...] = (), size: int = 1) -> v1.AllocatableResourcesResponse:
         return v1.AllocatableResourcesResponse(

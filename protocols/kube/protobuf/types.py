@@ -32,7 +32,7 @@ class Leaf(msgspec.Struct, frozen=True):
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
     scalar: bool = True
-    """Whether JSON may leave out its zero."""
+    """JSON may leave out its zero."""
 
 
 class Field(msgspec.Struct, frozen=True):

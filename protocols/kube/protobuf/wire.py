@@ -4,7 +4,7 @@ from protocols.kube.protobuf.types import DELIMITED, FIXED32, FIXED64, GROUP, GR
 
 U64 = (1 << 64) - 1
 GROUP_DEPTH = 32
-"""How deep unknown groups may nest."""
+"""Deepest nesting of unknown groups."""
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a watch has told so far, and what a message adds to it. Pure."""
+"""State of a watch: turns messages and snapshots into events. Pure."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -13,39 +13,39 @@ Name = tuple[str, str]
 E = TypeVar("E")
 
 
-class View(Protocol[E]):
+class WatchState(Protocol[E]):
     def apply(self, message: Any) -> list[E]:
-        """One message of the stream."""
+        """Return the events of one message of the stream."""
         ...
 
     def replace(self, messages: list[Any]) -> list[E]:
-        """A whole snapshot: its difference, what is gone first."""
+        """Return the difference to a whole snapshot, deletions first."""
         ...
 
     def whole(self, reply: Any) -> list[E]:
-        """The same from the unary call."""
+        """Return the same for the reply of the unary call."""
         ...
 
 
-class PodView:
-    """Keyed by name: List tells no uids, and a name is one pod at a time."""
+class PodState:
+    """Pods by name: List has no uids, and a name belongs to one pod at a time."""
 
     def __init__(self) -> None:
         self._pods: dict[Name, PodAllocation] = {}
 
     def apply(self, message: v1.ListAndWatchPodResourcesResponse) -> "list[PodEvent]":
-        told = []
+        events = []
         for shown in message.pod_resources:
             new = pod(shown, message.uid)
             old = self._pods.get((new.namespace, new.name))
             if Action(message.action) is Action.DELETED:
                 if old is not None and old.uid in (new.uid, ""):
                     del self._pods[new.namespace, new.name]
-                    told.append(PodEvent(Action.DELETED, new))
+                    events.append(PodEvent(Action.DELETED, new))
             elif old != new:
                 self._pods[new.namespace, new.name] = new
-                told.append(PodEvent(Action.ADDED if old is None else Action.UPDATED, new))
-        return told
+                events.append(PodEvent(Action.ADDED if old is None else Action.UPDATED, new))
+        return events
 
     def replace(self, messages: "list[v1.ListAndWatchPodResourcesResponse]") -> "list[PodEvent]":
         return self._difference([pod(shown, message.uid) for message in messages for shown in message.pod_resources])
@@ -60,19 +60,19 @@ class PodView:
     def _difference(self, pods: "list[PodAllocation]") -> "list[PodEvent]":
         old, new = self._pods, {(item.namespace, item.name): item for item in pods}
         gone = [name for name, was in old.items() if name not in new or new[name].uid != was.uid]
-        told = [PodEvent(Action.DELETED, _bare(old[name])) for name in gone]
+        events = [PodEvent(Action.DELETED, _bare(old[name])) for name in gone]
         kept = old.keys() - set(gone)
-        told += [PodEvent(Action.UPDATED, new[name]) for name in new if name in kept and new[name] != old[name]]
-        told += [PodEvent(Action.ADDED, item) for name, item in new.items() if name not in kept]
+        events += [PodEvent(Action.UPDATED, new[name]) for name in new if name in kept and new[name] != old[name]]
+        events += [PodEvent(Action.ADDED, item) for name, item in new.items() if name not in kept]
         self._pods = new
-        return told
+        return events
 
 
 def _bare(was: PodAllocation) -> PodAllocation:
     return PodAllocation(was.uid, was.namespace, was.name)
 
 
-class AllocatableView:
+class AllocatableState:
     def __init__(self) -> None:
         self._devices: dict[str, Device] = {}
         self._cpus: set[int] = set()
@@ -103,7 +103,7 @@ class AllocatableView:
     def whole(self, reply: v1.AllocatableResourcesResponse) -> list[AllocatableEvent]:
         new, cpus = allocatable(reply), set(machine(reply).cpus)
         blocks = {_place(block): block for block in machine(reply).memory}
-        told = [
+        events = [
             AllocatableEvent(
                 Action.DELETED,
                 tuple(device for key, device in self._devices.items() if key not in new),
@@ -124,7 +124,7 @@ class AllocatableView:
             ),
         ]
         self._devices, self._cpus, self._memory = new, cpus, blocks
-        return [event for event in told if event.devices or event.cpus or event.memory]
+        return [each for each in events if each.devices or each.cpus or each.memory]
 
 
 def _key(device: Device) -> str:
