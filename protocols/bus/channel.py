@@ -44,8 +44,11 @@ _IN, _OUT = int(zmq.POLLIN), int(zmq.POLLOUT)
 
 
 class Channel(Generic[M]):
-    """One socket. `read` takes one message or raises; `receive` gets all that came, in order; `link` hears a DEALER's
-    connection come and go."""
+    """One socket.
+
+    `read` takes one message or raises; `receive` gets all that came, in order; `link` hears a DEALER's connection come
+    and go.
+    """
 
     def __init__(
         self,

@@ -1,5 +1,8 @@
-"""Functions of the quantity and semver libraries. `declared` gives them as the engine wants them: twice, once with the
-two types apart and nothing behind (to check), once on bytes (to run)."""
+"""Functions of the quantity and semver libraries.
+
+`declared` gives them as the engine wants them: twice, once with the two types apart and nothing behind (to check), once
+on bytes (to run).
+"""
 
 import functools
 import re

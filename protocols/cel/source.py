@@ -30,8 +30,10 @@ class TooComplex(CompileError):
 
 
 class EvaluationError(CelError):
-    """Raised when a selector cannot be decided for a device: it asks for what the device does not have, its result is
-    not bool, or it went over the engine's bound."""
+    """Raised when a selector cannot be decided for a device.
+
+    It asks for what the device does not have, its result is not bool, or it went over the engine's bound.
+    """
 
 
 _RAW = r"""[bB]?[rR][bB]?(?:\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'|"[^"\n]*"|'[^'\n]*')"""

@@ -197,8 +197,11 @@ class DraError(NodeplaneError):
 
 
 class ObjectUnreadable(DraError):
-    """Raised when a stored slice, class, patch or rule has a field of the wrong shape: the API refuses such objects, so
-    another server let it in, or it is older than the check. Whoever reads it leaves it alone."""
+    """Raised when a stored slice, class, patch or rule has a field of the wrong shape.
+
+    The API refuses such objects, so another server let it in, or it is older than the check. Whoever reads it leaves it
+    alone.
+    """
 
 
 HARD = (NO_SCHEDULE, NO_EXECUTE)

@@ -40,8 +40,11 @@ def _guarded(key: bytes, revision: int) -> pb.TxnRequest:
 
 
 def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int) -> Written:
-    """Of a create (guard 0) or an update guarded by a revision. After a retry, finding exactly the bytes that were to
-    be written, put by the very write the guard allowed, means that the first try succeeded."""
+    """Of a create (guard 0) or an update guarded by a revision.
+
+    After a retry, finding exactly the bytes that were to be written, put by the very write the guard allowed, means
+    that the first try succeeded.
+    """
     if response.succeeded:
         return Written(True, response.header.revision)
     found = response.responses[0].response_range.kvs

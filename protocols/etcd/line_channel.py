@@ -1,5 +1,7 @@
-"""A gRPC channel over connections of our own (line.py): who uses gRPC's can use this one. Without gRPC's threads a call
-costs the process a fraction: no wake-up but the socket's."""
+"""A gRPC channel over connections of our own (line.py): who uses gRPC's can use this one.
+
+Without gRPC's threads a call costs the process a fraction: no wake-up but the socket's.
+"""
 
 import asyncio
 from collections import deque

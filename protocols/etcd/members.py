@@ -20,8 +20,11 @@ LONGEST_PAUSE = 0.5
 
 
 class Members:
-    """`current` is where calls go. Whoever sees it fail says so by `blame`, which moves on; other clients are not
-    disturbed. The first one is chosen by chance, so that processes spread over the cluster."""
+    """`current` is where calls go.
+
+    Whoever sees it fail says so by `blame`, which moves on; other clients are not disturbed. The first one is chosen by
+    chance, so that processes spread over the cluster.
+    """
 
     def __init__(self, options: EtcdOptions) -> None:
         if not options.endpoints:
@@ -61,8 +64,10 @@ class Members:
         return error
 
     async def connected(self, timeout: float) -> int:
-        """A member that can be talked to now. Raises Unavailable when there is none in time. The only member is
-        given at once: a call waits for it by itself."""
+        """A member that can be talked to now.
+
+        Raises Unavailable when there is none in time. The only member is given at once: a call waits for it by itself.
+        """
         if not self.several:
             return 0
         loop = asyncio.get_running_loop()

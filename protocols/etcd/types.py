@@ -73,8 +73,11 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatchBatch(msgspec.Struct, frozen=True):
-    """One response: events of whole revisions; without events it is progress. All that is below or at `revision` has
-    been delivered: with events it is the last one's (a store that catches up names a later one)."""
+    """One response: events of whole revisions; without events it is progress.
+
+    All that is below or at `revision` has been delivered: with events it is the last one's (a store that catches up
+    names a later one).
+    """
 
     revision: int
     events: list[WatchEvent]

@@ -79,8 +79,10 @@ class Watch:
                 return WatchBatch(self._floor, events)
 
     def _whole(self, goes_on: bool) -> list[WatchEvent]:
-        """Take what has arrived, in a response that goes on only whole revisions: one of a thousand large changes would
-        fill the memory otherwise."""
+        """Take what has arrived, in a response that goes on only whole revisions.
+
+        One of a thousand large changes would fill the memory otherwise.
+        """
         parts = self._parts
         end = len(parts)
         if goes_on:

@@ -80,8 +80,10 @@ class Http2Line(asyncio.Protocol):
 
     @property
     def draining(self) -> bool:
-        """New calls need another connection; those under way may finish. Of an end that was read already we are told a
-        turn of the loop later."""
+        """New calls need another connection; those under way may finish.
+
+        Of an end that was read already we are told a turn of the loop later.
+        """
         return self._session.draining or (self._transport is not None and self._transport.is_closing())
 
     def send(self, number: int, path: str, message: bytes, last: bool, more: tuple[Header, ...] = ()) -> None:

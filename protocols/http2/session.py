@@ -25,8 +25,10 @@ Begun = Callable[[int], None]
 
 
 class Session:
-    """`heard(number, message)` and `ended(number, code, text)` are told of each call, by its caller's number; `begun`
-    when the server took it up: its headers came, and not as those of an error."""
+    """`heard(number, message)` and `ended(number, code, text)` are told of each call, by its caller's number.
+
+    `begun` when the server took it up: its headers came, and not as those of an error.
+    """
 
     def __init__(self, heard: Heard, ended: Ended, largest: int, begun: Begun = lambda number: None) -> None:
         self._heard, self._ended, self._begun, self._largest = heard, ended, begun, largest

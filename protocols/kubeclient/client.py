@@ -162,8 +162,11 @@ class ApiClient:
     async def watch(
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[Object]:
-        """Events until the server's clean end. Raises ApiError (also for an ERROR event's Status), ApiAway on a broken
-        connection or `silence` seconds without a byte, EventInvalid on a line that is no event."""
+        """Events until the server's clean end.
+
+        Raises ApiError (also for an ERROR event's Status), ApiAway on a broken connection or `silence` seconds without
+        a byte, EventInvalid on a line that is no event.
+        """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         try:
             path = resource.path("", namespace)

@@ -68,8 +68,10 @@ class Election:
             self._term, self._seen_at = term, now
 
     def wanted(self, now: float, stamp: str) -> Object | None:
-        """The lease to write, guarded by the version of the one seen; None while somebody else leads. `stamp` is now
-        as people read it."""
+        """The lease to write, guarded by the version of the one seen; None while somebody else leads.
+
+        `stamp` is now as people read it.
+        """
         spec, mine = self._spec, self.holder == self.options.identity
         if not mine and self.holder and now < self._seen_at + self._patience(spec):
             return None

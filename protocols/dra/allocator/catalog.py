@@ -1,5 +1,7 @@
-"""All slices as patched, by pool, and what of them a node sees. Pure; pools and views are made when asked for and kept
-until something they were made of changes."""
+"""All slices as patched, by pool, and what of them a node sees.
+
+Pure; pools and views are made when asked for and kept until something they were made of changes.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

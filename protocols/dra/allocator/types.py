@@ -34,8 +34,10 @@ def reaches(reach: Reach, node: Node) -> bool:
 
 @dataclass(eq=False)
 class Offer:
-    """One device of one state of its pool. An unchanged device stays the same offer, so its memos live as long as they
-    are true."""
+    """One device of one state of its pool.
+
+    An unchanged device stays the same offer, so its memos live as long as they are true.
+    """
 
     id: DeviceId
     device: Device
@@ -110,8 +112,11 @@ class Selectors(Protocol):
 
 
 class AllocationFault(NodeplaneError):
-    """Raised when a pod's claims cannot be allocated on any node: a missing class, a selector that fails,
-    a pool that is being updated while all its devices are asked for. The attempt ends; it is tried again later."""
+    """Raised when a pod's claims cannot be allocated on any node.
+
+    A missing class, a selector that fails, a pool that is being updated while all its devices are asked for. The
+    attempt ends; it is tried again later.
+    """
 
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "FAILED_PRECONDITION"

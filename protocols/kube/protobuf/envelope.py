@@ -1,5 +1,7 @@
-"""The envelope of every body: four bytes of magic, then runtime.Unknown with the kind and the message. And the frame of
-a watch event, which is a bare message behind its length."""
+"""The envelope of every body: four bytes of magic, then runtime.Unknown with the kind and the message.
+
+And the frame of a watch event, which is a bare message behind its length.
+"""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
 """resource.k8s.io: slices, classes, claims and templates in v1 and v1beta2, and where v1beta1 differs; rules.
-ResourceSlicePatch is in no release: it has no numbers."""
+
+ResourceSlicePatch is in no release: it has no numbers.
+"""
 
 RESOURCE = """
 ResourceSlice: 1:metadata:meta.ObjectMeta 2:spec:ResourceSliceSpec
