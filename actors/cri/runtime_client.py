@@ -10,7 +10,7 @@ import grpc.aio
 from actors.cri.operations import EVENTS_PATH, STREAMED, Operation
 from protocols.errors import NodeplaneError
 from protocols.http2.calls import Calls, ServerStream, rpc_error
-from protocols.http2.line import Place
+from protocols.http2.connection import Address
 from protocols.wire import cri_pb2
 
 
@@ -30,12 +30,12 @@ class RuntimeChannel:
     """`call`, `pieces` and `events` raise grpc.aio.AioRpcError."""
 
     def __init__(self, target: str) -> None:
-        self._place = Place(path=target.removeprefix("unix:").removeprefix("//"), largest=LIMIT)
-        self._calls = Calls(self._place)
+        self._address = Address(path=target.removeprefix("unix:").removeprefix("//"), largest=LIMIT)
+        self._calls = Calls(self._address)
 
     def renew(self) -> None:
         """Replace a broken connection."""
-        old, self._calls = self._calls, Calls(self._place)
+        old, self._calls = self._calls, Calls(self._address)
         old.close()
 
     async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:

@@ -5,21 +5,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from protocols.etcd.door import door_channel
+from protocols.etcd.connection_channel import ConnectionChannel
 from protocols.etcd.errors import BadEndpoint
-from protocols.etcd.http2_line import http2_channel
-from protocols.etcd.line_channel import LineChannel
-from protocols.etcd.options import DOOR, SOCKET, EtcdOptions
+from protocols.etcd.http2_connection import http2_channel
+from protocols.etcd.options import PRIVATE, SOCKET, EtcdOptions
+from protocols.etcd.private_connection import private_channel
 from protocols.process.tls import Renewed
 
 Contexts = Callable[[], ssl.SSLContext]
 """What the next connection trusts, and proves itself with."""
 
 
-def open_channel(endpoint: str, options: EtcdOptions, tls: Contexts | None) -> LineChannel:
+def open_channel(endpoint: str, options: EtcdOptions, tls: Contexts | None) -> ConnectionChannel:
     """A channel that reconnects within half a second. Raises BadEndpoint."""
-    if endpoint.startswith(DOOR):
-        return door_channel(Path(endpoint.removeprefix(DOOR)))
+    if endpoint.startswith(PRIVATE):
+        return private_channel(Path(endpoint.removeprefix(PRIVATE)))
     _check(endpoint)
     return http2_channel(endpoint, tls, options.max_message)
 

@@ -8,8 +8,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from protocols.etcd.channel import contexts_of, open_channel
+from protocols.etcd.connection_channel import ConnectionChannel
 from protocols.etcd.errors import BadEndpoint, EtcdError, Unavailable
-from protocols.etcd.line_channel import LineChannel
 from protocols.etcd.options import EtcdOptions
 
 PATIENCE = 1.0
@@ -32,7 +32,7 @@ class Members:
         self._options = options
         self.count = len(options.endpoints)
         self.current = random.randrange(self.count)
-        self.channels: list[LineChannel] = []
+        self.channels: list[ConnectionChannel] = []
 
     @property
     def several(self) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 from protocols.process.layout import Layout
 from protocols.process.settings import EtcdFiles, Settings, Store
 
-SOCKET, DOOR = "unix:", "door:"
+SOCKET, PRIVATE = "unix:", "door:"
 
 
 class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +40,12 @@ def _of(store: Store, files: EtcdFiles, layout: Layout) -> EtcdOptions:
         return EtcdOptions(endpoints=store.endpoints, ca=ca, cert=cert, key=key)
     cert, key = layout.etcd_client
     if store.endpoints[0].startswith(SOCKET):
-        return EtcdOptions(endpoints=(door_of(store.endpoints[0]),))
+        return EtcdOptions(endpoints=(private_endpoint(store.endpoints[0]),))
     if not (layout.etcd_ca.exists() and cert.exists()):
         return EtcdOptions(endpoints=store.endpoints)
     return EtcdOptions(endpoints=store.endpoints, ca=layout.etcd_ca, cert=cert, key=key)
 
 
-def door_of(endpoint: str) -> str:
+def private_endpoint(endpoint: str) -> str:
     """The quicker socket beside the embedded store's."""
-    return DOOR + str(Path(endpoint.removeprefix(SOCKET)).with_suffix(".door"))
+    return PRIVATE + str(Path(endpoint.removeprefix(SOCKET)).with_suffix(".door"))

@@ -6,7 +6,7 @@ from collections import deque
 import grpc
 import grpc.aio
 
-from protocols.http2.line import Http2Line, Place, dial
+from protocols.http2.connection import Address, Http2Connection, dial
 
 AHEAD = 256
 """Messages of a stream that wait here; further ones wait in the kernel."""
@@ -69,9 +69,9 @@ class ServerStream:
 class Calls:
     """One connection at a time. What it carried fails with UNAVAILABLE when it breaks; the next call makes another."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._line: Http2Line | None = None
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._connection: Http2Connection | None = None
         self._dialing = asyncio.Lock()
         self._number = 0
         self._open: dict[int, ServerStream] = {}
@@ -96,35 +96,35 @@ class Calls:
 
     async def stream(self, path: str, request: bytes) -> ServerStream:
         """Raises AioRpcError UNAVAILABLE when there is no connection to be had."""
-        line = await self._connected()
+        connection = await self._connected()
         self._number += 1
         stream = self._open[self._number] = ServerStream(self, self._number)
-        line.send(self._number, path, request, last=True)
+        connection.send(self._number, path, request, last=True)
         return stream
 
     def drop(self, number: int) -> None:
         self._open.pop(number, None)
 
     def cancel(self, number: int) -> None:
-        if self._line is not None:
-            self._line.cancel(number)
+        if self._connection is not None:
+            self._connection.cancel(number)
 
     def pause(self, pause: bool) -> None:
-        if self._line is not None:
-            self._line.pause(pause)
+        if self._connection is not None:
+            self._connection.pause(pause)
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
+        if self._connection is not None:
+            self._connection.close()
 
-    async def _connected(self) -> Http2Line:
+    async def _connected(self) -> Http2Connection:
         async with self._dialing:
-            if self._line is None or self._line.draining:
+            if self._connection is None or self._connection.draining:
                 try:
-                    self._line = await dial(self._place, self)
+                    self._connection = await dial(self._address, self)
                 except OSError as error:
                     raise rpc_error("UNAVAILABLE", f"cannot connect: {error}") from None
-            return self._line
+            return self._connection
 
     # what is heard
 
@@ -140,7 +140,7 @@ class Calls:
         if stream := self._open.pop(number, None):
             stream.end(code, text)
 
-    def on_lost(self, line: Http2Line) -> None:
+    def on_lost(self, connection: Http2Connection) -> None:
         """It may have been replaced already."""
-        if self._line is line:
-            self._line = None
+        if self._connection is connection:
+            self._connection = None

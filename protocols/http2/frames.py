@@ -2,8 +2,17 @@
 
 import struct
 from collections.abc import Iterator
+from typing import ClassVar
 
-from protocols.http2.errors import BadHttp2
+from protocols.errors import NodeplaneError
+
+
+class BadHttp2(NodeplaneError):
+    """Raised when the other side does not speak HTTP/2 as it must; the connection is of no more use."""
+
+    http: ClassVar[int] = 502
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)

@@ -5,7 +5,7 @@ What we send repeats, so after its first time a header is one byte, here and for
 
 from collections import deque
 
-from protocols.http2.errors import BadHttp2
+from protocols.http2.frames import BadHttp2
 from protocols.http2.huffman import decode as huffman
 
 Header = tuple[bytes, bytes]

@@ -5,7 +5,7 @@ The code is canonical: symbols sorted by length, then by value, get consecutive 
 
 import functools
 
-from protocols.http2.errors import BadHttp2
+from protocols.http2.frames import BadHttp2
 
 LENGTHS: dict[int, tuple[int, ...]] = {
     5: (48, 49, 50, 97, 99, 101, 105, 111, 115, 116),

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from protocols.http2 import frames as h2
-from protocols.http2.errors import BadHttp2
-from protocols.http2.frames import Splitter, number_of, pack, pack_settings, read_settings, unpadded
+from protocols.http2.frames import BadHttp2, Splitter, number_of, pack, pack_settings, read_settings, unpadded
 from protocols.http2.hpack import TABLE_SIZE, Decoder, Encoder, Header
 from protocols.http2.stream import End, Stream, reset
 

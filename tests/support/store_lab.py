@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocols.etcd.door import door_channel
-from protocols.etcd.options import DOOR, door_of
+from protocols.etcd.options import PRIVATE, private_endpoint
+from protocols.etcd.private_connection import private_channel
 from protocols.process.settings import Settings, save_settings
 from protocols.wire import etcd_pb2 as pb
 from tests.support.ports import free_port
@@ -58,8 +58,8 @@ class Api:
     def __init__(self, target: str, timeout: float = 30.0) -> None:
         """`door:PATH` goes through the embedded store's second door; streams it does not have use its socket."""
         self._timeout = timeout
-        path = target.removeprefix(DOOR)
-        self._quick = door_channel(Path(path)) if path != target else None
+        path = target.removeprefix(PRIVATE)
+        self._quick = private_channel(Path(path)) if path != target else None
         target = f"unix:{Path(path).with_suffix('.sock')}" if self._quick else target
         options = [("grpc.default_authority", "localhost")] if target.startswith("unix:") else []
         limits = [("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20)]
@@ -145,7 +145,7 @@ class Lab:
         self.root = root
         self.socket = root / "run" / "store.sock"
         self.target = f"unix:{self.socket}"
-        self.door = door_of(self.target)
+        self.door = private_endpoint(self.target)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._earlier: list[subprocess.Popen[bytes]] = []
         (root / "run").mkdir(mode=0o700, exist_ok=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.http2.errors import BadHttp2
+from protocols.http2.frames import BadHttp2
 from protocols.http2.hpack import Decoder, Encoder
 from protocols.http2.huffman import _CODES, decode
 

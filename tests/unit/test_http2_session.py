@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.http2 import frames as h2
-from protocols.http2.errors import BadHttp2
-from protocols.http2.frames import PREFACE, Splitter, pack, pack_settings
+from protocols.http2.frames import PREFACE, BadHttp2, Splitter, pack, pack_settings
 from protocols.http2.hpack import Encoder
 from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW, Session
 

@@ -23,9 +23,9 @@ from actors.runtime.model.containers import Container, ContainerRecord, Life, Sa
 from actors.runtime.model.cri_messages import container_item, container_status
 from protocols.http2 import frames as h2
 from protocols.http2.calls import Calls
+from protocols.http2.connection import Address
 from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
-from protocols.http2.line import Place
 from protocols.kube.resources import PODS, Resource
 from protocols.kubeclient.client import ApiError
 from protocols.messages import cri as messages
@@ -186,7 +186,7 @@ def test_trap_36_only_the_very_pod_is_deleted(code: int, raised: bool) -> None:
         asked: ClassVar[list[tuple[Any, ...]]] = []
 
         async def delete(self, resource: Resource, name: str, namespace: str, grace: int, uid: str) -> None:
-            """By name alone (naive) the pod that has taken its place would go."""
+            """By name alone (naive) the pod that has taken its address would go."""
             self.asked.append((resource, name, namespace, grace, uid))
             if code:
                 raise ApiError(code, {"message": "another uid"})
@@ -225,7 +225,7 @@ def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> Non
 
     async def story() -> None:
         server = await asyncio.start_unix_server(serve, short / "rt.sock")
-        calls = Calls(Place(path=str(short / "rt.sock")))
+        calls = Calls(Address(path=str(short / "rt.sock")))
         with pytest.raises(Exception, match="UNAVAILABLE"):
             await calls.unary("/runtime.v1.RuntimeService/Version", b"", 10.0)
         calls.close()
@@ -274,7 +274,7 @@ def named_in(file: Path) -> list[str]:
 def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
     """A fork after grpc has begun its threads may hang for ever in the child."""
     threaded = {"grpc", "zmq", "uvloop"}
-    assert imported("actors.runtime.actor") & threaded, "the naive place to fork"
+    assert imported("actors.runtime.actor") & threaded, "the naive address to fork"
     assert not imported("actors.runtime.shim.launcher") & threaded
     forks = {file for file in (ROOT / "actors").rglob("*.py") if "os.fork()" in file.read_text()}
     assert {str(file.relative_to(ROOT)) for file in forks} == {

@@ -1,21 +1,50 @@
-"""A gRPC channel over connections of our own (line.py): who uses gRPC's can use this one.
-
-Without gRPC's threads a call costs the process a fraction: no wake-up but the socket's.
-"""
+"""What carries calls to a member: a connection of ours. ConnectionChannel need not know more of it than this."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import grpc
 from google.protobuf.message import Message
 
 from protocols.etcd.frames import ERROR, LARGEST_REQUEST
-from protocols.etcd.line import LOST, Dial, Line, rpc_error
 from protocols.process.deadlines import Deadlines
+
+LOST = "the connection to the store broke"
+
+OnMessage = Callable[[int, int, bytes], None]
+"""Of call number N: kind, body. The kind is OK for a message, ERROR for the end, as frames.py has them."""
+
+
+class Connection(Protocol):
+    """An open connection."""
+
+    @property
+    def draining(self) -> bool:
+        """New calls need another one; those under way may finish."""
+
+    def send(self, number: int, method: str, body: bytes, last: bool) -> None:
+        """The first message of a number begins its call; `last`: it is the only one."""
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this call any more."""
+
+    def pause(self, pause: bool) -> None:
+        """Read no more from the socket, or read on."""
+
+    def close(self) -> None: ...
+
+
+Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[Connection]]
+"""Open a connection; the callables hear what comes over it, and its end. Raises OSError."""
+
+
+def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)
+
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 """Seconds between two tries to connect: the store may be starting."""
@@ -24,25 +53,25 @@ AHEAD = 64
 SERVICE = "/etcdserverpb."
 
 
-async def persistently(dial: Callable[[], Any]) -> Line:
+async def persistently(dial: Callable[[], Any]) -> Connection:
     """However long the store is away; the caller's deadline ends it."""
     pause = FIRST_PAUSE
     while True:
         try:
-            line: Line = await dial()
+            connection: Connection = await dial()
         except OSError:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         else:
-            return line
+            return connection
 
 
-class LineChannel:
+class ConnectionChannel:
     """Calls share a connection, opened when it is needed, also after it broke; a stream has its own."""
 
     def __init__(self, name: str, dial: Dial) -> None:
         self._name, self._dial = name, dial
-        self._line: Line | None = None
+        self._connection: Connection | None = None
         self._why = ""
         self._connecting = asyncio.Lock()
         self._trying: asyncio.Task[None] | None = None
@@ -50,7 +79,7 @@ class LineChannel:
         self._deadlines = Deadlines()
         self._loop: asyncio.AbstractEventLoop
         self._number = 0
-        self._streams: set[LineStream] = set()
+        self._streams: set[ConnectionStream] = set()
 
     def unary_unary(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[..., Any]:
         return partial(self._ask, path.removeprefix(SERVICE), request_serializer, response_deserializer)
@@ -58,9 +87,9 @@ class LineChannel:
     def stream_stream(self, path: str, request_serializer: Any, response_deserializer: Any) -> Callable[..., Any]:
         method = path.removeprefix(SERVICE)
 
-        def begin(metadata: object = (), wait_for_ready: bool = True) -> "LineStream":
+        def begin(metadata: object = (), wait_for_ready: bool = True) -> "ConnectionStream":
             forms = request_serializer, response_deserializer
-            stream = LineStream(self._dial, method, forms, self._streams.discard, patient=wait_for_ready)
+            stream = ConnectionStream(self._dial, method, forms, self._streams.discard, patient=wait_for_ready)
             self._streams.add(stream)
             return stream
 
@@ -69,7 +98,7 @@ class LineChannel:
     @property
     def open(self) -> bool:
         """Whether there is a connection for the next call."""
-        return self._line is not None and not self._line.draining
+        return self._connection is not None and not self._connection.draining
 
     async def stands(self, patience: float) -> bool:
         """Whether there is a connection, after at most one try of `patience` seconds; who asks meanwhile shares it."""
@@ -84,14 +113,14 @@ class LineChannel:
         with suppress(OSError):
             async with self._connecting:
                 if not self.open:
-                    self._line = await self._open()
+                    self._connection = await self._open()
 
     async def close(self, grace: float | None = None) -> None:
         self._deadlines.close()
         if self._trying is not None:
             self._trying.cancel()
-        if self._line is not None:
-            self._line.close()
+        if self._connection is not None:
+            self._connection.close()
         for stream in list(self._streams):
             stream.cancel()
 
@@ -108,50 +137,50 @@ class LineChannel:
         body = pack(request)
         if len(body) > LARGEST_REQUEST:
             raise rpc_error("INVALID_ARGUMENT", "etcdserver: request is too large")
-        line = self._line
-        if line is None or line.draining:
-            line, timeout = await self._connected(timeout, wait_for_ready)
+        connection = self._connection
+        if connection is None or connection.draining:
+            connection, timeout = await self._connected(timeout, wait_for_ready)
         self._number = number = self._number % 0xFFFFFFFF + 1
         answer: asyncio.Future[bytes] = self._loop.create_future()
         self._waiting[number] = answer
         end = self._deadlines.add(timeout, _expire, answer)
-        line.send(number, method, body, last=True)
+        connection.send(number, method, body, last=True)
         try:
             return unpack(await answer)
         except (grpc.aio.AioRpcError, asyncio.CancelledError):
-            line.cancel(number)
+            connection.cancel(number)
             raise
         finally:
             self._deadlines.remove(end)
             del self._waiting[number]
 
-    async def _connected(self, timeout: float, wait: bool) -> tuple[Line, float]:
+    async def _connected(self, timeout: float, wait: bool) -> tuple[Connection, float]:
         """A connection, and the seconds that are left."""
         if not wait:
             raise rpc_error("UNAVAILABLE", LOST)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        line = await self._connect(timeout)
-        return line, max(0.0, deadline - loop.time())
+        connection = await self._connect(timeout)
+        return connection, max(0.0, deadline - loop.time())
 
-    async def _connect(self, timeout: float) -> Line:
+    async def _connect(self, timeout: float) -> Connection:
         try:
             async with asyncio.timeout(timeout), self._connecting:
-                if self._line is None or self._line.draining:
-                    self._line = await persistently(self._open)
-                return self._line
+                if self._connection is None or self._connection.draining:
+                    self._connection = await persistently(self._open)
+                return self._connection
         except TimeoutError:
             text = f"the store at {self._name} does not let us connect: {self._why}".removesuffix(": ")
             raise rpc_error("DEADLINE_EXCEEDED", text) from None
 
-    async def _open(self) -> Line:
+    async def _open(self) -> Connection:
         self._loop = asyncio.get_running_loop()
-        made: list[Line] = []
+        made: list[Connection] = []
 
         def lost() -> None:
             """It may have been replaced already."""
-            if made and self._line is made[0]:
-                self._line = None
+            if made and self._connection is made[0]:
+                self._connection = None
 
         try:
             made.append(await self._dial(self._take, lost))
@@ -172,7 +201,7 @@ class LineChannel:
             answer.set_result(body)
 
 
-class LineStream:
+class ConnectionStream:
     """A stream of messages both ways. What is not read waits in the kernel, not here."""
 
     def __init__(
@@ -180,29 +209,29 @@ class LineStream:
         dial: Dial,
         method: str,
         forms: tuple[Callable[[Message], bytes], Callable[[bytes], Message]],
-        on_end: Callable[["LineStream"], None],
+        on_end: Callable[["ConnectionStream"], None],
         patient: bool,
     ) -> None:
         self._dial, self._method, self._on_end = dial, method, on_end
         self._serializer, self._deserializer = forms
         self._patient = patient
         """Whether it waits for a store that is away; else it ends, and the caller asks another one."""
-        self._line: Line | None = None
+        self._connection: Connection | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
         self._end: grpc.aio.AioRpcError | None = None
         self._cancelled = self._paused = False
 
     async def write(self, request: Message) -> None:
-        if self._line is None and self._end is None:
-            self._line = await self._begin()
-        if self._end is not None or self._line is None:
-            if self._line is not None:
-                self._line.close()
+        if self._connection is None and self._end is None:
+            self._connection = await self._begin()
+        if self._end is not None or self._connection is None:
+            if self._connection is not None:
+                self._connection.close()
             raise self._end or rpc_error("UNAVAILABLE", LOST)
-        self._line.send(1, self._method, self._serializer(request), last=False)
+        self._connection.send(1, self._method, self._serializer(request), last=False)
 
-    async def _begin(self) -> Line:
+    async def _begin(self) -> Connection:
         if self._patient:
             return await persistently(lambda: self._dial(self._take, self._lose))
         try:
@@ -241,9 +270,9 @@ class LineStream:
         self._more.set()
 
     def _pause(self, pause: bool) -> None:
-        if self._line is not None and pause is not self._paused:
+        if self._connection is not None and pause is not self._paused:
             self._paused = pause
-            self._line.pause(pause)
+            self._connection.pause(pause)
 
     def _lose(self) -> None:
         self._end = self._end or rpc_error("UNAVAILABLE", LOST)
@@ -255,8 +284,8 @@ class LineStream:
         self._end = self._end or rpc_error("CANCELLED", "cancelled here")
         self._arrived.clear()
         self._on_end(self)
-        if self._line is not None:
-            self._line.close()
+        if self._connection is not None:
+            self._connection.close()
         self._more.set()
 
 

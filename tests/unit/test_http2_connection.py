@@ -8,13 +8,13 @@ from typing import Any
 import grpc
 import pytest
 
-from protocols.etcd.http2_line import http2_channel
-from protocols.etcd.line_channel import LineChannel
+from protocols.etcd.connection_channel import ConnectionChannel
+from protocols.etcd.http2_connection import http2_channel
+from protocols.http2 import connection as line_module
 from protocols.http2 import frames as h2
-from protocols.http2 import line as line_module
 from protocols.http2.frames import PREFACE, Splitter, pack
 
-Story = Callable[[LineChannel, "Member"], Awaitable[None]]
+Story = Callable[[ConnectionChannel, "Member"], Awaitable[None]]
 
 
 class Member:
@@ -82,16 +82,16 @@ def tell(story: Story) -> None:
     asyncio.run(told())
 
 
-async def ask(channel: LineChannel, timeout: float = 40.0, wait_for_ready: bool = True) -> Any:
+async def ask(channel: ConnectionChannel, timeout: float = 40.0, wait_for_ready: bool = True) -> Any:
     stub = channel.unary_unary("/etcdserverpb.KV/Range", lambda body: body, bytes)
     return await stub(b"q", timeout=timeout, wait_for_ready=wait_for_ready)
 
 
 def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         assert await asyncio.gather(*(ask(channel) for _ in range(5))) == [b"m"] * 5
         assert member.connections == 1
-        wire = channel._line.inner._transport.get_extra_info("socket")  # type: ignore[union-attr]  # it is open
+        wire = channel._connection.inner._transport.get_extra_info("socket")  # type: ignore[union-attr]  # it is open
         assert wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
         member.answers = False
         asking = asyncio.create_task(ask(channel))
@@ -111,7 +111,7 @@ def test_a_member_that_hangs_is_asked_whether_it_lives_and_given_up(monkeypatch:
     monkeypatch.setattr(line_module, "QUIET_S", 0.1)
     monkeypatch.setattr(line_module, "PATIENCE_S", 0.1)
 
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         member.answers = False
         with pytest.raises(grpc.aio.AioRpcError) as broken:
             await ask(channel)
@@ -122,7 +122,7 @@ def test_a_member_that_hangs_is_asked_whether_it_lives_and_given_up(monkeypatch:
 
 
 def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> None:
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         member.answers = False
         with pytest.raises(grpc.aio.AioRpcError) as late:
             await ask(channel, timeout=0.5)
@@ -147,7 +147,7 @@ def test_nobody_there_is_told_at_the_deadline() -> None:
 def test_answers_to_pings_wait_however_many_calls_go_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_module, "PONG_S", 60.0)
 
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         member.measures = True
         for _ in range(3):
             assert await ask(channel) == b"m"
@@ -159,7 +159,7 @@ def test_answers_to_pings_wait_however_many_calls_go_out(monkeypatch: pytest.Mon
 def test_many_calls_at_once_are_all_answered() -> None:
     """They share a write."""
 
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         assert await ask(channel) == b"m"
         answers = await asyncio.gather(*(ask(channel) for _ in range(40)))
         assert answers == [b"m"] * 40
@@ -169,7 +169,7 @@ def test_many_calls_at_once_are_all_answered() -> None:
 
 
 def test_soon_they_go_by_themselves() -> None:
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         member.measures = True
         for _ in range(3):
             assert await ask(channel) == b"m"
@@ -181,7 +181,7 @@ def test_soon_they_go_by_themselves() -> None:
 def test_one_that_says_nothing_does_not_stand_until_it_does() -> None:
     """Its kernel lets us connect all the same."""
 
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         member.greets = False
         assert not await channel.stands(0.1)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -197,7 +197,7 @@ def test_one_that_says_nothing_does_not_stand_until_it_does() -> None:
 
 
 def test_who_asks_whether_it_stands_meanwhile_shares_the_try() -> None:
-    async def story(channel: LineChannel, member: Member) -> None:
+    async def story(channel: ConnectionChannel, member: Member) -> None:
         assert all(await asyncio.gather(*(channel.stands(10.0) for _ in range(5))))
         assert member.connections == 1
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from protocols.http2.errors import BadHttp2
+from protocols.http2.frames import BadHttp2
 from protocols.http2.hpack import Header
 from protocols.http2.session import Session
 
@@ -20,12 +20,12 @@ PATIENCE_S = 4.0
 """For the answer."""
 CONNECT_S = 3.0
 PONG_S = 0.01
-"""An answer to a ping waits so long. Servers of Go measure the line with a ping for the next message they get after the
+"""An answer to a ping waits so long. Servers of Go measure latency with a ping for the next message they get after the
 last answer: at once answered, that is a ping for nearly each message, and costs both sides as much as the call."""
 LOST = "the connection broke"
 
 
-class Hears(Protocol):
+class CallListener(Protocol):
     """Who makes the calls. Told in the event loop; of each call exactly one end, unless it was cancelled."""
 
     def on_begun(self, number: int) -> None: ...
@@ -35,11 +35,11 @@ class Hears(Protocol):
     def on_end(self, number: int, code: str, text: str) -> None:
         """`code` is the name of gRPC's, OK among them."""
 
-    def on_lost(self, line: "Http2Line") -> None:
+    def on_lost(self, connection: "Http2Connection") -> None:
         """The connection is gone; the ends of its calls follow."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Address(msgspec.Struct, frozen=True):
     """Where a server listens: host and port, or `path`, that of a unix socket."""
 
     host: str = "localhost"
@@ -62,10 +62,10 @@ class Place(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Http2Line(asyncio.Protocol):
-    def __init__(self, place: Place, hears: Hears) -> None:
-        self._place, self._hears = place, hears
-        self._session = Session(hears.on_message, self._ended, place.largest, hears.on_begun)
+class Http2Connection(asyncio.Protocol):
+    def __init__(self, address: Address, hears: CallListener) -> None:
+        self._address, self._hears = address, hears
+        self._session = Session(hears.on_message, self._ended, address.largest, hears.on_begun)
         self._headers: dict[str, tuple[Header, ...]] = {}
         self._begun: set[int] = set()
         self._transport: asyncio.Transport | None = None
@@ -95,7 +95,7 @@ class Http2Line(asyncio.Protocol):
         if not self._soon:
             self._soon = True
             self._loop.call_soon(self._flush_soon)
-        if self._alarm is None and self._place.asks:
+        if self._alarm is None and self._address.asks:
             self._heard_at = self._loop.time()
             self._alarm = self._loop.call_later(QUIET_S, self._beat)
 
@@ -125,7 +125,7 @@ class Http2Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a socket's is one for both directions
         self._heard_at = self._loop.time()
-        if self._place.asks and self._place.port:
+        if self._address.asks and self._address.port:
             # A call may end before it is worth asking: who takes no bytes any more is found out by the kernel.
             wire = transport.get_extra_info("socket")
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * (QUIET_S + PATIENCE_S)))
@@ -181,9 +181,9 @@ class Http2Line(asyncio.Protocol):
         if found is None:
             found = self._headers[path] = (
                 (b":method", b"POST"),
-                (b":scheme", b"https" if self._place.tls else b"http"),
+                (b":scheme", b"https" if self._address.tls else b"http"),
                 (b":path", path.encode()),
-                (b":authority", self._place.authority.encode()),
+                (b":authority", self._address.authority.encode()),
                 (b"te", b"trailers"),
                 (b"content-type", b"application/grpc"),
             )
@@ -208,26 +208,26 @@ class Http2Line(asyncio.Protocol):
         self._alarm = self._loop.call_later(wait, self._beat)
 
 
-async def dial(place: Place, hears: Hears) -> Http2Line:
+async def dial(address: Address, hears: CallListener) -> Http2Connection:
     """Raises OSError; a fault of TLS is one, too."""
     loop = asyncio.get_running_loop()
-    made: Callable[[], Http2Line] = partial(Http2Line, place, hears)
-    line: Http2Line | None = None
+    made: Callable[[], Http2Connection] = partial(Http2Connection, address, hears)
+    connection: Http2Connection | None = None
     try:
         async with asyncio.timeout(CONNECT_S):
-            if place.path:
-                _, line = await loop.create_unix_connection(made, place.path)
+            if address.path:
+                _, connection = await loop.create_unix_connection(made, address.path)
             else:
-                tls = place.tls() if place.tls else None
-                _, line = await loop.create_connection(made, place.host, place.port, ssl=tls)
-            if place.greets:
-                await line.greeted()
+                tls = address.tls() if address.tls else None
+                _, connection = await loop.create_connection(made, address.host, address.port, ssl=tls)
+            if address.greets:
+                await connection.greeted()
     except TimeoutError:
-        if line is not None:
-            line.close()
-        raise OSError(f"{place.path or place.authority} does not answer") from None
+        if connection is not None:
+            connection.close()
+        raise OSError(f"{address.path or address.authority} does not answer") from None
     except asyncio.CancelledError:
-        if line is not None:
-            line.close()
+        if connection is not None:
+            connection.close()
         raise
-    return line
+    return connection

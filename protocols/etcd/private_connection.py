@@ -5,16 +5,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from protocols.etcd.connection_channel import LOST, Connection, ConnectionChannel, OnMessage
 from protocols.etcd.frames import ERROR, GREETING, NUMBERS, BadFrame, Splitter, pack
-from protocols.etcd.line import LOST, Heard, Line
-from protocols.etcd.line_channel import LineChannel
 
 LARGEST = 256 * 1024 * 1024
 _GONE = f"UNAVAILABLE\0{LOST}".encode()
 
 
-class DoorLine(asyncio.Protocol):
-    def __init__(self, heard: Heard, lost: Callable[[], None]) -> None:
+class PrivateConnection(asyncio.Protocol):
+    def __init__(self, heard: OnMessage, lost: Callable[[], None]) -> None:
         self._heard, self._lost = heard, lost
         self._splitter = Splitter(LARGEST)
         self._open: dict[int, bool] = {}
@@ -67,11 +66,13 @@ class DoorLine(asyncio.Protocol):
             self._transport.write(data)
 
 
-async def dial(path: Path, heard: Heard, lost: Callable[[], None]) -> Line:
+async def dial(path: Path, heard: OnMessage, lost: Callable[[], None]) -> Connection:
     """Raises OSError."""
-    _, line = await asyncio.get_running_loop().create_unix_connection(lambda: DoorLine(heard, lost), str(path))
-    return line
+    _, connection = await asyncio.get_running_loop().create_unix_connection(
+        lambda: PrivateConnection(heard, lost), str(path)
+    )
+    return connection
 
 
-def door_channel(path: Path) -> LineChannel:
-    return LineChannel(str(path), partial(dial, path))
+def private_channel(path: Path) -> ConnectionChannel:
+    return ConnectionChannel(str(path), partial(dial, path))

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd.door import DoorLine
+from protocols.etcd.connection_channel import Connection, ConnectionChannel, OnMessage
 from protocols.etcd.frames import GREETING, OK, Splitter, pack
-from protocols.etcd.line import Heard, Line
-from protocols.etcd.line_channel import LineChannel
-from protocols.http2.line import Http2Line, Place
+from protocols.etcd.private_connection import PrivateConnection
+from protocols.http2.connection import Address, Http2Connection
 from protocols.wire import etcd_pb2 as pb
 
 
@@ -29,11 +28,11 @@ class Nobody:
 
 
 def door() -> asyncio.Protocol:
-    return DoorLine(lambda number, kind, body: None, lambda: None)
+    return PrivateConnection(lambda number, kind, body: None, lambda: None)
 
 
 def http2() -> asyncio.Protocol:
-    return Http2Line(Place(), Nobody())
+    return Http2Connection(Address(), Nobody())
 
 
 @pytest.mark.parametrize("make", [door, http2])
@@ -54,7 +53,7 @@ def test_no_call_begins_on_a_connection_that_ends(make: Any) -> None:
 class Answering(Transport):
     """Says yes to each call, by hand."""
 
-    def __init__(self, line: DoorLine) -> None:
+    def __init__(self, line: PrivateConnection) -> None:
         super().__init__()
         self._line, self._splitter = line, Splitter(1024, GREETING)
 
@@ -65,10 +64,10 @@ class Answering(Transport):
 
 def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -> None:
     """The store was killed in between: its end came when the channel did not hold the connection yet."""
-    dialled: list[DoorLine] = []
+    dialled: list[PrivateConnection] = []
 
-    async def dial(heard: Heard, lost: Callable[[], None]) -> Line:
-        line = DoorLine(heard, lost)
+    async def dial(heard: OnMessage, lost: Callable[[], None]) -> Connection:
+        line = PrivateConnection(heard, lost)
         dialled.append(line)
         line.connection_made(Answering(line))
         if len(dialled) == 1:
@@ -76,7 +75,7 @@ def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -> None
         return line
 
     async def story() -> None:
-        channel = LineChannel("h", dial)
+        channel = ConnectionChannel("h", dial)
         put = channel.unary_unary("/etcdserverpb.KV/Put", pb.PutRequest.SerializeToString, pb.PutResponse.FromString)
         assert await put(pb.PutRequest(), timeout=15.0) == pb.PutResponse()
         assert len(dialled) == 2

@@ -1,14 +1,13 @@
-"""A connection to an etcd member over HTTP/2, as LineChannel wants one."""
+"""A connection to an etcd member over HTTP/2, as ConnectionChannel wants one."""
 
 import ssl
 from collections.abc import Callable
 from functools import partial
 
+from protocols.etcd.connection_channel import SERVICE, Connection, ConnectionChannel, OnMessage
 from protocols.etcd.frames import ERROR, OK, WATCH
-from protocols.etcd.line import Heard, Line
-from protocols.etcd.line_channel import SERVICE, LineChannel
+from protocols.http2.connection import Address, Http2Connection, dial
 from protocols.http2.hpack import Header
-from protocols.http2.line import Http2Line, Place, dial
 
 LEADER: tuple[Header, ...] = ((b"hasleader", b"true"),)
 """Makes a member without a leader end the stream instead of keeping it silent."""
@@ -17,11 +16,11 @@ LEADER: tuple[Header, ...] = ((b"hasleader", b"true"),)
 _OVER = b"UNAVAILABLE\0the store ended the call"
 
 
-class EtcdLine:
-    def __init__(self, heard: Heard, lost: Callable[[], None]) -> None:
+class EtcdConnection:
+    def __init__(self, heard: OnMessage, lost: Callable[[], None]) -> None:
         self._heard = heard
         self._lost = lost
-        self.inner: Http2Line
+        self.inner: Http2Connection
 
     @property
     def draining(self) -> bool:
@@ -39,7 +38,7 @@ class EtcdLine:
     def close(self) -> None:
         self.inner.close()
 
-    def on_lost(self, line: Http2Line) -> None:
+    def on_lost(self, connection: Http2Connection) -> None:
         self._lost()
 
     def on_begun(self, number: int) -> None:
@@ -54,18 +53,18 @@ class EtcdLine:
         self._heard(number, ERROR, told)
 
 
-async def open_line(place: Place, heard: Heard, lost: Callable[[], None]) -> Line:
+async def open_connection(address: Address, heard: OnMessage, lost: Callable[[], None]) -> Connection:
     """Raises OSError."""
-    line = EtcdLine(heard, lost)
-    line.inner = await dial(place, line)
-    return line
+    connection = EtcdConnection(heard, lost)
+    connection.inner = await dial(address, connection)
+    return connection
 
 
-def http2_channel(endpoint: str, tls: Callable[[], ssl.SSLContext] | None, largest: int) -> LineChannel:
+def http2_channel(endpoint: str, tls: Callable[[], ssl.SSLContext] | None, largest: int) -> ConnectionChannel:
     """`endpoint` is `host:port` or `unix:PATH`."""
     if endpoint.startswith("unix:"):
-        place = Place(path=endpoint.removeprefix("unix:"), largest=largest)
+        address = Address(path=endpoint.removeprefix("unix:"), largest=largest)
     else:
         host, _, port = endpoint.rpartition(":")
-        place = Place(host.strip("[]"), int(port), tls=tls, largest=largest, greets=True, asks=True)
-    return LineChannel(endpoint, partial(open_line, place))
+        address = Address(host.strip("[]"), int(port), tls=tls, largest=largest, greets=True, asks=True)
+    return ConnectionChannel(endpoint, partial(open_connection, address))
