@@ -13,7 +13,7 @@ from protocols.etcd.private_connection import private_channel
 from protocols.process.tls import Renewed
 
 Contexts = Callable[[], ssl.SSLContext]
-"""What the next connection trusts, and proves itself with."""
+"""Makes the TLS context of the next connection."""
 
 
 def open_channel(endpoint: str, options: EtcdOptions, tls: Contexts | None) -> ConnectionChannel:

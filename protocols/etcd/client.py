@@ -12,7 +12,7 @@ from protocols.etcd.watch import Watch
 from protocols.wire import etcd_pb2 as pb
 
 ALL_MEMBERS = 3.0
-"""Seconds for all members together to tell their status."""
+"""Seconds for all members together to report their status."""
 
 
 class EtcdClient:
@@ -134,11 +134,11 @@ class EtcdClient:
         await call(self._revoke, pb.LeaseRevokeRequest(ID=lease), self._timeout(timeout), retry=False)
 
     async def status(self, timeout: float | None = None) -> StoreStatus:
-        """Of the member in use."""
+        """Return the status of the member in use."""
         return _status((await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True)).message)
 
     async def statuses(self) -> list[StoreStatus]:
-        """Of every member that answers soon; raises what the last one said when none does."""
+        """Return the status of every member that answers soon; raises the last error when none does."""
         timeout = ALL_MEMBERS / len(self._options.endpoints)
         found: list[StoreStatus] = []
         failure: EtcdError | None = None

@@ -1,4 +1,8 @@
-"""What carries calls to a member: a connection of ours. ConnectionChannel need not know more of it than this."""
+"""A gRPC channel over connections of our own, in place of gRPC's.
+
+Without gRPC's threads a call costs the process a fraction: no wake-up but the socket's. `Connection` is all that the
+channel needs to know of a connection; private_connection.py and http2_connection.py have the implementations.
+"""
 
 import asyncio
 from collections import deque
@@ -16,7 +20,7 @@ from protocols.process.deadlines import Deadlines
 LOST = "the connection to the store broke"
 
 OnMessage = Callable[[int, int, bytes], None]
-"""Of call number N: kind, body. The kind is OK for a message, ERROR for the end, as frames.py has them."""
+"""Receives number of a call, kind and body. The kind is OK for a message, ERROR for the end, as in frames.py."""
 
 
 class Connection(Protocol):
@@ -30,16 +34,16 @@ class Connection(Protocol):
         """The first message of a number begins its call; `last`: it is the only one."""
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this call any more."""
+        """Give up a call."""
 
     def pause(self, pause: bool) -> None:
-        """Read no more from the socket, or read on."""
+        """Stop or resume reading from the socket."""
 
     def close(self) -> None: ...
 
 
 Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[Connection]]
-"""Open a connection; the callables hear what comes over it, and its end. Raises OSError."""
+"""Open a connection; the callables receive its messages and its end. Raises OSError."""
 
 
 def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
@@ -54,7 +58,7 @@ SERVICE = "/etcdserverpb."
 
 
 async def persistently(dial: Callable[[], Any]) -> Connection:
-    """However long the store is away; the caller's deadline ends it."""
+    """Retry until the store accepts a connection; the caller's deadline ends it."""
     pause = FIRST_PAUSE
     while True:
         try:
@@ -97,11 +101,11 @@ class ConnectionChannel:
 
     @property
     def open(self) -> bool:
-        """Whether there is a connection for the next call."""
+        """True when there is a connection for the next call."""
         return self._connection is not None and not self._connection.draining
 
     async def stands(self, patience: float) -> bool:
-        """Whether there is a connection, after at most one try of `patience` seconds; who asks meanwhile shares it."""
+        """Return True when there is a connection, after at most one try of `patience` seconds that callers share."""
         if self.open:
             return True
         if self._trying is None or self._trying.done():
@@ -133,7 +137,7 @@ class ConnectionChannel:
         timeout: float,
         wait_for_ready: bool = True,
     ) -> Any:
-        """One coroutine for all of it: each further one would cost as much as packing the message."""
+        """Make a unary call, in one coroutine: each further one would cost as much as packing the message."""
         body = pack(request)
         if len(body) > LARGEST_REQUEST:
             raise rpc_error("INVALID_ARGUMENT", "etcdserver: request is too large")
@@ -155,7 +159,7 @@ class ConnectionChannel:
             del self._waiting[number]
 
     async def _connected(self, timeout: float, wait: bool) -> tuple[Connection, float]:
-        """A connection, and the seconds that are left."""
+        """Return a connection, and the seconds that are left."""
         if not wait:
             raise rpc_error("UNAVAILABLE", LOST)
         loop = asyncio.get_running_loop()
@@ -178,13 +182,13 @@ class ConnectionChannel:
         made: list[Connection] = []
 
         def lost() -> None:
-            """It may have been replaced already."""
+            """Forget the connection, unless it was replaced already."""
             if made and self._connection is made[0]:
                 self._connection = None
 
         try:
             made.append(await self._dial(self._take, lost))
-            if made[0].draining:  # it broke before anybody held it, so nobody was told
+            if made[0].draining:  # it broke before anybody held it, so nobody was notified
                 raise ConnectionResetError(LOST)
         except OSError as error:
             self._why = str(error)
@@ -196,7 +200,7 @@ class ConnectionChannel:
         if answer is None or answer.done():
             return
         if kind == ERROR:
-            answer.set_exception(_told(body))
+            answer.set_exception(_error_of(body))
         else:
             answer.set_result(body)
 
@@ -215,7 +219,7 @@ class ConnectionStream:
         self._dial, self._method, self._on_end = dial, method, on_end
         self._serializer, self._deserializer = forms
         self._patient = patient
-        """Whether it waits for a store that is away; else it ends, and the caller asks another one."""
+        """Wait for a store that is away; else the stream ends, and the caller tries another member."""
         self._connection: Connection | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
@@ -241,11 +245,11 @@ class ConnectionStream:
 
     @property
     def more(self) -> bool:
-        """Whether a message waits to be read."""
+        """True when a message can be read at once."""
         return bool(self._arrived)
 
     def hold(self) -> None:
-        """What comes from now on waits in the kernel until the next read, so it wakes nobody."""
+        """Leave further messages in the kernel until the next read, so that they wake nobody."""
         self._pause(True)
 
     async def read(self) -> Message:
@@ -263,7 +267,7 @@ class ConnectionStream:
 
     def _take(self, number: int, kind: int, body: bytes) -> None:
         if kind == ERROR:
-            self._end = self._end or _told(body)
+            self._end = self._end or _error_of(body)
         else:
             self._arrived.append(body)
             self._pause(len(self._arrived) > AHEAD)
@@ -294,6 +298,6 @@ def _expire(answer: asyncio.Future[bytes]) -> None:
         answer.set_exception(rpc_error("DEADLINE_EXCEEDED", "the store did not answer in time"))
 
 
-def _told(body: bytes) -> grpc.aio.AioRpcError:
+def _error_of(body: bytes) -> grpc.aio.AioRpcError:
     code, _, text = body.decode(errors="replace").partition("\0")
     return rpc_error(code if code in grpc.StatusCode.__members__ else "UNKNOWN", text)

@@ -1,4 +1,4 @@
-"""Faults of the etcd API as exceptions. Clusters tell them apart by code and text, so the texts are wire facts."""
+"""Errors of the etcd API as exceptions. Clients distinguish them by code and text, so the texts are wire facts."""
 
 from typing import ClassVar
 
@@ -100,8 +100,9 @@ class BadEndpoint(EtcdError):
 
 
 RECEIVED = "grpc: received message larger than max"
-"""What etcd's gRPC says to a write so large that etcd itself never sees it. A program in Go says it of what it got: not
-to be mixed up with an answer too large for us."""
+"""Error text of etcd's gRPC for a write so large that etcd itself never sees it.
+
+Go programs use the same text for messages they received: do not confuse it with a response too large for us."""
 TOO_LARGE = "etcdserver: request is too large"
 TEXTS: dict[str, type[EtcdError]] = {
     "required revision has been compacted": Compacted,

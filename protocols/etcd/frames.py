@@ -1,4 +1,4 @@
-"""The store's second door: the messages of the etcd API in frames over a unix socket, without HTTP/2.
+"""The store's private endpoint: the messages of the etcd API in frames over a unix socket, without HTTP/2.
 
 For the plane's own processes beside the store: a call costs a fraction of what it costs over gRPC. A connection begins
 with GREETING; then each side sends frames: size of the body, number of the call, kind, body. The first frame of a call

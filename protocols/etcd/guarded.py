@@ -1,4 +1,4 @@
-"""Writes guarded by a comparison, as requests; and what their answers mean. Pure."""
+"""Requests of writes guarded by a comparison, and results from their responses. Pure."""
 
 from protocols.etcd.types import Written, key_value
 from protocols.wire import etcd_pb2 as pb
@@ -32,7 +32,7 @@ def _put(request: pb.TxnRequest, key: bytes, value: bytes, lease: int) -> pb.Txn
 
 
 def _guarded(key: bytes, revision: int) -> pb.TxnRequest:
-    """Without what is to be done. Messages are made in their place: given as arguments they would be copied."""
+    """Return a request without its write. Messages are made in place: given as arguments they would be copied."""
     request = pb.TxnRequest()
     request.compare.add(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)
     request.failure.add().request_range.key = key
@@ -40,7 +40,7 @@ def _guarded(key: bytes, revision: int) -> pb.TxnRequest:
 
 
 def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int) -> Written:
-    """Of a create (guard 0) or an update guarded by a revision.
+    """Return the result of a create (guard 0) or of an update guarded by a revision.
 
     After a retry, finding exactly the bytes that were to be written, put by the very write the guard allowed, means
     that the first try succeeded.

@@ -1,4 +1,4 @@
-"""A connection to an etcd member over HTTP/2, as ConnectionChannel wants one."""
+"""Connections to etcd members over HTTP/2, for ConnectionChannel."""
 
 import ssl
 from collections.abc import Callable
@@ -42,15 +42,15 @@ class EtcdConnection:
         self._lost()
 
     def on_begun(self, number: int) -> None:
-        """Messages tell as much."""
+        """Ignore it: the first message says the same."""
 
     def on_message(self, number: int, message: bytes) -> None:
         self._heard(number, OK, message)
 
     def on_end(self, number: int, code: str, text: str) -> None:
-        """An end without a fault is one to who still waits for a message, too."""
-        told = f"{code}\0{text}".encode() if code != "OK" else _OVER
-        self._heard(number, ERROR, told)
+        """Report the end; a clean one is still an error for a pending call."""
+        error = f"{code}\0{text}".encode() if code != "OK" else _OVER
+        self._heard(number, ERROR, error)
 
 
 async def open_connection(address: Address, heard: OnMessage, lost: Callable[[], None]) -> Connection:

@@ -20,10 +20,10 @@ LONGEST_PAUSE = 0.5
 
 
 class Members:
-    """`current` is where calls go.
+    """Members in turn: calls go to `current`.
 
-    Whoever sees it fail says so by `blame`, which moves on; other clients are not disturbed. The first one is chosen by
-    chance, so that processes spread over the cluster.
+    Callers report its failure with `blame`, which selects the next member. The first one is random, so that processes
+    spread over the cluster.
     """
 
     def __init__(self, options: EtcdOptions) -> None:

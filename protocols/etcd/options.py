@@ -1,4 +1,4 @@
-"""What an etcd client is made with."""
+"""Options of an etcd client, and those for the plane's own stores."""
 
 from pathlib import Path
 
@@ -11,8 +11,11 @@ SOCKET, PRIVATE = "unix:", "door:"
 
 
 class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Endpoints are `unix:PATH` (one) or `host:port` (one or several members of a cluster), or `door:PATH`, the second
-    door of the embedded store (frames.py)."""
+    """Endpoints and credentials of a store.
+
+    Endpoints are `unix:PATH` (one), `host:port` (one or several members of a cluster), or `door:PATH`, the private
+    endpoint of the embedded store (frames.py).
+    """
 
     endpoints: tuple[str, ...]
     ca: Path | None = None
@@ -25,12 +28,12 @@ class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_options(settings: Settings, layout: Layout) -> tuple[EtcdOptions, ...]:
-    """How the plane's own processes reach each of `settings.stores`."""
+    """Return the options of the plane's own processes for each of `settings.stores`."""
     return tuple(_of(store, settings.etcd_files, layout) for store in settings.stores)
 
 
 def etcd_options(settings: Settings, layout: Layout) -> EtcdOptions:
-    """How they reach the main store."""
+    """Return the options for the main store."""
     return store_options(settings, layout)[0]
 
 
@@ -47,5 +50,5 @@ def _of(store: Store, files: EtcdFiles, layout: Layout) -> EtcdOptions:
 
 
 def private_endpoint(endpoint: str) -> str:
-    """The quicker socket beside the embedded store's."""
+    """Return the private endpoint, the quicker socket beside the embedded store's public one."""
     return PRIVATE + str(Path(endpoint.removeprefix(SOCKET)).with_suffix(".door"))

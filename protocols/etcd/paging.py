@@ -1,7 +1,7 @@
-"""How many keys to ask for at a time, when a page must stay small and nobody knows the sizes beforehand. Pure.
+"""Page limits in keys, for lists that must stay small although object sizes are unknown beforehand. Pure.
 
 etcd's limit counts keys. So a list begins with few, and the number follows the sizes seen. It grows slowly and not far:
-behind many small objects may come large ones, and the store has read a page before it learns that we do not want it.
+large objects may follow many small ones, and the store reads a whole page before the client can reject it.
 """
 
 from protocols.etcd.types import KeyValue, Ranged
@@ -40,7 +40,7 @@ class Listing:
         self.start = prefix
         """First key of the next page."""
         self.revision = 0
-        """That of the first page; 0 = not known yet."""
+        """Revision of the first page; 0 = not known yet."""
         self.kvs: list[KeyValue] = []
         self.complete = False
 

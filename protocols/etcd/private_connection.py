@@ -1,4 +1,4 @@
-"""The client's side of the store's door (frames.py): one connection of it."""
+"""Client connections to the store's private endpoint (frames.py)."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,12 +17,12 @@ class PrivateConnection(asyncio.Protocol):
         self._heard, self._lost = heard, lost
         self._splitter = Splitter(LARGEST)
         self._open: dict[int, bool] = {}
-        """Calls under way: whether one message answers it."""
+        """Calls under way; True where one message is the whole answer."""
         self._transport: asyncio.Transport | None = None
 
     @property
     def draining(self) -> bool:
-        """Of an end that was read already we are told a turn of the loop later."""
+        """True once the transport is closing; connection_lost comes a turn of the loop later."""
         return self._transport is None or self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,4 +1,4 @@
-"""What the etcd client gives back: keys, ranges, results of guarded writes, batches of a watch."""
+"""Results of the etcd client: keys, ranges, guarded writes, batches of a watch."""
 
 import msgspec
 
@@ -26,7 +26,7 @@ class Ranged(msgspec.Struct, frozen=True):
     count: int
     """Keys in the whole range."""
     revision: int
-    """Of the store when it answered."""
+    """Revision of the store when it answered."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class StoreStatus(msgspec.Struct, frozen=True):
-    """Of one member."""
+    """Status of one member."""
 
     version: str
     revision: int

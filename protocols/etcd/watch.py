@@ -16,10 +16,13 @@ LEADER = (("hasleader", "true"),)
 
 
 class Watch:
-    """`async with client.watch(...) as watch: async for batch in watch: ...`
+    """An asynchronous iterator of batches; a context manager, too.
 
-    Entering returns once the store has confirmed the watch; then `start_revision` may be compacted still, which the
-    first batch tells. Entering and iterating raise Compacted, WatchCanceled, Unavailable. Revisions never fall.
+    Entering returns once the store has confirmed the watch; `start_revision` may still be compacted, which the first
+    batch reports. Entering and iterating raise Compacted, WatchCanceled, Unavailable. Revisions never fall.
+
+        async with client.watch(...) as watch:
+            async for batch in watch:
     """
 
     def __init__(self, method: Method, request: pb.WatchCreateRequest, timeout: float) -> None:
@@ -93,7 +96,7 @@ class Watch:
 
     @property
     def more(self) -> bool:
-        """Whether the next batch has arrived already."""
+        """True when the next batch has arrived."""
         return bool(self._call.more)
 
     def hold(self) -> None:
@@ -125,7 +128,7 @@ class Watch:
         try:
             response = await self._call.read()
         except asyncio.CancelledError:
-            if self._ended:  # grpc tells our own cancel() like that; any other one is the task's
+            if self._ended:  # our own cancel() looks like this; any other one is the task's
                 raise self._blamed(Unavailable("the watch was cancelled")) from None
             raise
         except grpc.aio.AioRpcError as error:

@@ -51,7 +51,7 @@ class ServerStream:
             self.end("CANCELLED", "cancelled here")
 
     def forget(self) -> None:
-        """What it was opened for has come: its end tells nothing new."""
+        """Drop the call, since its result has arrived and its end does not matter."""
         self._calls.drop(self._number)
 
     def hear(self, message: bytes) -> None:
@@ -126,7 +126,7 @@ class Calls:
                     raise rpc_error("UNAVAILABLE", f"cannot connect: {error}") from None
             return self._connection
 
-    # what is heard
+    # callbacks of the connection
 
     def on_begun(self, number: int) -> None:
         if stream := self._open.get(number):
@@ -141,6 +141,6 @@ class Calls:
             stream.end(code, text)
 
     def on_lost(self, connection: Http2Connection) -> None:
-        """It may have been replaced already."""
+        """Forget the connection, unless it was replaced already."""
         if self._connection is connection:
             self._connection = None

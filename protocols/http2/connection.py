@@ -20,13 +20,13 @@ PATIENCE_S = 4.0
 """For the answer."""
 CONNECT_S = 3.0
 PONG_S = 0.01
-"""An answer to a ping waits so long. Servers of Go measure latency with a ping for the next message they get after the
-last answer: at once answered, that is a ping for nearly each message, and costs both sides as much as the call."""
+"""Delay of an answer to a ping. Go's servers measure latency with a ping for the next message after the last answer:
+answered at once, that is a ping for nearly each message, and costs both sides as much as the call."""
 LOST = "the connection broke"
 
 
 class CallListener(Protocol):
-    """Who makes the calls. Told in the event loop; of each call exactly one end, unless it was cancelled."""
+    """Callbacks of a connection, in the event loop; each call has exactly one end, unless it was cancelled."""
 
     def on_begun(self, number: int) -> None: ...
 
@@ -50,8 +50,8 @@ class Address(msgspec.Struct, frozen=True):
     largest: int = 16 << 20
     """Bytes of one message."""
     greets: bool = False
-    """A connection counts once the server's settings came: whom it does not trust it may tell only after the handshake,
-    and one that hangs is connected to by its kernel all the same."""
+    """Wait for the server's settings: it may reject a client only after the handshake, and the kernel connects to a
+    server that hangs."""
     asks: bool = False
     """Ask a silent server whether it lives. Most servers of Go end connections that do."""
 
@@ -75,14 +75,14 @@ class Http2Connection(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
         self._soon = False
-        """Whether what was sent goes out at the end of this turn of the loop: calls made in one turn share a write."""
+        """A flush at the end of this turn of the loop is due: calls made in one turn share a write."""
         self._greeted: asyncio.Future[None] | None = None
 
     @property
     def draining(self) -> bool:
         """New calls need another connection; those under way may finish.
 
-        Of an end that was read already we are told a turn of the loop later.
+        True once the transport is closing; connection_lost comes a turn of the loop later.
         """
         return self._session.draining or (self._transport is not None and self._transport.is_closing())
 
@@ -100,19 +100,19 @@ class Http2Connection(asyncio.Protocol):
             self._alarm = self._loop.call_later(QUIET_S, self._beat)
 
     async def greeted(self) -> None:
-        """Until the server has said its first word. Raises OSError when it hangs up instead."""
+        """Wait for the server's settings. Raises OSError when it hangs up instead."""
         if not self._session.set_up:
             self._greeted = self._loop.create_future()
             await self._greeted
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this call any more."""
+        """Give up a call."""
         self._begun.discard(number)
         self._session.cancel(number)
         self._flush()
 
     def pause(self, pause: bool) -> None:
-        """Read no more from the socket, or read on. While we do not read, silence means nothing."""
+        """Stop or resume reading from the socket; while paused, silence means nothing."""
         transport = self._transport
         if transport is not None and not transport.is_closing() and transport.is_reading() == pause:
             transport.pause_reading() if pause else transport.resume_reading()

@@ -21,7 +21,7 @@ END_HEADERS, PADDED, PRIORITIZED = 0x4, 0x8, 0x20
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = range(1, 6)
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 2, 7, 8, 11
 LARGEST_FRAME = 16_384
-"""What we take, and what anybody takes who has not said otherwise."""
+"""Largest frame: ours, and the default of RFC 9113."""
 _HEAD = struct.Struct(">HBBBI")
 _SETTING = struct.Struct(">HI")
 
@@ -46,14 +46,14 @@ def read_settings(payload: bytes) -> list[tuple[int, int]]:
 
 
 def number_of(payload: bytes) -> int:
-    """Of a frame that holds one. Raises BadHttp2."""
+    """Return the number in a frame of one. Raises BadHttp2."""
     if len(payload) != 4:
         raise BadHttp2("a frame that holds one number has another size")
     return int.from_bytes(payload) & 0x7FFFFFFF
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:
-    """What DATA and HEADERS carry. Raises BadHttp2."""
+    """Return the payload of DATA and HEADERS without padding. Raises BadHttp2."""
     if not flags & (PADDED | PRIORITIZED):
         return payload
     start, end = 0, len(payload)

@@ -70,7 +70,7 @@ class Decoder:
         self._known: dict[bytes, list[Header]] = {}
 
     def decode(self, block: bytes) -> list[Header]:
-        """Not to be changed by who gets it. Raises BadHttp2."""
+        """Decode a block; callers must not change the result. Raises BadHttp2."""
         known = self._known.get(block)
         if known is not None:
             return known
@@ -82,7 +82,7 @@ class Decoder:
         return headers
 
     def _decode(self, block: bytes) -> tuple[bool, list[Header]]:
-        """Whether the table is as before, and the headers. Raises BadHttp2."""
+        """Return whether the table is unchanged, and the headers. Raises BadHttp2."""
         steady, headers = True, list[Header]()
         at = 0
         while at < len(block):
@@ -123,7 +123,7 @@ class Encoder:
         self._room = TABLE_SIZE
         self._blocks: dict[tuple[Header, ...], bytes] = {}
         self._first = b""
-        """What the next block begins with: the table's new size."""
+        """Prefix of the next block: the table's new size."""
 
     def forget(self) -> None:
         """The server keeps a smaller table than is customary: nothing is remembered from here on."""

@@ -1,4 +1,4 @@
-"""A client's end of one HTTP/2 connection that carries gRPC calls. Pure: bytes in, bytes out, callers are told.
+"""A client's end of one HTTP/2 connection that carries gRPC calls. Pure: bytes in, bytes and callbacks out.
 
 Invariants: no more goes out than the server's windows take; what comes in is bounded by who reads the socket, so our
 windows are large and only kept open. A stream ends exactly once, for its caller and for the connection.
@@ -24,7 +24,7 @@ Begun = Callable[[int], None]
 
 
 class Session:
-    """`heard(number, message)` and `ended(number, code, text)` are told of each call, by its caller's number.
+    """`heard(number, message)` and `ended(number, code, text)` are called for each call, by its caller's number.
 
     `begun` when the server took it up: its headers came, and not as those of an error.
     """
@@ -62,16 +62,16 @@ class Session:
 
     @property
     def pressing(self) -> bool:
-        """Whether there is anything to write but answers to pings."""
+        """True when there is anything to write but answers to pings."""
         return bool(self._out)
 
     @property
     def waiting(self) -> bool:
-        """Whether a ping is not answered yet."""
+        """True while a ping is not answered."""
         return bool(self._answers)
 
     def take(self, answers: bool = True) -> bytes:
-        """What is to be written, the answers to pings only when they are asked for."""
+        """Return the bytes to write, answers to pings only on request."""
         if answers and self._answers:
             self._out[:0], self._answers = self._answers, []
         out, self._out = b"".join(self._out), []
@@ -93,7 +93,7 @@ class Session:
             self._open_some()
 
     def cancel(self, number: int) -> None:
-        """Its caller hears nothing more."""
+        """Cancel a call; its caller gets no more callbacks."""
         stream = self._numbers.pop(number, None)
         if stream is not None and stream.id:
             self._streams.pop(stream.id, None)
@@ -261,7 +261,7 @@ class Session:
             self._answers.append(pack(h2.PING, h2.ACK, 0, payload))
 
     def _on_goaway(self, flags: int, id: int, payload: bytes) -> None:
-        """What the server has not begun ends here; the rest may finish."""
+        """End the calls that the server has not begun; the rest may finish."""
         self.draining = True
         last = number_of(payload[:4])
         for stream in [s for s in self._numbers.values() if not s.id or s.id > last]:
@@ -278,7 +278,7 @@ class Session:
         self._unblock()
 
     def _on_push(self, flags: int, id: int, payload: bytes) -> None:
-        raise BadHttp2("the server pushes, though it was told not to")
+        raise BadHttp2("the server pushes, although pushes are disabled")
 
     _ACTS: ClassVar = {
         h2.DATA: _on_data,
@@ -291,4 +291,4 @@ class Session:
         h2.WINDOW_UPDATE: _on_window,
         h2.PUSH_PROMISE: _on_push,
     }
-    """Of other kinds of frames nothing is to be known."""
+    """Ignore frames of unknown kinds."""

@@ -1,4 +1,4 @@
-"""One call on a connection: what waits to be sent, what has arrived, and how it ended. Pure."""
+"""One call on a connection: bytes to send, received messages, and its status. Pure."""
 
 import struct
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ FINE: End = ("OK", "")
 
 
 class Stream:
-    __slots__ = ("_buffer", "_largest", "_told", "headers", "id", "last", "number", "pending", "taken", "window")
+    __slots__ = ("_buffer", "_largest", "_trailers", "headers", "id", "last", "number", "pending", "taken", "window")
 
     def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:
         self.number = number
@@ -42,11 +42,11 @@ class Stream:
         self.last = False
         """Nothing comes after what is pending."""
         self.taken = 0
-        """Bytes received that the server has not been told of."""
+        """Bytes received that no WINDOW_UPDATE has returned to the server."""
         self._largest = largest
         self._buffer = bytearray()
         """The beginning of a message whose end has not come."""
-        self._told: dict[bytes, bytes] = {}
+        self._trailers: dict[bytes, bytes] = {}
 
     def queue(self, message: bytes, last: bool) -> None:
         self.pending += _PREFIX.pack(0, len(message)) + message
@@ -80,18 +80,18 @@ class Stream:
 
     def hear(self, headers: list[Header]) -> None:
         """At the beginning, and at the end."""
-        self._told.update(headers)
+        self._trailers.update(headers)
 
     def end(self) -> End:
-        """By what the server told; without a status it is not gRPC that answers."""
-        told = self._told.get(b"grpc-status", b"")
-        if told == b"0":
+        """Return the status from the trailers; without one the server does not speak gRPC."""
+        status = self._trailers.get(b"grpc-status", b"")
+        if status == b"0":
             return FINE
-        if told.isdigit():
-            code = int(told)
-            text = unquote_to_bytes(self._told.get(b"grpc-message", b"")).decode(errors="replace")
+        if status.isdigit():
+            code = int(status)
+            text = unquote_to_bytes(self._trailers.get(b"grpc-message", b"")).decode(errors="replace")
             return (CODES[code] if code < len(CODES) else "UNKNOWN"), text
-        status = self._told.get(b":status", b"")
+        status = self._trailers.get(b":status", b"")
         known = HTTP.get(int(status), "UNAVAILABLE") if status.isdigit() else "UNAVAILABLE"
         return known, f"what answers does not speak gRPC (HTTP status {status.decode(errors='replace') or 'none'})"
 
