@@ -109,3 +109,18 @@ def test_folders_form_no_cycle(package: str) -> None:
 def _module(files: dict[str, Path], name: str) -> str:
     """`name` may be a module, or something inside one."""
     return name if name in files else name.rpartition(".")[0] if name.rpartition(".")[0] in files else ""
+
+
+def test_folders_of_protocols_form_no_cycle() -> None:
+    """The root counts as a folder, too: it holds the base classes of errors and imports nothing."""
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules(ROOT / "protocols")}
+    packages = {name.removesuffix(".__init__"): name for name in files if name.endswith(".__init__")}
+    needs: dict[str, set[str]] = {}
+    for name, path in files.items():
+        targets = {_module(files, other) or packages.get(other.rpartition(".")[0], "") for other in imported(path)}
+        folders = {target.rpartition(".")[0] for target in targets if target}
+        needs.setdefault(name.rpartition(".")[0], set()).update(folders)
+    while done := [folder for folder, others in needs.items() if not (others - {folder}) & needs.keys()]:
+        for folder in done:
+            del needs[folder]
+    assert sorted(needs) == []
