@@ -10,8 +10,8 @@ from actors.adopt.allocation_diff import Step
 from actors.adopt.errors import StateFileCorrupt, StateNotPersisted
 from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
+from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import Device, LedgerEvent, LedgerHistory, Machine, PodAllocation, first_mark
-from protocols.node.allocation_history import AllocationHistory, AllocationSource
 from protocols.process.files import SealBroken, seal, set_aside, unseal, write_atomic
 
 VERSION = 1

@@ -28,6 +28,7 @@ from actors.devices.plugins.status_table import PluginStatusTable
 from actors.devices.streams import DeviceStreams, DeviceStreamsOptions, MachineStreams
 from protocols.bus import Bus, Call, Op, StateSource
 from protocols.messages import devices as messages
+from protocols.messages.allocation_history import AllocationHistory
 from protocols.messages.devices import (
     AdmitPod,
     AdmittedPod,
@@ -43,7 +44,6 @@ from protocols.messages.devices import (
     ReleasePod,
 )
 from protocols.node.alignment import Alignment
-from protocols.node.allocation_history import AllocationHistory
 
 PLUGINS_RING = 256
 

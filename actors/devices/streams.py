@@ -13,8 +13,8 @@ from actors.devices.model.types import DeviceKey
 from actors.devices.plugins.inventory import Inventory
 from protocols.bus import Bus, Op, StateSource, Value
 from protocols.messages import devices as messages
+from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, NodeNotice, ResourceInventory
-from protocols.node.allocation_history import AllocationHistory, AllocationSource
 
 RING = 4096
 MAX_NOTICES = 16

@@ -13,8 +13,8 @@ from actors.adopt.allocation_diff import diff_steps
 from actors.adopt.errors import StateNotPersisted
 from actors.adopt.published_state import PublishedState, StateFile, StoredState, decode
 from protocols.bus import Bus, BusOptions
+from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import PodAllocation
-from protocols.node.allocation_history import AllocationHistory, AllocationSource
 
 UIDS = st.sets(st.sampled_from(["u0", "u1", "u2", "u3"]))
 

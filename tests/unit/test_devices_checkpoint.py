@@ -16,8 +16,8 @@ from actors.devices.ledger.ledger import Ledger
 from actors.devices.ledger.state import Override, State, decode, encode
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
 from actors.devices.model.types import PodRecord
+from protocols.messages.allocation_history import RETAINED, AllocationHistory
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
-from protocols.node.allocation_history import RETAINED, AllocationHistory
 
 R = "example.com/gpu"
 

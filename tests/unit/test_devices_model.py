@@ -36,8 +36,8 @@ from actors.devices.model.types import DeviceKey, Limits, PluginDevice, PluginOp
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import NumaInfo
+from protocols.messages.allocation_history import AllocationHistory
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, LedgerEvent, PodAllocation
-from protocols.node.allocation_history import AllocationHistory
 
 RESOURCES = ["a.b/gpu", "a.b/nic"]
 UIDS = [f"p{number}" for number in range(5)]

@@ -12,8 +12,8 @@ import msgspec
 from actors.devices.ledger.checkpoint import Snapshot
 from actors.devices.model.errors import CheckpointNotWritten
 from actors.devices.model.types import PodRecord
+from protocols.messages.allocation_history import AllocationHistory
 from protocols.messages.devices import LedgerEvent
-from protocols.node.allocation_history import AllocationHistory
 
 WRITE_DELAY_S = 0.5
 """Delay of writes that nobody waits for: flapping devices cost two writes a second, not hundreds."""
