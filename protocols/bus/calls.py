@@ -8,6 +8,7 @@ import msgspec
 
 from protocols.bus.errors import BusError, DeadlineExceeded, ResourceExhausted, Unavailable
 from protocols.bus.frames import VERSION, RequestFrame
+from protocols.process.rates import backoff_delay
 
 OPEN_LIMIT = 4096
 RETRY_FIRST = 0.05
@@ -96,7 +97,7 @@ class CallTable:
         for call in gone:
             if call.idempotent:
                 call.sent = False
-                call.resend_at = now + min(RETRY_MOST, RETRY_FIRST * 2 ** min(call.attempts - 1, 10))
+                call.resend_at = now + backoff_delay(call.attempts, RETRY_FIRST, RETRY_MOST)
             else:
                 failed.append(call)
                 del self._open[call.id]

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from protocols.etcd.frames import ERROR, LARGEST_REQUEST
 from protocols.process.deadlines import Deadlines
+from protocols.process.rates import backoff_delay
 
 LOST = "the connection to the store broke"
 
@@ -59,13 +60,13 @@ SERVICE = "/etcdserverpb."
 
 async def persistently(dial: Callable[[], Any]) -> Connection:
     """Retry until the store accepts a connection; the caller's deadline ends it."""
-    pause = FIRST_PAUSE
+    failures = 0
     while True:
         try:
             connection: Connection = await dial()
         except OSError:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            failures += 1
+            await asyncio.sleep(backoff_delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
         else:
             return connection
 

@@ -8,6 +8,8 @@ from enum import Enum
 
 import msgspec
 
+from protocols.process.rates import backoff_delay
+
 FIRST_S, MOST_S = 0.05, 2.0
 STEADY_S = 1.0
 """A watch that lasted this long clears the back-off of watches."""
@@ -64,4 +66,4 @@ class Reflector(msgspec.Struct):
 
     def _pause(self) -> float:
         self.failures += 1
-        return 0.0 if self.failures == 1 else min(MOST_S, FIRST_S * 2.0 ** min(self.failures - 2, 10))
+        return 0.0 if self.failures == 1 else backoff_delay(self.failures - 1, FIRST_S, MOST_S)

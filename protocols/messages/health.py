@@ -39,6 +39,9 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
 
 SHOWN = ("app", "sidecar")
 CLAIM = "claim:"
+MAX_MESSAGE_BYTES = 1024
+"""Longest message of a device's health in the API (KEP-4680)."""
+ELLIPSIS = "..."
 
 
 class HeldResource(msgspec.Struct, frozen=True):
@@ -67,6 +70,14 @@ class PodHeld(msgspec.Struct, frozen=True):
 def health_key(name: str, resource_id: str) -> str:
     """Return the key of a resource's health in the streams `health` and `dra_health`."""
     return resource_id if name.startswith(CLAIM) else f"{name} {resource_id}"
+
+
+def truncate_message(message: str) -> str:
+    """Return at most MAX_MESSAGE_BYTES of UTF-8, never split within a character."""
+    raw = message.encode(errors="replace")
+    if len(raw) <= MAX_MESSAGE_BYTES:
+        return raw.decode()
+    return raw[: MAX_MESSAGE_BYTES - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS
 
 
 def held_by(allocation: PodAllocation) -> PodHeld:

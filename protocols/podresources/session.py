@@ -11,6 +11,7 @@ import grpc
 
 from protocols.podresources.types import WatchOptions, WatchRefused, WatchUnsupported
 from protocols.podresources.watch_state import BOOKMARK, WatchState
+from protocols.process.rates import backoff_delay
 from protocols.wire.pod_resources import FEATURES, RESUME, REVISION, SEQUENCE, SNAPSHOT
 
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
@@ -29,7 +30,7 @@ class Session(Generic[E]):
         """The position is known, and everything before it was yielded."""
         self._snapshot: list[Any] | None = None
         """Messages of a snapshot that is not complete."""
-        self._pause = RETRY_FIRST
+        self._failures = 0
         self._complaint = ""
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -58,7 +59,7 @@ class Session(Generic[E]):
         return self._state.whole(reply)
 
     def message(self, message: Any) -> list[E]:
-        self._pause, self._complaint = RETRY_FIRST, ""
+        self._failures, self._complaint = 0, ""
         if message.sequence:
             self._count = message.sequence
         if message.action == BOOKMARK:
@@ -81,8 +82,8 @@ class Session(Generic[E]):
             self._whole, self._lineage = False, ""
         self._snapshot = None
         self._complain(code)
-        pause, self._pause = self._pause, min(self._pause * 2, RETRY_MOST)
-        return pause
+        self._failures += 1
+        return backoff_delay(self._failures, RETRY_FIRST, RETRY_MOST)
 
     def _complain(self, code: grpc.StatusCode) -> None:
         """Once per trouble, not once per try."""

@@ -1,4 +1,4 @@
-"""Rate limits. Pure: callers pass the time in seconds."""
+"""Rate limits and backoff. Pure: callers pass the time in seconds."""
 
 from dataclasses import dataclass
 
@@ -28,3 +28,12 @@ class TokenBucket:
 
     def _tokens(self, now: float) -> float:
         return min(self.most, self.tokens + (now - self.at) * self.rate)
+
+
+MOST_DOUBLINGS = 64
+"""Keeps the power finite; any delay is at its maximum long before."""
+
+
+def backoff_delay(failures: int, first: float, most: float) -> float:
+    """Return the delay after so many consecutive failures: `first`, then doubled with each up to `most`."""
+    return min(most, first * 2.0 ** min(failures - 1, MOST_DOUBLINGS))

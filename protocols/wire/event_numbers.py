@@ -10,6 +10,7 @@ import msgspec
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from protocols.wire import cri_pb2
+from protocols.wire.protobuf import varint
 
 _INCARNATION, _NUMBER = 50_001, 50_002
 _FIXED64 = 1
@@ -37,9 +38,4 @@ def number_of(event: "cri_pb2.ContainerEventResponse") -> EventNumber | None:
 
 
 def _field(number: int, value: int) -> bytes:
-    tag, out = number << 3 | _FIXED64, bytearray()
-    while tag >= 0x80:
-        out.append(tag & 0x7F | 0x80)
-        tag >>= 7
-    out.append(tag)
-    return bytes(out) + struct.pack("<Q", value)
+    return varint(number << 3 | _FIXED64) + struct.pack("<Q", value)

@@ -1,6 +1,32 @@
 """Protobuf's wire format: write varints and fields, and read messages from a trusted writer."""
 
 Value = int | bytes
+VARINT, DELIMITED = 0, 2
+"""Wire types."""
+U64 = (1 << 64) - 1
+
+
+def varint(value: int) -> bytes:
+    """Encode a number; negative ones as two's complement of 64 bits."""
+    value &= U64
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field: int, value: int) -> bytes:
+    """Encode a field that holds a number."""
+    return varint(field << 3 | VARINT) + varint(value)
+
+
+def delimited(field: int, value: bytes) -> bytes:
+    """Encode a field that holds a message, a string or bytes."""
+    return varint(field << 3 | DELIMITED) + varint(len(value)) + value
 
 
 def fields(data: bytes) -> list[tuple[int, Value]]:

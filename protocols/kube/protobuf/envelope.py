@@ -19,7 +19,8 @@ from protocols.kube.protobuf.types import (
     write_string,
 )
 from protocols.kube.protobuf.values import as_bytes, fields_of
-from protocols.kube.protobuf.wire import delimited, number, read_span, read_tag, read_varint, skip
+from protocols.kube.protobuf.wire import read_span, read_tag, read_varint, skip
+from protocols.wire.protobuf import delimited, number
 
 Obj = dict[str, Any]
 VALUE_LIMIT = 200_000

@@ -18,7 +18,8 @@ from protocols.kube.protobuf.types import (
     signed,
     write_string,
 )
-from protocols.kube.protobuf.wire import delimited, number, read_span, read_tag, read_varint, skip
+from protocols.kube.protobuf.wire import read_span, read_tag, read_varint, skip
+from protocols.wire.protobuf import delimited, number
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)

@@ -1,8 +1,8 @@
 """The wire format below messages: varints, tags, lengths, and how to step over what is not known."""
 
 from protocols.kube.protobuf.types import DELIMITED, FIXED32, FIXED64, GROUP, GROUP_END, VARINT, ProtobufInvalid
+from protocols.wire.protobuf import U64
 
-U64 = (1 << 64) - 1
 GROUP_DEPTH = 32
 """Deepest nesting of unknown groups."""
 
@@ -67,24 +67,3 @@ def _skip_one(wire: int, data: bytes, at: int, end: int) -> int:
     if size > end - at:
         raise ProtobufInvalid("unexpected end of the message inside a number")
     return at + size
-
-
-def varint(value: int) -> bytes:
-    """Negative numbers as two's complement of 64 bits."""
-    value &= U64
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3 | VARINT) + varint(value)
-
-
-def delimited(field: int, value: bytes) -> bytes:
-    return varint(field << 3 | DELIMITED) + varint(len(value)) + value
