@@ -17,6 +17,7 @@ from protocols.bus import Bus
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import LedgerEvent, PodAllocation
 from protocols.podresources import convert
+from protocols.process.rates import backoff_delay
 from protocols.wire import podresources_v1_pb2 as v1
 
 AFTER_EVENT_S = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -54,7 +55,7 @@ class ListSchedule:
 
     def due(self) -> float:
         if self._failures:
-            return self._listed_at + min(RETRY_FIRST_S * 2.0 ** min(self._failures - 1, 16), RETRY_MAX_S)
+            return self._listed_at + backoff_delay(self._failures, RETRY_FIRST_S, RETRY_MAX_S)
         due = self._listed_at + (self._poll_s if self.events_available else min(self._poll_s, self._eventless_s))
         if (after_event := self._due_after_event()) is not None:
             due = min(due, after_event)

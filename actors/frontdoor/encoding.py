@@ -18,6 +18,7 @@ from protocols.messages.devices import (
 )
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+from protocols.wire.protobuf import delimited
 
 ClaimName = tuple[str, str]
 """Namespace and name."""
@@ -27,7 +28,6 @@ LISTED_KINDS = ("sidecar", "app")
 
 LIST_POD_FIELD, EVENT_POD_FIELD, GET_POD_FIELD = 1, 3, 1
 """Number of the PodResources field in the response of List, of a watch, and of Get."""
-LENGTH_DELIMITED = 2
 
 
 class Action(IntEnum):
@@ -41,16 +41,7 @@ class Action(IntEnum):
 
 def field(number: int, payload: bytes) -> bytes:
     """Return a field that holds a message, a string or bytes."""
-    return varint(number << 3 | LENGTH_DELIMITED) + varint(len(payload)) + payload
-
-
-def varint(value: int) -> bytes:
-    digits = bytearray()
-    while value > 0x7F:
-        digits.append(value & 0x7F | 0x80)
-        value >>= 7
-    digits.append(value)
-    return bytes(digits)
+    return delimited(number, payload)
 
 
 def pod(allocation: PodAllocation) -> v1.PodResources:

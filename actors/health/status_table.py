@@ -21,15 +21,13 @@ from protocols.messages.health import (
     ResourceHealth,
     ResourceStatus,
     health_key,
+    truncate_message,
 )
 from protocols.process.rates import TokenBucket
 
 BURST = 3.0
 """Changes of one pod that are published at once before its rate applies."""
-MAX_MESSAGE_BYTES = 1024
-"""The API rejects longer health messages."""
 STATES = (HEALTHY, UNHEALTHY, UNKNOWN)
-ELLIPSIS = "..."
 
 HealthReports = Mapping[str, DeviceHealth]
 """Latest report of each device, by `health_key`."""
@@ -164,14 +162,6 @@ def _device_status(resource: str, device_id: str, health: HealthReports) -> Reso
     # A newer plugin may report states that this version does not know; the API accepts only these three.
     state = report.health if report.health in STATES else UNKNOWN
     return ResourceHealth(resourceID=device_id, health=state, message=truncate_message(report.message))
-
-
-def truncate_message(message: str) -> str:
-    """Return at most MAX_MESSAGE_BYTES of UTF-8, never split within a character."""
-    raw = message.encode(errors="replace")
-    if len(raw) <= MAX_MESSAGE_BYTES:
-        return raw.decode()
-    return raw[: MAX_MESSAGE_BYTES - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS
 
 
 def oldest_report_ns(new: PodResourceStatus, old: PodResourceStatus | None, health: HealthReports) -> int:

@@ -7,6 +7,8 @@ attempt counts for that pod, whatever the attempt finds: it may have looked befo
 from collections import defaultdict
 from dataclasses import dataclass
 
+from protocols.process.rates import backoff_delay
+
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 10.0
 ROOM = "room"
 """Topic of every pod that did not fit: a node changed, or a pod left one."""
@@ -84,7 +86,7 @@ class Queue:
         """Record a failed attempt: back off 1, 2, 4, 8, 10 s, and wait for a topic."""
         if queued := self._pods.get(uid):
             queued.attempts += 1
-            queued.not_before = now + min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2 ** min(queued.attempts - 1, 10))
+            queued.not_before = now + backoff_delay(queued.attempts, INITIAL_BACKOFF_S, MAX_BACKOFF_S)
             self._subscribe(uid, queued, topics)
 
     def park(self, uid: str, topics: Topics) -> None:

@@ -13,6 +13,7 @@ import signal
 from collections import deque
 
 from protocols.messages.supervisor import Heartbeat
+from protocols.process.rates import backoff_delay
 from supervisor.base.groups import ChildSpec, Limits, Restart
 from supervisor.tree.states import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State, Usage
 
@@ -29,7 +30,7 @@ class Backoff:
         if level == 0:
             return 0.0
         limits = self._limits
-        base = min(limits.backoff_max_s, limits.backoff_s * 2.0 ** min(level - 1, 32))
+        base = backoff_delay(level, limits.backoff_s, limits.backoff_max_s)
         return base * self._chance.uniform(1 - limits.jitter, 1 + limits.jitter)
 
     def reset(self) -> None:

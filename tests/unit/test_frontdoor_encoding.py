@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from actors.frontdoor.allocatable_feed import AllocatableFeed, MachineSink
 from actors.frontdoor.broadcast import Journal, Watchers, WatchQuota
-from actors.frontdoor.encoding import Action, field, pod, pod_bytes, pod_event, varint
+from actors.frontdoor.encoding import Action, field, pod, pod_bytes, pod_event
 from actors.frontdoor.pod_feed import PodFeed
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
@@ -22,6 +22,7 @@ from protocols.messages.devices import (
     PreparedClaim,
 )
 from protocols.wire import podresources_v1_pb2 as v1
+from protocols.wire.protobuf import varint
 
 MIB = 1 << 20
 AllocatableEvent = v1.ListAndWatchAllocatableResourcesResponse

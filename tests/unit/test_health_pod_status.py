@@ -3,7 +3,7 @@ from collections import ChainMap
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from actors.health.status_table import pod_status, truncate_message
+from actors.health.status_table import pod_status
 from protocols.messages.devices import (
     AllocatedDevice,
     ClaimDevice,
@@ -12,7 +12,7 @@ from protocols.messages.devices import (
     PodAllocation,
     PreparedClaim,
 )
-from protocols.messages.health import HeldContainer, HeldResource, PodHeld, health_key, held_by
+from protocols.messages.health import HeldContainer, HeldResource, PodHeld, health_key, held_by, truncate_message
 
 GPU, NIC, DRIVER = "example.com/gpu", "example.com/nic", "gpu.example.com"
 

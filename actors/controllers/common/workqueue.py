@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from protocols.kube.errors import ApiAway, ApiError
+from protocols.process.rates import backoff_delay
 
 Key = tuple[str, str]
 """Kind of work and name of its object."""
@@ -82,7 +83,7 @@ class RetryBackoff:
         """Return the seconds to wait before the next attempt."""
         tries = self._tries.get(name, 0)
         self._tries[name] = tries + 1
-        return min(MAX_DELAY_S, BASE_DELAY_S * 2.0 ** min(tries, 10))
+        return backoff_delay(tries + 1, BASE_DELAY_S, MAX_DELAY_S)
 
     def done(self, name: str) -> None:
         self._tries.pop(name, None)

@@ -14,9 +14,8 @@ from actors.devices.ledger.state import Override
 from actors.devices.model.errors import InvalidHealth, UnknownDevice
 from actors.devices.model.types import CHAOS
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
+from protocols.messages.health import truncate_message
 
-MAX_MESSAGE_BYTES = 1024
-ELLIPSIS = "..."
 MAX_REPORTS = 200_000
 """Devices that one stream may report: a report may be valid for a year."""
 SWEEP_S = 10.0
@@ -174,11 +173,3 @@ class HealthCache:
 
 def known_state(health: str) -> str:
     return health if health in (HEALTHY, UNHEALTHY) else UNKNOWN
-
-
-def truncate_message(message: str) -> str:
-    """Return at most MAX_MESSAGE_BYTES of UTF-8, never split within a character."""
-    raw = message.encode(errors="replace")
-    if len(raw) <= MAX_MESSAGE_BYTES:
-        return raw.decode()
-    return raw[: MAX_MESSAGE_BYTES - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS

@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from protocols.process.rates import backoff_delay
+
 MAX_SOCKETS = 1024
 MAX_DIRECTORIES = 256
 MAX_DEPTH = 8
@@ -130,7 +132,7 @@ class RegistryState:
         elif ok:
             entry.actual, entry.failures, entry.due = step.identity, 0, now + RETRY_FIRST_S
         else:
-            entry.due = now + min(RETRY_FIRST_S * 2 ** min(entry.failures, 10), RETRY_MAX_S)
+            entry.due = now + backoff_delay(entry.failures + 1, RETRY_FIRST_S, RETRY_MAX_S)
             entry.failures += 1
         self._drop_unused()
 

@@ -13,6 +13,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.resources import LEASES
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.process.rates import backoff_delay
 
 NAMESPACE = "kube-node-lease"
 DURATION_S = 40
@@ -66,7 +67,7 @@ class LeaseRenewer:
                 self._options.on_trouble(f"node lease not renewed: {error}")
                 if failures == 8:
                     log.warning("node lease not renewed: %s", error)
-                await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 6), RETRY_MOST_S))
+                await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
 
     async def _renew(self, node_uid: str) -> None:
         """Renew or create the lease. Its namespace may not exist in the first moments: the caller retries soon."""

@@ -26,7 +26,7 @@ from protocols.kube import times
 from protocols.kube.resources import NODES
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.messages.devices import Placement, ResourceInventory
-from protocols.process.rates import TokenBucket
+from protocols.process.rates import TokenBucket, backoff_delay
 
 GRACE_S = 30.0
 """Upstream's tolerance for a runtime that does not report."""
@@ -138,7 +138,7 @@ class NodeStatusUpdater:
                 self._options.on_trouble(f"node {self._options.name} not reported: {error}")
                 if failures in (1, 20):
                     log.warning("node %s not reported: %s", self._options.name, error)
-                await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
+                await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
 
     async def keep_lease(self) -> None:
         while self._node is None:  # noqa: ASYNC110 # only until registered, in the first moments

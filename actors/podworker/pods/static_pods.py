@@ -17,6 +17,7 @@ from actors.podworker.model.types import Object, PodSpec
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from protocols.errors import NodeplaneError
 from protocols.process.inotify import CONTENTS, Changes
+from protocols.process.rates import backoff_delay
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -208,7 +209,7 @@ class StaticPods:
                 if failures in (1, 20):
                     log.warning("mirror pods are not up to date: %s", error)
                 self._changed.set()
-                await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S))
+                await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
 
     async def _reconcile(self) -> None:
         running = [pod for pod in self._static.values() if pod not in self._queued.values()]

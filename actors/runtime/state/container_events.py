@@ -12,6 +12,7 @@ from actors.runtime.model.errors import SubscriberTooSlow
 from actors.runtime.model.pods import Clock
 from protocols.wire import cri_pb2 as pb
 from protocols.wire.event_numbers import EventNumber, number_field
+from protocols.wire.protobuf import varint
 
 SANDBOX_TAG, CONTAINER_TAG = b"\x22", b"\x2a"
 """Fields 4 and 5 of ContainerEventResponse, length-delimited."""
@@ -74,18 +75,7 @@ def _created(container: Container) -> int:
 
 
 def _field(tag: bytes, data: bytes) -> bytes:
-    return tag + _varint(len(data)) + data
-
-
-def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return tag + varint(len(data)) + data
 
 
 class Subscription:

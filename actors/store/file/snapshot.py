@@ -18,6 +18,7 @@ from actors.store.model.types import SUB_BITS
 from actors.store.mvcc.operations import to_wire
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
+from protocols.wire.protobuf import varint
 
 CHUNK = 256 * 1024
 CONSISTENT_INDEX = 1
@@ -72,7 +73,7 @@ def _place(revision: int, sub: int) -> bytes:
 
 def _leases(db: sqlite3.Connection) -> Iterator[Pair]:
     for lease, ttl in db.execute("SELECT id, ttl FROM leases WHERE id > 0 ORDER BY id"):
-        yield lease.to_bytes(8, "big"), b"\x08" + _varint(lease) + b"\x10" + _varint(ttl)
+        yield lease.to_bytes(8, "big"), b"\x08" + varint(lease) + b"\x10" + varint(ttl)
 
 
 def _meta(compacted: int) -> list[Pair]:
@@ -80,15 +81,6 @@ def _meta(compacted: int) -> list[Pair]:
     if compacted:
         pairs += [(name, _place(compacted, 0)) for name in (b"finishedCompactRev", b"scheduledCompactRev")]
     return pairs
-
-
-def _varint(number: int) -> bytes:
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    parts.append(number)
-    return bytes(parts)
 
 
 async def chunks(file: BinaryIO, size: int) -> AsyncIterator[pb.SnapshotResponse]:

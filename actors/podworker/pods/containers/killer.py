@@ -11,6 +11,7 @@ from actors.podworker.model.errors import HookFailed
 from actors.podworker.model.types import ContainerSpec, Kill, Plan, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
 from protocols.bus import BusError
+from protocols.process.rates import backoff_delay
 
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 
@@ -86,7 +87,7 @@ class Killer:
         """
         calls = self._calls[container_id] = self._calls.get(container_id, 0) + 1
         if calls > 1 or not good:
-            await asyncio.sleep(min(RETRY_FIRST_S * 2 ** min(calls - 1, 8), RETRY_MOST_S))
+            await asyncio.sleep(backoff_delay(calls, RETRY_FIRST_S, RETRY_MOST_S))
 
     async def _pre_stop(self, spec: PodSpec, container: ContainerSpec, container_id: str, until: float) -> None:
         hook = hook_of(container, PRE_STOP) or {}

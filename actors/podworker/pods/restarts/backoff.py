@@ -12,6 +12,7 @@ import msgspec
 
 from actors.podworker.model.types import SECOND, BackoffEntry, Plan, Start
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+from protocols.process.rates import backoff_delay
 
 INITIAL_NS = 10 * SECOND
 MAXIMUM_NS = 300 * SECOND
@@ -118,7 +119,7 @@ class Pauses:
         times = before.times + 1 if before is not None and before.sandbox == sandbox else 1
         delay = self._retry_s * (1 + JITTER * self._jitter())
         if soon:
-            delay = min(delay, SOON_S * 2 ** min(times - 1, 10))
+            delay = backoff_delay(times, SOON_S, delay)
         pause = Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing)
         self._pauses[name] = pause
         return pause

@@ -14,6 +14,7 @@ from actors.podworker.model.errors import MirrorMissing
 from actors.podworker.model.types import SECOND, Object, PodSpec
 from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
+from protocols.process.rates import backoff_delay
 
 MERGE_KEYS = {
     "conditions": "type",
@@ -290,7 +291,7 @@ class StatusManager:
         if 400 <= code < 500 and code not in RETRYABLE:
             return await self._on_rejected(entry, body, error, failures)
         delay = min(getattr(error, "retry_after", None) or 0.0, MAX_RETRY_AFTER_S)
-        await asyncio.sleep(max(delay, min(RETRY_FIRST_S * 2 ** min(failures - 1, 8), RETRY_MOST_S)))
+        await asyncio.sleep(max(delay, backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S)))
         return True
 
     async def _on_rejected(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
@@ -302,7 +303,7 @@ class StatusManager:
         if failures >= MAX_REJECTIONS or body == entry.rejected:
             self._give_up(entry, body, error)
             return False
-        await _wait_event(entry.changed, min(REJECTED_FIRST_S * 2 ** min(failures - 1, 8), REJECTED_MOST_S))
+        await _wait_event(entry.changed, backoff_delay(failures, REJECTED_FIRST_S, REJECTED_MOST_S))
         return True
 
     def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:

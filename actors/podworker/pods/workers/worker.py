@@ -25,7 +25,7 @@ from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
 from protocols.messages.health import PodResourceStatus
-from protocols.process.rates import TokenBucket
+from protocols.process.rates import TokenBucket, backoff_delay
 
 MAX_SKIPPED = 40
 """Upper bound of resyncs skipped in a row, about half an hour.
@@ -296,7 +296,7 @@ class PodWorker:
         self._healthy_since = self._healthy_since if self._failures else self._began
         self._failures += 1
         self._record_failure(error)
-        delay = min(RETRY_FIRST_S * 2 ** min(self._failures - 1, 10), RETRY_MOST_S)
+        delay = backoff_delay(self._failures, RETRY_FIRST_S, RETRY_MOST_S)
         if not isinstance(error, NodeplaneError):
             log.error("pod %s/%s: %s: %s", spec.namespace, spec.name, type(error).__name__, error, exc_info=error)
             delay = RETRY_MOST_S
