@@ -41,6 +41,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("owner", help="actor that owns the stream, such as devices")
     parser.add_argument("stream", help="such as allocations; `nodeplane status` lists streams")
     parser.add_argument("--once", action="store_true", help="print what the stream holds now, then end")
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
