@@ -65,7 +65,7 @@ class World:
         spec = {"taint": taint, **({} if wanted is None else {"deviceSelector": wanted})}
         self.api.put(DEVICETAINTRULES, {"metadata": {"name": "rule", "generation": generation}, "spec": spec})
 
-    def told(self) -> tuple[str, str, str]:
+    def rule_condition(self) -> tuple[str, str, str]:
         found = condition(self.api.objects["devicetaintrules"]["rule"], "EvictionInProgress") or {}
         return found.get("reason", ""), found.get("status", ""), found.get("message", "")
 
@@ -79,7 +79,7 @@ class World:
     async def until(self, what: str, holds: Callable[[], Any]) -> None:
         end = time.monotonic() + 60
         while not holds() or any(each.behind for each in self.followers):
-            assert time.monotonic() < end, (what, self.told())
+            assert time.monotonic() < end, (what, self.rule_condition())
             await self.turn()
 
     async def turn(self, seconds: float = 0.002) -> None:
@@ -180,8 +180,8 @@ def test_s43_rule_without_effect_reports_dry_run() -> None:
         world.pod("p", "c")
         world.pod("q", "c")
         world.rule("None")
-        await world.until("the dry run", lambda: world.told()[0])
-        assert world.told() == (
+        await world.until("the dry run", lambda: world.rule_condition()[0])
+        assert world.rule_condition() == (
             "NoEffect",
             "False",
             "1 published device selected. 1 allocated device selected. 2 pods would be evicted in 1 namespace if the"
@@ -190,16 +190,16 @@ def test_s43_rule_without_effect_reports_dry_run() -> None:
         )
         world.api.fault = lambda verb, resource, name: away() if verb == "delete" else None
         world.rule("NoExecute", generation=2)
-        await world.until("in progress", lambda: world.told()[0] == "PodsPendingEviction")
-        assert world.told()[1:] == ("True", "2 pods need to be evicted in 1 namespace.")
+        await world.until("in progress", lambda: world.rule_condition()[0] == "PodsPendingEviction")
+        assert world.rule_condition()[1:] == ("True", "2 pods need to be evicted in 1 namespace.")
         world.api.fault = lambda verb, resource, name: None
         await world.until("both go", lambda: world.gone("p") and world.gone("q"))
         world.rule("NoExecute", generation=3)
-        await world.until("it is told", lambda: world.told()[0] == "Completed")
-        assert world.told()[1:] == ("False", "2 pods evicted since starting the controller.")
+        await world.until("it is written", lambda: world.rule_condition()[0] == "Completed")
+        assert world.rule_condition()[1:] == ("False", "2 pods evicted since starting the controller.")
         world.rule("NoSchedule", generation=4)
-        await world.until("another effect", lambda: world.told()[0] == "OtherEffect")
-        assert world.told()[2] == "Eviction only happens for the NoExecute effect."
+        await world.until("another effect", lambda: world.rule_condition()[0] == "OtherEffect")
+        assert world.rule_condition()[2] == "Eviction only happens for the NoExecute effect."
         assert len(world.api.objects["devicetaintrules"]["rule"]["status"]["conditions"]) == 1
 
     story(write_if_due)
@@ -208,7 +208,7 @@ def test_s43_rule_without_effect_reports_dry_run() -> None:
 def test_rule_without_pods_reports_not_started() -> None:
     async def write_if_due(world: World) -> None:
         world.rule()
-        await world.until("it is told", lambda: world.told() == ("NotStarted", "False", ""))
+        await world.until("it is written", lambda: world.rule_condition() == ("NotStarted", "False", ""))
         writes = world.api.writes
         for _ in range(5):
             await world.turn()
@@ -243,7 +243,7 @@ def test_s45_selector_matches_named_devices(selector: Any, goes: bool) -> None:
         world.claim("c", "p")
         world.pod("p", "c")
         world.rule(selector=selector)
-        await world.until("all is read", lambda: world.told()[0])
+        await world.until("all is read", lambda: world.rule_condition()[0])
         await world.until("as it should", lambda: world.gone("p") == goes)
         await world.turn(0.02)
         assert world.gone("p") == goes, "also of a device that no slice has any more"

@@ -1,4 +1,4 @@
-"""Ages of events: counted by hand, told as prometheus_client tells its own histograms."""
+"""Ages of events: the same histogram as prometheus_client's own."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def lines(registry: CollectorRegistry, name: str) -> list[str]:
 
 
 @given(AGES)
-def test_ages_are_told_as_a_histogram_of_the_library_would(seconds: list[float]) -> None:
+def test_event_ages_match_the_librarys_histogram(seconds: list[float]) -> None:
     ours, theirs, ages = CollectorRegistry(), CollectorRegistry(), EventAges()
     ours.register(ages)
     library = Histogram(UPSTREAM, "x", registry=theirs)

@@ -59,12 +59,12 @@ def run(state: str, id: str = "c1") -> ContainerStatus:
 
 def event(kind: int, id: str, created_at: int = NOW, sandbox: str = "s1") -> "cri.ContainerEventResponse":
     container = cri.ContainerStatus(id=id, metadata=cri.ContainerMetadata(name="main"), created_at=2)
-    told = cri.PodSandboxStatus(id=sandbox, metadata=cri.PodSandboxMetadata(name="p", uid=UID), created_at=1)
+    received = cri.PodSandboxStatus(id=sandbox, metadata=cri.PodSandboxMetadata(name="p", uid=UID), created_at=1)
     return cri.ContainerEventResponse(
         container_id=id,
         container_event_type=cri.ContainerEventType.Name(kind),
         created_at=created_at,
-        pod_sandbox_status=told,
+        pod_sandbox_status=received,
         containers_statuses=[container] if id != sandbox else [],
     )
 
@@ -143,8 +143,8 @@ def test_124704_news_that_never_come_are_asked_for() -> None:
 
 
 def test_127814_containerd_11323_a_stamp_without_statuses_is_not_an_empty_pod() -> None:
-    def naive(stamp: int, told: list[str], listed: list[str]) -> list[str]:
-        return told if stamp else listed
+    def naive(stamp: int, embedded: list[str], listed: list[str]) -> list[str]:
+        return embedded if stamp else listed
 
     assert naive(NOW, [], ["c1"]) == [], "a pod without containers: they are made a second time"
     assert _agrees(NOW, [run("running")]) is False, "the runtime does not stamp"
@@ -225,17 +225,17 @@ def test_137724_a_relist_is_stamped_before_it_lists() -> None:
     naive_stamp = time.time_ns()
     assert naive_stamp > runtime.appeared, "naive: what appeared during the list counts as seen"
     assert stamp < runtime.appeared
-    assert not merger.cache.newer_than(UID, runtime.appeared), "nobody is told that there is no such pod"
+    assert not merger.cache.newer_than(UID, runtime.appeared), "no caller learns that there is no such pod"
 
 
 def test_114371_an_event_without_a_sandbox_status_is_traced_by_its_container() -> None:
-    told = event(cri.CONTAINER_DELETED_EVENT, "c1")
-    told.ClearField("pod_sandbox_status")
-    assert told.pod_sandbox_status.metadata.uid == "", "naive: drop it, or fail on it"
+    received = event(cri.CONTAINER_DELETED_EVENT, "c1")
+    received.ClearField("pod_sandbox_status")
+    assert received.pod_sandbox_status.metadata.uid == "", "naive: drop it, or fail on it"
     ours = StatusMerger()
     ours.inspected(UID, pod(run("exited")), NOW)
     assert ours.owner_of("c1") == UID
-    assert must_inspect(ours.cache.get(UID), told), "the pod is inspected"
+    assert must_inspect(ours.cache.get(UID), received), "the pod is inspected"
 
 
 def test_a_deletion_by_uid_wipes_the_pod_whose_newer_sandbox_runs() -> None:
@@ -275,16 +275,16 @@ def test_a_relist_under_way_does_not_undo_a_later_event() -> None:
 
 
 def test_stopped_before_started_does_not_bring_a_container_back() -> None:
-    """Race 15, trap 16: the exit monitor is armed before the start is told of."""
+    """Race 15, trap 16: the exit monitor is armed before the start is reported."""
     naive = NaiveCache()
     naive.put(pod(run("exited")), NOW)
     naive.put(pod(run("running")), NOW + 1)
     assert naive.statuses[UID].containers[0].state == "running", "it runs for ever"
     ours = StatusMerger()
     for kind, state, at in ((2, cri.CONTAINER_EXITED, NOW), (1, cri.CONTAINER_RUNNING, NOW + 1)):
-        told = event(kind, "c1", at)
-        told.containers_statuses[0].state = state
-        ours.event(told, NOW + 2)
+        received = event(kind, "c1", at)
+        received.containers_statuses[0].state = state
+        ours.event(received, NOW + 2)
     status = ours.cache.get(UID)
     assert status is not None
     assert status.containers[0].state == "exited"

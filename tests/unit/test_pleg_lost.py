@@ -12,9 +12,9 @@ NUMBERS = st.integers(0, 2**64 - 1)
 
 @given(NUMBERS, NUMBERS)
 def test_number_of_a_numbered_event_is_what_was_appended(incarnation: int, number: int) -> None:
-    told = cri.ContainerEventResponse(container_id="c", created_at=5)
+    sent = cri.ContainerEventResponse(container_id="c", created_at=5)
     position = EventNumber(incarnation, number)
-    read = cri.ContainerEventResponse.FromString(told.SerializeToString() + number_field(position))
+    read = cri.ContainerEventResponse.FromString(sent.SerializeToString() + number_field(position))
     assert (number_of(read), read.container_id, read.created_at) == (position, "c", 5)
 
 

@@ -1,4 +1,4 @@
-"""The outbox: the first change goes out at once, a burst is told once per pod, no lifecycle event is left out."""
+"""The publisher: the first change is published at once, a burst once per pod, and every lifecycle event."""
 
 import asyncio
 from typing import Any
@@ -50,7 +50,7 @@ def test_of_a_burst_the_newest_status_and_every_event() -> None:
     assert published["u"].name == "8"
 
 
-def test_a_pod_that_came_and_went_within_a_turn_is_not_told_of() -> None:
+def test_pod_that_came_and_went_in_one_iteration_is_not_published() -> None:
     names, events, published, _ = asyncio.run(burst([change("a", "a"), change("u", "1"), change("u", "2", gone=True)]))
     assert names == ["a"]
     assert events == ["a", "1", "2"]

@@ -256,7 +256,7 @@ def test_a_relist_does_not_speak_of_a_pod_it_could_not_look_at() -> None:
     assert not merger.cache.uninspectable
 
 
-def test_a_pod_nothing_was_ever_told_of_is_forgotten_with_its_end() -> None:
+def test_uninspectable_pod_that_vanished_is_forgotten() -> None:
     merger = StatusMerger()
     merger.cache.mark_uninspectable(UID)
     merger.cache.completed(START)

@@ -292,7 +292,7 @@ def ended(code: int, reason: str, state: str = "exited") -> PodStatus:
 
 
 def test_trap_15_a_killed_container_is_looked_at_once_more() -> None:
-    """Why the kernel killed it may be told after its end, and no event tells it: naively it stays an `Error`."""
+    """The reason of a kill may be known after the end, and no event reports it: naively it stays an `Error`."""
     killed = ended(137, "Error")
     assert may_become_oom_killed({}, killed)
     assert may_become_oom_killed({"c1": "running"}, killed)

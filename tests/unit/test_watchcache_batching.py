@@ -102,7 +102,7 @@ def test_who_waits_for_a_revision_waits_for_no_company() -> None:
     asyncio.run(story())
 
 
-def test_what_arrived_together_is_told_together_and_nothing_of_it_is_lost_with_the_watch() -> None:
+def test_batches_that_arrive_together_are_published_together_and_none_is_lost() -> None:
     async def story() -> None:
         listener = Nobody()
         follower = feed_that_waits(LONG, listener)

@@ -24,8 +24,8 @@ def differs(known: list[WatchEvent], position: int, now: list[WatchEvent], reach
     recent = RecentRevisions()
     recent.note(known)
     proof = recent.proof(position)
-    told = [event for event in now if event.kv.mod_revision >= proof.start]
-    for batch in (told[at : at + size] for at in range(0, len(told), size)):
+    replayed = [event for event in now if event.kv.mod_revision >= proof.start]
+    for batch in (replayed[at : at + size] for at in range(0, len(replayed), size)):
         if found := proof.contradiction(batch[-1].kv.mod_revision, batch):
             return found
     found = proof.contradiction(reached, [])

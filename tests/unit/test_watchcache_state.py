@@ -117,7 +117,7 @@ def test_a_restarted_cache_tells_the_same_history(
     old = started(etcd)
     old.take(etcd.since(old.position), 0.0)
     write(etcd, second)
-    told = [(change.key, change.event) for change in old.take(etcd.since(old.position), 0.0)]
+    published = [(change.key, change.event) for change in old.take(etcd.since(old.position), 0.0)]
     new = started(etcd)
     new.take(etcd.since(new.position), 0.0)
     cache = next(cache for cache in new.caches if cache.resource.plural == "pods")
@@ -127,7 +127,7 @@ def test_a_restarted_cache_tells_the_same_history(
             assert events is None
         elif mark >= old.listed_revision:
             assert events is not None
-            assert [(e.key, e.value) for e in events] == [pair for pair in told if pair[1].rv > mark]
+            assert [(e.key, e.value) for e in events] == [pair for pair in published if pair[1].rv > mark]
 
 
 @settings(deadline=None)
@@ -137,11 +137,11 @@ def test_without_ordered_progress_history_ends_at_the_newest_listed_change(write
     write(etcd, writes)
     state = StoreState(OPTIONS)
     state.load(list(etcd.now.values()), etcd.revision, in_order=False)
-    told: list[int] = []
+    published: list[int] = []
     for event in etcd.since(state.position).events:
-        told += [change.event.rv for change in state.take(WatchBatch(event.kv.mod_revision, [event]), 0.0)]
+        published += [change.event.rv for change in state.take(WatchBatch(event.kv.mod_revision, [event]), 0.0)]
     assert state.complete
-    assert told == [
+    assert published == [
         e.kv.mod_revision for e in etcd.events if e.kv.mod_revision > max(state.publish_after, etcd.revision - 10)
     ]
     assert pods(state) == model(etcd)

@@ -18,7 +18,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.ticks = 0
-        self.told = asyncio.Event()
+        self.published = asyncio.Event()
 
     def own(self, name: str, source: object, mark: int = 0) -> "Recorder":
         return self
@@ -29,11 +29,11 @@ class Recorder:
 
     def tick(self) -> None:
         self.ticks += 1
-        self.told.set()
+        self.published.set()
 
 
 async def busy(recorder: Recorder) -> BusStreams:
-    """Streams that told three changes in a row: one tick went out for them."""
+    """Streams that published three changes in a row: one tick was sent for them."""
     state = StoreState(OPTIONS)
     state.load([], 5)
     streams = BusStreams(cast(Bus, recorder), state)
@@ -44,7 +44,7 @@ async def busy(recorder: Recorder) -> BusStreams:
     for _ in range(3):
         streams.publish([change])
     assert recorder.ticks == 1
-    recorder.told.clear()
+    recorder.published.clear()
     return streams
 
 
@@ -53,13 +53,13 @@ def test_the_last_mark_follows_by_itself() -> None:
         recorder = Recorder()
         await busy(recorder)
         async with asyncio.timeout(60):
-            await recorder.told.wait()
+            await recorder.published.wait()
         assert recorder.ticks == 2
 
     asyncio.run(story())
 
 
-def test_who_waits_hears_it_at_once_and_nothing_is_told_twice() -> None:
+def test_flush_marks_publishes_at_once_and_never_twice() -> None:
     async def story() -> None:
         recorder = Recorder()
         streams = await busy(recorder)

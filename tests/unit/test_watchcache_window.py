@@ -19,12 +19,12 @@ def entry(rv: int, at: float, size: int = 2) -> Entry:
 @settings(deadline=None)
 @given(STEPS, st.integers(0, 50))
 def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]], start: int) -> None:
-    window, rv, now, told = Window(SMALL, start), start + 1, 0.0, []
+    window, rv, now, published = Window(SMALL, start), start + 1, 0.0, []
     for ahead, later, size in steps:
         rv, now = rv + ahead, now + later
         floor = window.floor
         window.append(entry(rv, now, size))
-        told.append(rv)
+        published.append(rv)
         assert window.floor >= floor
         assert len(window) <= window.capacity <= SMALL.max_capacity
         assert window.capacity >= SMALL.min_capacity
@@ -34,7 +34,7 @@ def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]]
             assert found is None
         else:
             assert found is not None
-            assert [each.event.rv for each in found] == [each for each in told if each > revision]
+            assert [each.event.rv for each in found] == [each for each in published if each > revision]
 
 
 @settings(deadline=None)
