@@ -51,33 +51,29 @@ class PlegActor:
         statuses = context.bus.own(messages.POD_STATUS, StateSource(published))
         self._states = context.bus.own(messages.PLEG_STATE, StateSource(self._published_states))
         self._publisher = PodPublisher(published, statuses, context.bus.own(messages.POD_LIFECYCLE, EdgeSource()))
-        self._relister = Relister(self._relister_options())
         self._mode_selector = ModeSelector(self._selector_options())
-        gate = context.settings.gate("EventedPLEG")
-        options = MetricsOptions(context.registry, self._merger, self._relister, self._missed, self._lost, gate)
-        self._metrics = PlegMetrics(options)
+        self._metrics = PlegMetrics(self._metrics_options())
+        self._relister = Relister(self._relister_options())
+        self._mode_selector.on_period = self._relister.period_changed
 
     def _selector_options(self) -> ModeSelectorOptions:
         settings = self._context.settings
-        return ModeSelectorOptions(
-            mode=settings.pleg_mode,
-            gate=settings.gate("EventedPLEG"),
-            last_started=lambda: self._relister.last_started,
-            on_period=self._relister.period_changed,
-            on_state=self._publish_state,
-            trusted=lambda: self._merger.trusted,
-        )
+        gate = settings.gate("EventedPLEG")
+        return ModeSelectorOptions(settings.pleg_mode, gate, self._merger, self._publish_state)
+
+    def _metrics_options(self) -> MetricsOptions:
+        gate = self._context.settings.gate("EventedPLEG")
+        return MetricsOptions(self._context.registry, self._merger, self._mode_selector, self._missed, self._lost, gate)
 
     def _relister_options(self) -> RelisterOptions:
         return RelisterOptions(
             merger=self._merger,
             runtime=RuntimeClient(self._context.bus),
+            mode=self._mode_selector,
             on_change=self._on_found,
             on_relist=self._on_relist,
-            on_stamps=lambda stamps: self._mode_selector.on_stamps(stamps),
+            on_inspected=self._metrics.inspected,
             on_failure=self._note,
-            on_inspected=lambda seconds: self._metrics.inspected(seconds),
-            period=lambda: self._mode_selector.plan.period_s,
         )
 
     async def start(self) -> None:

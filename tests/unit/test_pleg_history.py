@@ -8,6 +8,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -195,12 +196,11 @@ def relisted(runtime: Any, period: float) -> tuple[StatusMerger, int, float]:
             RelisterOptions(
                 merger=merger,
                 runtime=runtime,
+                mode=Mock(plan=Mock(period_s=period)),
                 on_change=nothing,
                 on_relist=on_relist,
-                on_stamps=nothing,
                 on_inspected=nothing,
                 on_failure=nothing,
-                period=lambda: period,
             )
         )
         running = asyncio.ensure_future(relister.run())

@@ -3,6 +3,7 @@
 import time
 
 from actors.pleg.service.mode_selector import WAITING_FOR_RELIST, ModeSelector, ModeSelectorOptions
+from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
 
@@ -11,26 +12,25 @@ STREAMING = RuntimeState(connected=True, streaming=True, events_supported=True)
 
 def test_mode_is_evented_once_events_are_trusted() -> None:
     published: list[PlegState] = []
-    trusted = [False]
+    merger = StatusMerger()
     selector = ModeSelector(
         ModeSelectorOptions(
             mode="auto",
             gate=True,
-            last_started=time.monotonic,
-            on_period=lambda: None,
+            merger=merger,
             on_state=published.append,
-            trusted=lambda: trusted[0],
         )
     )
+    selector.last_started = time.monotonic()
     selector.publish()
     selector.on_runtime(STREAMING)
     assert [state.mode for state in published] == ["generic", "generic"]
     assert published[-1].why == WAITING_FOR_RELIST
     assert selector.plan.period_s > 100, "that one list is asked for, so no others are"
-    trusted[0] = True
+    merger.trusted = True
     selector.on_relist()
     assert published[-1].mode == "evented"
-    trusted[0] = False
+    merger.trusted = False
     selector.publish()
     assert (published[-1].mode, published[-1].why) == ("generic", WAITING_FOR_RELIST)
     selector.on_runtime(RuntimeState(connected=True, events_supported=True))

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from actors.pleg.service.relister import Relister
+from actors.pleg.service.mode_selector import ModeSelector
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.missed_events import QUEUE_DROP, RUNTIME, STREAM_DOWN, LostEvents, MissedEvents
 from actors.pleg.state_machine.status_merger import StatusMerger
@@ -23,7 +23,7 @@ from protocols.actor.metrics import PlainCounter
 class MetricsOptions:
     registry: CollectorRegistry
     merger: StatusMerger
-    relister: Relister
+    mode: ModeSelector
     missed: MissedEvents
     lost: LostEvents
     gate: bool
@@ -73,7 +73,7 @@ class _StateCollector(Collector):
 
     def __init__(self, options: MetricsOptions) -> None:
         self._merger = options.merger
-        self._relister = options.relister
+        self._mode = options.mode
         self._missed = options.missed
         self._lost = options.lost
         self._gate = options.gate
@@ -87,7 +87,8 @@ class _StateCollector(Collector):
             count = sum(item.state == state for status in entries for item in status.containers)
             containers.add_metric([state], count)
         yield containers
-        seen = time.time() - (time.monotonic() - self._relister.last_started) if self._relister.last_started else 0.0
+        started = self._mode.last_started
+        seen = time.time() - (time.monotonic() - started) if started else 0.0
         yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", "Start of the last good relist.", value=seen)
         if self._gate:
             yield self._missed_events()

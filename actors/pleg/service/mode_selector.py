@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.pleg.state_machine.mode import Mode, ModeInput, Plan, health_fault, next_health_check, plan
+from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
 
@@ -18,13 +19,8 @@ class ModeSelectorOptions:
     mode: str
     """Configured: auto, evented, hint or generic."""
     gate: bool
-    last_started: Callable[[], float]
-    """Monotonic start of the last successful relist, 0 before the first."""
-    on_period: Callable[[], None]
-    """Called when the period of relists has changed."""
+    merger: StatusMerger
     on_state: Callable[[PlegState], None]
-    trusted: Callable[[], bool]
-    """True after a full relist that began after the last gap in the event stream."""
 
 
 class ModeSelector:
@@ -33,6 +29,10 @@ class ModeSelector:
         self._stamps: bool | None = None
         self._suspect_until = 0.0
         self._published: PlegState | None = None
+        self.last_started = 0.0
+        """Monotonic start of the last successful relist; 0 before the first."""
+        self.on_period: Callable[[], None] | None = None
+        """Called when the period of relists has changed."""
         self.runtime = RuntimeState()
         self.plan: Plan = plan(self.runtime, self._input())
 
@@ -45,7 +45,7 @@ class ModeSelector:
     @property
     def next_health_check(self) -> float:
         """Seconds until health may change by time alone."""
-        return next_health_check(self._options.last_started(), time.monotonic(), self.plan.limit_s)
+        return next_health_check(self.last_started, time.monotonic(), self.plan.limit_s)
 
     def on_runtime(self, state: RuntimeState) -> None:
         self.runtime = state
@@ -69,7 +69,7 @@ class ModeSelector:
 
     def publish(self) -> None:
         """Publish mode and health if either changed."""
-        started, (mode, why) = self._options.last_started(), self._in_use()
+        started, (mode, why) = self.last_started, self._in_use()
         wrong, before = health_fault(started, time.monotonic(), self.plan.limit_s), self._published
         if before and (before.mode, before.why, before.healthy) == (mode, why, not wrong):
             return
@@ -79,7 +79,7 @@ class ModeSelector:
 
     def _in_use(self) -> tuple[str, str]:
         """Return the mode to publish and its reason; until the first trusted relist it is still generic."""
-        if self.plan.mode is Mode.EVENTED and not self._options.trusted():
+        if self.plan.mode is Mode.EVENTED and not self._options.merger.trusted:
             return Mode.GENERIC.value, WAITING_FOR_RELIST
         return self.plan.mode.value, self.plan.why
 
@@ -89,6 +89,6 @@ class ModeSelector:
 
     def _replan(self) -> None:
         old, self.plan = self.plan, plan(self.runtime, self._input())
-        if old.period_s != self.plan.period_s:
-            self._options.on_period()
+        if old.period_s != self.plan.period_s and self.on_period is not None:
+            self.on_period()
         self.publish()

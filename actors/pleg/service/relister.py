@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from actors.pleg.service.mode_selector import ModeSelector
 from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.process.rates import TokenBucket
@@ -29,18 +30,16 @@ TRIES = 3
 class RelisterOptions:
     merger: StatusMerger
     runtime: RuntimeClient
+    mode: ModeSelector
+    """Gives the period of relists; learns when one succeeded and if the runtime stamps its statuses."""
     on_change: Callable[[Change], None]
     """Called with each change an inspection found."""
     on_relist: Callable[[int, float], None]
     """Called after a successful full relist with its start (ns since the epoch) and duration in seconds."""
-    on_stamps: Callable[[bool], None]
-    """Called after an inspection, with True if the runtime stamps its statuses."""
     on_inspected: Callable[[float], None]
     """Called after one pod's inspection with its duration in seconds."""
     on_failure: Callable[[], None]
     """Called when `failure` has changed."""
-    period: Callable[[], float]
-    """Seconds between full relists in the current mode."""
 
 
 class Relister:
@@ -53,8 +52,6 @@ class Relister:
         self._inspections: dict[str, asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(PARALLEL)
-        self.last_started = 0.0
-        """Monotonic start of the last successful relist; 0 before the first."""
         self.failure = ""
         """The most recent error of a listing or inspection; empty when all succeed."""
 
@@ -94,7 +91,7 @@ class Relister:
         """Wait until the next relist is due; a changed period takes effect at once."""
         ended = time.monotonic()
         while not self._due.is_set() or failures:
-            wait = self._options.period()
+            wait = self._options.mode.plan.period_s
             if self._merger.cache.uninspectable:
                 wait = min(wait, UNINSPECTABLE_RELIST_S)
             if failures:
@@ -119,7 +116,7 @@ class Relister:
             self._failed(str(error))
             return False
         self._merger.cache.completed(stamp)
-        self.last_started = began
+        self._options.mode.last_started = began
         if not self._merger.cache.uninspectable:
             self._failed("")
         self._options.on_relist(stamp, time.monotonic() - began)
@@ -175,7 +172,7 @@ class Relister:
 
     def _apply(self, inspection: Inspection) -> None:
         if inspection.stamped is not None:
-            self._options.on_stamps(inspection.stamped)
+            self._options.mode.on_stamps(inspection.stamped)
         change = self._merger.inspected(inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns)
         if change is not None:
             self._options.on_change(change)
