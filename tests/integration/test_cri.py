@@ -226,9 +226,13 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
 @pytest.mark.parametrize(
     ("method", "answer", "says"),
     [
-        ("PodSandboxStatus", pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(id="other")), "told of 'other'"),
+        (
+            "PodSandboxStatus",
+            pb.PodSandboxStatusResponse(status=pb.PodSandboxStatus(id="other")),
+            "answered with 'other'",
+        ),
         ("PodSandboxStatus", grpc.StatusCode.UNKNOWN, "as told"),
-        ("ContainerStatus", pb.ContainerStatusResponse(), "told of ''"),
+        ("ContainerStatus", pb.ContainerStatusResponse(), "answered with ''"),
     ],
 )
 def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(method: str, answer: Any, says: str) -> None:
