@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.writes.ownership.apply import ConfigInvalid, Owned, applied
-from actors.apiserver.writes.ownership.compare import changes, grown, members, owned
+from actors.apiserver.writes.ownership.apply import ConfigInvalid, OwnedByOthers, applied
+from actors.apiserver.writes.ownership.compare import changes, fields_of_new, members, owned
 from actors.apiserver.writes.ownership.entries import (
     APPLY,
     MAX_UPDATERS,
@@ -22,7 +22,7 @@ from actors.apiserver.writes.ownership.entries import (
     sent_entries,
     tracked,
 )
-from actors.apiserver.writes.ownership.fields import hit, minus, paths, shown, union
+from actors.apiserver.writes.ownership.fields import minus, paths, shown, touched, union
 
 ONE, TWO = Author("one", APPLY, "v1"), Author("two", APPLY, "v1")
 EDITOR = Author("editor", UPDATE, "v1")
@@ -110,7 +110,7 @@ def played(history: list[tuple[Author, Obj, bool]]) -> tuple[Obj, Entries]:
             continue
         try:
             obj, entries = step(obj, entries, config, author, force)
-        except Owned:
+        except OwnedByOthers:
             continue
     return obj, entries
 
@@ -135,7 +135,7 @@ def test_an_apply_without_force_never_touches_what_others_own(
     before = copy.deepcopy(obj)
     try:
         made, after = step(obj, entries, config, TWO, False)
-    except Owned:
+    except OwnedByOthers:
         made, after = obj, entries
     assert obj == before
     for entry in entries:
@@ -151,7 +151,7 @@ def test_what_two_own_stays_when_one_drops_it(shared: Obj, rest: Obj) -> None:
     both = step(*step({"metadata": {"name": "x"}}, [], shared, ONE, True), shared, TWO, True)
     made, after = step(*both, rest, TWO, True)
     for path in paths(fields_of(after, ONE)):
-        if not hit(owned(rest, POD), _tree(path)):
+        if not touched(owned(rest, POD), _tree(path)):
             assert value_at(made, path, POD) == value_at(shared, path, POD), shown(path)
 
 
@@ -198,17 +198,17 @@ def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Obj,
     after = tracked(obj, new, POD, EDITOR, entries)
     done = changes(obj, new, POD)
     assert not minus(done.written, fields_of(after, EDITOR))
-    assert not hit(fields_of(after, EDITOR), minus(done.removed, done.written))
+    assert not touched(fields_of(after, EDITOR), minus(done.removed, done.written))
     for entry in after:
         if not EDITOR.is_of(entry):
-            assert not hit(entry["fieldsV1"], done.written)
+            assert not touched(entry["fieldsV1"], done.written)
     assert tracked(new, copy.deepcopy(new), POD, EDITOR, after) is after
 
 
 @given(configs)
 def test_a_new_object_is_written_as_a_change_of_nothing(config: Obj) -> None:
     named = {**config, "kind": "Pod", "metadata": {**config.get("metadata", {}), "name": "p"}, "odd": 1, "status": None}
-    assert grown(named, POD) == changes({}, named, POD).written
+    assert fields_of_new(named, POD) == changes({}, named, POD).written
 
 
 trees = st.recursive(
@@ -227,7 +227,7 @@ def test_sets_are_sets(one: dict[str, Any], other: dict[str, Any]) -> None:
     left, right = set(paths(one)), set(paths(other))
     assert set(paths(union(one, other))) == left | right
     assert set(paths(minus(one, other))) == left - right
-    assert left & right <= set(paths(hit(one, other))) <= left
+    assert left & right <= set(paths(touched(one, other))) <= left
 
 
 def test_fields_are_written_as_upstream_writes_them() -> None:
@@ -250,14 +250,14 @@ def test_fields_are_written_as_upstream_writes_them() -> None:
 def test_conflicts_name_the_field() -> None:
     entries = tracked({}, {"spec": {"containers": [{"name": "c", "image": "a"}]}}, POD, EDITOR, [])
     live = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}
-    with pytest.raises(Owned) as caught:
+    with pytest.raises(OwnedByOthers) as caught:
         applied(live, {"spec": {"containers": [{"name": "c", "image": "b"}]}}, POD, entries, ONE)
     assert [shown(path) for _, path in caught.value.fields] == ['.spec.containers[name="c"].image']
 
 
 def test_what_stood_before_anybody_applied_is_owned_by_no_applier() -> None:
     live = {"metadata": {"name": "x", "labels": {"a": "1"}}}
-    with pytest.raises(Owned):
+    with pytest.raises(OwnedByOthers):
         applied(live, {"metadata": {"labels": {"a": "2"}}}, POD, [], ONE)
     done = applied(live, {"metadata": {"labels": {"b": "2"}}}, POD, [], ONE)
     assert [entry["manager"] for entry in done.entries] == ["one", "before-first-apply"]

@@ -1,4 +1,4 @@
-"""POST: a new object, named by its author or by us, in a namespace that takes it."""
+"""Create objects."""
 
 from functools import partial
 
@@ -24,6 +24,8 @@ NAME_ATTEMPTS = 8
 
 
 class Creator:
+    """Complete, validate and store new objects."""
+
     def __init__(self, storage: Storage, namespaces: Replica) -> None:
         self._storage = storage
         self._namespaces = namespaces
@@ -31,16 +33,16 @@ class Creator:
     async def create(
         self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners, size: int = 0
     ) -> Stored:
-        """`size`: bytes of `body`.
+        """Store a new object. `size` is the number of bytes of `body`.
 
-        Raises BadRequest, Invalid, AlreadyExists, NotFound and Forbidden (of the namespace).
+        Raises BadRequest, Invalid and AlreadyExists, and NotFound and Forbidden because of the namespace.
         """
         if target.resource.custom is not None and target.resource.custom.terminating:
             raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
         sent, resource = check_body(body, target), target.resource
         base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""
         stamp_new(body, resource)
-        store = self._tried if dry_run else self._storage.create
+        store = self._dry_run if dry_run else self._storage.create
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
@@ -50,13 +52,13 @@ class Creator:
             try:
                 key = resource.key(target.namespace, body["metadata"]["name"])
                 return await store(resource, key, raw)
-            except KeyExists as taken:
+            except KeyExists as exists:
                 if not base:
-                    raise already_exists(resource, body["metadata"]["name"], taken.terminating) from None
+                    raise already_exists(resource, body["metadata"]["name"], exists.terminating) from None
         raise name_exhausted(resource, body["metadata"]["name"])
 
-    async def _tried(self, resource: Resource, key: str, raw: bytes) -> Stored:
-        """A dry run. Raises KeyExists."""
+    async def _dry_run(self, resource: Resource, key: str, raw: bytes) -> Stored:
+        """Do a dry run of Storage.create. Raises KeyExists."""
         existing = await self._storage.get(resource, key)
         if existing is not None:
             raise KeyExists(existing)
@@ -80,7 +82,7 @@ def _check_namespace(target: Target, body: Obj, namespace: Stored) -> None:
 
 
 def _prepared(target: Target, body: Obj, owners: Owners, sent: object) -> bytes:
-    """The object as it is stored. Raises Invalid."""
+    """Return the encoded object to store. Raises Invalid."""
     _prepare(target, body)
     set_owners(body, owners(body, {}, sent))
     return encode_object(target.resource.converter.to_stored(body))

@@ -1,4 +1,4 @@
-"""DELETE: at once, or marked until its grace is over and its finalizers are gone."""
+"""Delete objects: at once, or after their grace period and their finalizers."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api import target as faults
 from actors.apiserver.api.causes import invalid, invalid_options, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.query import integer
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.target import Target, forbidden
 from actors.apiserver.writes.update import finished, is_namespace
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
@@ -29,23 +28,23 @@ class DeleteOptions(msgspec.Struct, frozen=True):
     version: str = ""
     dry_run: bool = False
     ignore_read_error: bool = False
-    """Delete what cannot be read, and nothing else."""
+    """Delete only an object that cannot be read."""
     policy: str = ""
-    """Of what it owns; empty = as its finalizers say."""
+    """Propagation policy for its dependents; empty leaves it to the finalizers."""
 
 
 def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
-    """From the body, or from the query when there is none. Raises BadRequest, Invalid."""
+    """Parse the options from the body, or from the query if there is no body. Raises BadRequest, Invalid."""
     body = body or _from_query(query)
     if body.get("kind", "DeleteOptions") != "DeleteOptions":
         raise BadRequest(f"the kind in the data ({body['kind']}) does not match the expected kind (DeleteOptions)")
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequest("preconditions must be an object")
-    asked = body.get("dryRun") or []
-    if not isinstance(asked, list):
+    requested = body.get("dryRun") or []
+    if not isinstance(requested, list):
         raise BadRequest("dryRun must be a list of strings")
-    dry_runs = [*dry_runs, *asked]
+    dry_runs = [*dry_runs, *requested]
     _check_policy(body, dry_runs)
     ignores = body.get(IGNORE)
     if ignores not in (None, True, False):
@@ -77,7 +76,7 @@ def _from_query(query: Mapping[str, str]) -> Obj:
 
 
 def _check_ignore(body: Obj, dry_runs: list[Any]) -> None:
-    """Nothing is known of what cannot be read, so no other option means anything. Raises Invalid."""
+    """Raise Invalid for options that need the content of an object that cannot be read."""
     if not body.get(IGNORE):
         return
     given = {"dryRun": dry_runs or None, **{field: body.get(field) for field in NOT_BESIDE_IGNORE}}
@@ -120,16 +119,16 @@ def _check_policy(body: Obj, dry_runs: list[Any]) -> None:
 
 
 def deleted(target: Target, options: DeleteOptions, old: Obj) -> Obj | None:
-    """What remains of `old` after this request: None when it goes now."""
+    """Return the object after a delete request; None if it is removed now. Raises Conflict, Forbidden."""
     check_preconditions(target, options, old)
     if target.resource.full_name == "namespaces" and target.name in PROTECTED_NAMESPACES:
-        raise faults.forbidden(target.resource, target.name, "this namespace may not be deleted")
+        raise forbidden(target.resource, target.name, "this namespace may not be deleted")
     target.resource.strategy.prepare_delete(old)
     _set_policy(old, options.policy)
     grace = target.resource.strategy.grace_seconds(old, options.grace)
     if old["metadata"].get("deletionTimestamp"):
         _shorten(old, grace)
-    elif grace > 0 or old["metadata"].get("finalizers") or _kept(old):
+    elif grace > 0 or old["metadata"].get("finalizers") or _has_content(old):
         _mark(old, grace)
     else:
         return None
@@ -145,17 +144,17 @@ def check_preconditions(target: Target, options: DeleteOptions, old: Obj) -> Non
         found = metadata.get(field)
         if wanted and wanted != found:
             text = f"the {label} in the precondition ({wanted}) does not match the {label} in record ({found})"
-            raise _refused(target.resource, target.name, f"{text}. The object might have been {fate}")
+            raise _precondition_failed(target.resource, target.name, f"{text}. The object might have been {fate}")
 
 
-def _refused(resource: Resource, name: str, text: str) -> Conflict:
+def _precondition_failed(resource: Resource, name: str, text: str) -> Conflict:
     subject = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     message = f'Operation cannot be fulfilled on {subject} "{name}": {text}'
     return Conflict(message, {"name": name, "group": resource.group, "kind": resource.kind})
 
 
-def _kept(obj: Obj) -> bool:
-    """A namespace stays until its content is gone and /finalize says so."""
+def _has_content(obj: Obj) -> bool:
+    """Return True for a namespace whose content has not been finalized yet."""
     return is_namespace(obj) and bool((obj.get("spec") or {}).get("finalizers"))
 
 
@@ -171,7 +170,7 @@ def _mark(obj: Obj, grace: int) -> None:
 
 
 def _set_policy(obj: Obj, policy: str) -> None:
-    """What becomes of what it owns is told by finalizers, which the garbage collector takes off again."""
+    """Set the finalizers of a propagation policy, which the garbage collector removes again."""
     metadata = obj["metadata"]
     if not policy or metadata.get("deletionGracePeriodSeconds"):
         return
@@ -185,13 +184,13 @@ def _set_policy(obj: Obj, policy: str) -> None:
 
 
 def _shorten(obj: Obj, grace: int) -> None:
-    """A second delete only shortens what is left."""
+    """Shorten the grace period. A second delete request never extends it."""
     metadata = obj["metadata"]
     before = metadata.get("deletionGracePeriodSeconds")
     if not before or grace >= before:
         return
-    asked = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=before)
-    metadata["deletionTimestamp"] = _stamp(asked + timedelta(seconds=grace))
+    requested = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=before)
+    metadata["deletionTimestamp"] = _stamp(requested + timedelta(seconds=grace))
     metadata["deletionGracePeriodSeconds"] = grace
 
 

@@ -1,4 +1,10 @@
-"""Check the fields of objects against a schema, and remove unknown ones."""
+"""Check the fields of an object against its schema, and remove unknown ones.
+
+Wrong types are errors in the words of Go's decoder, which clients know. Nulls are read as that decoder reads them, so
+that later code meets none: a field with null is absent, an element of a list or map with null is empty.
+
+This runs on every write: the common case costs one lookup and one comparison of types for each field.
+"""
 
 import re
 from collections.abc import Callable
@@ -11,7 +17,7 @@ from protocols.kube.quantity import is_quantity
 
 
 class WrongType(NodeplaneError):
-    """Raised when a value is not of the type its field has."""
+    """Raised when a value has another type than its field."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
@@ -50,10 +56,10 @@ def json_type(value: Any, wanted: Shape) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-MAX_TOLD = 100
-"""Unknown fields told of one object; the rest is dropped all the same."""
+MAX_UNKNOWN = 100
+"""Unknown fields of one object that are reported; all are removed."""
 MAP_KEY = "\0"
-"""Before a step of a path that is a key of a map: upstream's type errors leave it out."""
+"""Marks a step of a path as the key of a map, which upstream's type errors omit."""
 EXACT: dict[str, type[Any]] = {
     TEXT: str,
     forms.BOOL: bool,
@@ -76,18 +82,18 @@ QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
 Path = tuple["Path", str | int] | tuple[()]
-"""What is above, and the step below it: a number in a list, a name elsewhere."""
+"""The path of the parent and a step: an index in a list, else a name."""
 
 
 def clean(obj: dict[str, Any], shape: Shape) -> list[str]:
-    """Take out of `obj` what `shape` does not have; the paths of what went. Raises WrongType."""
+    """Remove fields that `shape` does not have, and return their paths. Raises WrongType."""
     unknown: list[str] = []
     _struct(obj, shape, (), unknown)
     return unknown
 
 
 def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
-    """The same for one field of a struct."""
+    """Clean one field of a struct."""
     unknown: list[str] = []
     _value(value, owner.fields[field], ((), field), owner, unknown)
     return unknown
@@ -95,26 +101,26 @@ def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
 
 def _struct(obj: dict[str, Any], shape: Shape, path: Path, unknown: list[str]) -> None:
     fields = shape.fields
-    strange, absent = [], []
+    unknown_keys, absent = [], []
     for key, value in obj.items():
         field = fields.get(key)
         if field is None:
-            strange.append(key)
+            unknown_keys.append(key)
         elif value is None:
             if field.form != forms.JSON:
                 absent.append(key)
         elif type(value) is not str or field.form != TEXT:
             _value(value, field, (path, key), shape, unknown)
-    for key in strange:
+    for key in unknown_keys:
         del obj[key]
-        if len(unknown) < MAX_TOLD:
+        if len(unknown) < MAX_UNKNOWN:
             unknown.append(shown((path, key)))
     for key in absent:
         del obj[key]
 
 
 def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
-    """`owner`: the struct whose field this is, or is part of."""
+    """Clean a value. `owner` is the struct that contains it."""
     if value is None:
         return
     form = shape.form
@@ -155,7 +161,7 @@ def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, unknown: lis
 
 
 def _empty(item: Shape) -> Any:
-    """What an element that is null becomes. What has no empty value in JSON stays null."""
+    """Return the value of an element that is null. It stays null if its type has no empty value in JSON."""
     make = EMPTY.get(item.form)
     return None if make is None else make()
 
@@ -181,7 +187,7 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
 
 
 def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:
-    """In the words of Go's decoder, which clients know."""
+    """Return the error in the words of Go's decoder."""
     steps = [step for step in _steps(path) if not step.startswith(("[", MAP_KEY))]
     field = f"{owner.name.rpartition('.')[2]}.{'.'.join(steps)}"
     return WrongType(
@@ -198,12 +204,12 @@ def _steps(path: Path) -> list[str]:
 
 
 def _place(value: Any, path: Path) -> str:
-    """Beyond upstream's words: where, and what."""
+    """Return path and value, which upstream's errors lack."""
     return f"{shown(path)}: {value!r:.64}"
 
 
 def shown(path: Path) -> str:
-    """`spec.containers[0].image`."""
+    """Format a path as `spec.containers[0].image`."""
     text = ""
     for step in _steps(path):
         text += step if step.startswith("[") else f".{step.removeprefix(MAP_KEY)}"

@@ -1,6 +1,8 @@
-"""The optimistic loop: change what the replica shows, store it if nobody was faster, else change what the store says.
+"""The optimistic write loop.
 
-Nothing is decided on stale data: a refusal or a no-op that the replica suggests is checked against the store.
+The first attempt changes the object of the replica and stores it if its revision is still current. After a conflict
+the object of the store is changed. No decision rests on stale data: before an error is raised or a write is skipped
+because of the replica's object, the store's object is read.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +23,13 @@ ATTEMPTS = 20
 
 class Outcome(msgspec.Struct, frozen=True):
     stored: Stored
-    """What is in the store now; for a removal the last content under the deletion's revision."""
+    """The stored object; after a removal its last content at the revision of the deletion."""
     removed: bool = False
     warnings: Sequence[str] = ()
 
 
 Mutation = Callable[[Obj], Obj | None]
-"""From a private copy of the stored object to the new one; None = remove it. Raises StatusError to refuse."""
+"""Change a private copy of the stored object and return the new one; None removes it. Raises StatusError."""
 
 
 class WriteLoop:
@@ -36,9 +38,10 @@ class WriteLoop:
         self._replicas = replicas
 
     async def run(self, target: Target, mutate: Mutation, dry_run: bool = False, size: int = 0) -> Outcome:
-        """`size`: bytes that `mutate` works with, beside the object; it may be called in a thread.
+        """Apply `mutate` to the target's object and store the result.
 
-        Raises NotFound, Conflict after ATTEMPTS, and whatever `mutate` raises on fresh data.
+        `mutate` may be called several times, and in a thread. `size` is the number of bytes that it handles besides
+        the object. Raises NotFound, Conflict after ATTEMPTS, and the errors of `mutate` on fresh data.
         """
         resource = target.resource
         current = self._replicas[resource.store].objects.get(target.key)
@@ -72,7 +75,7 @@ class WriteLoop:
             raise not_found(target.resource, target.name)
         return found
 
-    async def _store(self, target: Target, current: Stored, made: "_Made", dry_run: bool) -> Outcome:
+    async def _store(self, target: Target, current: Stored, made: "_Attempted", dry_run: bool) -> Outcome:
         if made.raw is None:
             rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
             return Outcome(current.at(rv), removed=True)
@@ -83,23 +86,22 @@ class WriteLoop:
         return Outcome(await self.storage.update(target.resource, current, made.raw), warnings=made.warnings)
 
 
-class _Made(msgspec.Struct, frozen=True):
-    """`raw` None: nothing is left of the object. `same`: as it was."""
+class _Attempted(msgspec.Struct, frozen=True):
+    """Result of an attempt. `raw` is None if the object is removed, `same` is True if nothing changed."""
 
     raw: bytes | None
     same: bool = False
     warnings: Sequence[str] = ()
 
 
-def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Made:
-    """Raises what `mutate` raises."""
+def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Attempted:
     resource = target.resource
     shown = resource.converter.view(current)
     before = decode_stored(shown.raw, current.rv)
     wanted = mutate(decode_stored(shown.raw, current.rv))
     if wanted is None:
-        return _Made(None)
+        return _Attempted(None)
     if same(wanted, before) and not resource.converter.outdated(current):
-        return _Made(current.raw, True)
+        return _Attempted(current.raw, True)
     raw = encode_object(resource.converter.to_stored(wanted))
-    return _Made(raw, False, [] if target.subresource else resource.strategy.warnings(wanted, before))
+    return _Attempted(raw, False, [] if target.subresource else resource.strategy.warnings(wanted, before))

@@ -20,9 +20,9 @@ from protocols.kube.names import (
 )
 
 MOST_ANNOTATIONS = 256 * 1024
-"""Bytes of all keys and values together."""
+"""Bytes of all keys and values of the annotations."""
 CONTROLLERS = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
-APART = ("orphan", "foregroundDeletion")
+EXCLUSIVE_FINALIZERS = ("orphan", "foregroundDeletion")
 
 
 def common_causes(metadata: Obj, path: str) -> list[Cause]:
@@ -37,10 +37,16 @@ def common_causes(metadata: Obj, path: str) -> list[Cause]:
 
 
 def finalizer_name_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
-    """Of a new object; old ones may keep what they have."""
+    """Validate the finalizers of a new object. Stored objects may keep invalid ones."""
     causes = [invalid(path, name, fault) for name in finalizers for fault in qualified_faults(name)]
-    if all(name in finalizers for name in APART):
-        causes.append(invalid(path, finalizers, f"finalizer {APART[0]} and {APART[1]} cannot be both set"))
+    if all(name in finalizers for name in EXCLUSIVE_FINALIZERS):
+        causes.append(
+            invalid(
+                path,
+                finalizers,
+                f"finalizer {EXCLUSIVE_FINALIZERS[0]} and {EXCLUSIVE_FINALIZERS[1]} cannot be both set",
+            )
+        )
     return causes
 
 
@@ -77,13 +83,13 @@ def _owner_causes(owners: Sequence[Obj], path: str) -> list[Cause]:
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
     others = [CONTROLLERS.format(controllers[0], other) for other in controllers[1:]]
-    return causes + [invalid(path, list(owners), told) for told in others]
+    return causes + [invalid(path, list(owners), text) for text in others]
 
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 GENERATE_BASE = 58
-TEXTS = frozenset(("name", "generateName", "namespace", "uid", "resourceVersion"))
+STRINGS = frozenset(("name", "generateName", "namespace", "uid", "resourceVersion"))
 MAPS = frozenset(("labels", "annotations"))
 LISTS: dict[str, type] = {"finalizers": str, "ownerReferences": dict}
 FIELD = "managedFields"
@@ -91,8 +97,10 @@ NAME_NEEDED = "name or generateName is required"
 
 
 def check_body(obj: Obj, target: Target) -> object:
-    """The body is an object of this resource, meant for this path. Raises BadRequest; fills the namespace. What it has
-    as managedFields is taken out and returned."""
+    """Check that the body is an object for this path, and set its namespace. Raises BadRequest.
+
+    Its managedFields are removed and returned.
+    """
     resource = target.resource
     check_kind(obj, resource.kind, resource.api_version)
     metadata = _checked(obj, resource.custom is not None)
@@ -107,8 +115,8 @@ def check_body(obj: Obj, target: Target) -> object:
         return sent
     if namespace and namespace != target.namespace:
         if target.name:
-            told = f"the namespace of the object ({namespace}) does not match the namespace on the request"
-            raise BadRequest(f"{told} ({target.namespace})")
+            text = f"the namespace of the object ({namespace}) does not match the namespace on the request"
+            raise BadRequest(f"{text} ({target.namespace})")
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = target.namespace
     return sent
@@ -122,32 +130,32 @@ def _check_parts(obj: Obj) -> None:
             raise BadRequest(f"{part} must be an object")
 
 
-def check_kind(obj: Obj, kind: str, api_version: str, said: bool = False) -> None:
-    """A body that does not say what it is, is what its path says, unless it must be `said`. Raises BadRequest."""
+def check_kind(obj: Obj, kind: str, api_version: str, must_have: bool = False) -> None:
+    """Check kind and apiVersion of a body. Absent ones are set, or are errors if `must_have`. Raises BadRequest."""
     if obj.get("kind") == kind and obj.get("apiVersion") == api_version:
         return
     for field, wanted in (("kind", kind), ("apiVersion", api_version)):
-        if said and not obj.get(field):
+        if must_have and not obj.get(field):
             title = field[0].upper() + field[1:]
             raise BadRequest(f"Object '{title}' is missing in the body of the request")
         obj[field] = obj.get(field) or wanted
     found = (obj["kind"], obj["apiVersion"])
     if not all(isinstance(text, str) for text in found):
         raise BadRequest("kind and apiVersion of the object must be strings")
-    if said and found[1] != api_version:
-        told = "Incorrect version specified in apply patch. Specified patch version"
-        raise BadRequest(f"{told}: {found[1]}, expected: {api_version}")
+    if must_have and found[1] != api_version:
+        text = "Incorrect version specified in apply patch. Specified patch version"
+        raise BadRequest(f"{text}: {found[1]}, expected: {api_version}")
     if found[0] != kind:
         version = found[1].rpartition("/")[2]
         why = f"converting ({version}.{found[0]}) to ({api_version.rpartition('/')[2]}.{kind}): unknown conversion"
         raise BadRequest(f'{found[0]} in version "{version}" cannot be handled as a {kind}: {why}')
     if found[1] != api_version:
-        told = f"the API version in the data ({found[1]}) does not match the expected API version"
-        raise BadRequest(f"{told} ({api_version})")
+        text = f"the API version in the data ({found[1]}) does not match the expected API version"
+        raise BadRequest(f"{text} ({api_version})")
 
 
 def check_metadata(obj: Obj, custom: bool = False) -> Obj:
-    """Types of what every part of the server relies on; the spec of a `custom` kind may be of any type."""
+    """Check the types of fields that the server relies on. The spec of a `custom` kind may have any type."""
     metadata = _checked(obj, custom)
     metadata.pop(FIELD, None)
     return metadata
@@ -161,8 +169,8 @@ def _checked(obj: Obj, custom: bool) -> Obj:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise BadRequest("metadata must be an object")
-    for field in [field for field, value in metadata.items() if type(value) is not str or field not in TEXTS]:
-        if field in TEXTS:
+    for field in [field for field, value in metadata.items() if type(value) is not str or field not in STRINGS]:
+        if field in STRINGS:
             if metadata[field]:
                 raise BadRequest(f"metadata.{field} must be a string")
         elif field in MAPS:
@@ -191,7 +199,7 @@ def _check_list(metadata: Obj, field: str, kind: type) -> None:
 
 
 def stamp_new(obj: Obj, resource: Resource) -> None:
-    """What the server decides about a new object. Raises BadRequest when a resourceVersion is given."""
+    """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion."""
     metadata = obj["metadata"]
     if metadata.pop("resourceVersion", ""):
         raise BadRequest("resourceVersion should not be set on objects to be created")
@@ -209,7 +217,7 @@ def generated_name(base: str) -> str:
 
 
 def carry_over(new: Obj, old: Obj) -> None:
-    """Fields no client changes come from the stored object."""
+    """Copy fields that clients cannot change from the stored object."""
     metadata, stored = new["metadata"], old["metadata"]
     for field in (*SERVER_FIELDS, "uid", "generateName"):
         if field in stored:
@@ -226,7 +234,7 @@ def metadata_causes(obj: Obj, resource: Resource) -> list[Cause]:
 
 
 def finalizer_causes(new: Obj, old: Obj) -> list[Cause]:
-    """While an object is being deleted its finalizers only become fewer."""
+    """Reject new finalizers of an object that is being deleted."""
     if not old["metadata"].get("deletionTimestamp"):
         return []
     had = set(old["metadata"].get("finalizers") or ())

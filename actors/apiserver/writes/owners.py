@@ -10,7 +10,7 @@ from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
 from actors.apiserver.writes.metadata import FIELD
-from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, Owned, applied, without_nulls
+from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, OwnedByOthers, applied, without_nulls
 from actors.apiserver.writes.ownership.compare import owned
 from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries, tracked
 from actors.apiserver.writes.ownership.fields import Fields, shown
@@ -20,8 +20,11 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
 
 
-def allowed_anyway(conflict: Owned, manager: str, live: Obj, shape: Shape) -> bool:
-    """Whether all that is in conflict was kubectl's own, by its annotation."""
+def only_last_applied(conflict: OwnedByOthers, manager: str, live: Obj, shape: Shape) -> bool:
+    """Return True if kubectl owned all conflicting fields before, by its last-applied annotation.
+
+    Such an apply migrates from client-side to server-side apply and is no conflict.
+    """
     text = at(live, "metadata", "annotations", ANNOTATION)
     if manager != MANAGER or not isinstance(text, str):
         return False
@@ -46,7 +49,7 @@ def _within(fields: Fields, path: tuple[str, ...]) -> bool:
 
 
 Owners = Callable[[Obj, Obj, object], Entries]
-"""From the object to store, the one stored before ({} = none) and what the client sent as managedFields."""
+"""Return managedFields from the new object, the stored one ({} if none) and the managedFields that were sent."""
 
 
 def author(target: Target, options: WriteOptions, operation: str = UPDATE) -> Author:
@@ -55,7 +58,7 @@ def author(target: Target, options: WriteOptions, operation: str = UPDATE) -> Au
 
 
 def updaters(target: Target, options: WriteOptions) -> Owners:
-    """Owners after a create, an update or a patch."""
+    """Return a function that computes owners after a create, an update or a patch."""
     by = author(target, options)
 
     def owners(new: Obj, old: Obj, sent: object) -> Entries:
@@ -73,7 +76,7 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
 
 
 def stored_owners(new: Obj, old: Obj, sent: object) -> Entries:
-    """Writes of our own that nobody is to own."""
+    """Keep the stored owners, for writes of the server itself."""
     return (old["metadata"].get(FIELD) if old else None) or []
 
 
@@ -89,7 +92,7 @@ def shape_of(target: Target) -> Shape | None:
 
 
 def apply(target: Target, config: Obj, options: WriteOptions, live: Obj) -> Applied:
-    """`config` laid over `live` ({} before creation). Raises BadRequest, Conflict."""
+    """Apply `config` to the object `live`, which is {} before its creation. Raises BadRequest, Conflict."""
     shape, by = shape_of(target), author(target, options, APPLY)
     if shape is None:
         raise BadRequest(f"server-side apply needs a schema, and none is known of {target.resource.full_name}")
@@ -101,20 +104,20 @@ def apply(target: Target, config: Obj, options: WriteOptions, live: Obj) -> Appl
     try:
         try:
             return applied(live, wanted, shape, entries, by, bool(options.force))
-        except Owned as conflict:
-            if not allowed_anyway(conflict, by.manager, live, shape):
+        except OwnedByOthers as conflict:
+            if not only_last_applied(conflict, by.manager, live, shape):
                 raise
             return applied(live, wanted, shape, entries, by, force=True)
     except ConfigInvalid as error:
         subject = f"{target.namespace}/{target.name}" if target.namespace else target.name
         kind = f"{target.resource.api_version}, Kind={target.resource.kind}"
         raise BadRequest(f"failed to create typed patch object ({subject}; {kind}): {error}") from None
-    except Owned as conflict:
+    except OwnedByOthers as conflict:
         raise _conflict(conflict) from None
 
 
 def _relevant(target: Target, config: Obj) -> Obj:
-    """The part of a configuration that this endpoint writes."""
+    """Return the part of a configuration that this endpoint writes."""
     if target.subresource:
         return {key: value for key, value in config.items() if key in ("apiVersion", "kind", target.subresource)}
     if target.resource.strategy.has_status:
@@ -122,7 +125,7 @@ def _relevant(target: Target, config: Obj) -> Obj:
     return config
 
 
-def _conflict(conflict: Owned) -> Conflict:
+def _conflict(conflict: OwnedByOthers) -> Conflict:
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {_manager(entry)}", "field": shown(path)}
         for entry, path in conflict.fields
@@ -130,15 +133,15 @@ def _conflict(conflict: Owned) -> Conflict:
     return Conflict(_message(conflict), {"causes": causes})
 
 
-def _message(conflict: Owned) -> str:
+def _message(conflict: OwnedByOthers) -> str:
     if len(conflict.fields) == 1:
         entry, path = conflict.fields[0]
         return f"Apply failed with 1 conflict: conflict with {_manager(entry)}: {shown(path)}"
     by_manager: dict[str, list[str]] = {}
     for entry, path in conflict.fields:
         by_manager.setdefault(_manager(entry), []).append(shown(path))
-    told = [f"conflicts with {name}:\n" + "\n".join(f"- {p}" for p in listed) for name, listed in by_manager.items()]
-    return f"Apply failed with {len(conflict.fields)} conflicts: " + "\n".join(told)
+    lines = [f"conflicts with {name}:\n" + "\n".join(f"- {p}" for p in listed) for name, listed in by_manager.items()]
+    return f"Apply failed with {len(conflict.fields)} conflicts: " + "\n".join(lines)
 
 
 def _manager(entry: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""PATCH: three ways to describe a change, and the applied configuration, which is a change that may also create."""
+"""Patch objects: JSON patch, merge patch, strategic merge patch, and server-side apply, which may also create."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ Mutation = Callable[[Obj], Obj | None]
 
 
 def patch_mutation(target: Target, media: str, body: bytes, options: WriteOptions, review: Review) -> Mutation:
-    """Read the patch now, apply it later, as often as the write loop asks. Raises on what cannot be read."""
+    """Decode a patch and return the mutation that applies it. Raises BadRequest, Invalid, UnsupportedMediaType."""
     check_media(target, media)
     if options.force is not None:
         raise invalid_options("PatchOptions", forbidden("force", "may not be specified for non-apply patch"))
@@ -44,15 +44,18 @@ def patch_mutation(target: Target, media: str, body: bytes, options: WriteOption
 
 
 def check_media(target: Target, media: str) -> None:
-    """Raises UnsupportedMediaType: strategic patches are for kinds whose lists the server itself knows. Asked before
-    anything else is looked at: a client that tries CBOR learns by this error alone that it has to speak JSON."""
+    """Raise UnsupportedMediaType unless the resource supports the patch type.
+
+    Strategic merge patches need a built-in kind. This check comes before all others: a client that tries CBOR falls
+    back to JSON only after this error.
+    """
     accepted = (JSON_PATCH, MERGE_PATCH, *(() if target.resource.custom else (STRATEGIC_PATCH,)))
     if media not in accepted:
         raise UnsupportedMediaType(", ".join((*accepted, APPLY_PATCH)))
 
 
 def patcher(target: Target, media: str, patch: Any) -> Callable[[Obj], Obj]:
-    """What the patch makes of an object, which stays as it is."""
+    """Return a function that applies the patch to a copy of an object."""
     apply = _applier(target, media, patch)
     return lambda old: _patched(apply, old)
 
@@ -78,12 +81,12 @@ def _patched(apply: Callable[[Obj], Any], old: Obj) -> Obj:
 
 
 def applied_configuration(target: Target, body: bytes, options: WriteOptions, review: Review) -> Obj:
-    """The body of a server-side apply. Raises Invalid without a manager, BadRequest for what may not be in it."""
+    """Decode the configuration of a server-side apply. Raises Invalid without a field manager, BadRequest."""
     if not options.manager:
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     wanted = as_object(decode_yaml(body))
     review.text(body, APPLY_PATCH, wanted)
-    check_kind(wanted, target.resource.kind, target.resource.api_version, said=True)
+    check_kind(wanted, target.resource.kind, target.resource.api_version, must_have=True)
     if at(wanted, "metadata", "managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     review.configuration(wanted, target)
@@ -92,7 +95,10 @@ def applied_configuration(target: Target, body: bytes, options: WriteOptions, re
 
 
 def apply_mutation(target: Target, wanted: Obj, options: WriteOptions) -> Mutation:
-    """Lay the configuration over the object, and take out what its manager no longer says. Raises Conflict."""
+    """Return the mutation of a server-side apply: merge the configuration, remove fields it no longer has.
+
+    The mutation raises Conflict.
+    """
 
     def mutate(old: Obj) -> Obj | None:
         _check_uid(target, wanted, old)
@@ -103,13 +109,13 @@ def apply_mutation(target: Target, wanted: Obj, options: WriteOptions) -> Mutati
 
 
 def applied_from_nothing(target: Target, wanted: Obj, options: WriteOptions) -> Owners:
-    """Owners of an object that an apply creates. Raises BadRequest for what cannot be applied."""
+    """Return the owners of an object that a server-side apply creates. Raises BadRequest."""
     entries = apply(target, wanted, options, {}).entries
     return lambda new, old, sent: entries
 
 
 def _check_uid(target: Target, wanted: Obj, old: Obj) -> None:
-    """A configuration may insist on one object, or on one version of it."""
+    """Raise Conflict if the configuration names another uid or resourceVersion."""
     metadata = wanted["metadata"]
     for field in ("uid", "resourceVersion"):
         if metadata.get(field) and metadata[field] != old["metadata"].get(field):

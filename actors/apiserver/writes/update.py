@@ -1,4 +1,4 @@
-"""PUT, and what PATCH makes of an object: the new object checked against the old one."""
+"""Update objects: check a new object against the stored one. Also bind pods, which sets their node."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,10 @@ from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 
 
 def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: Owners = stored_owners) -> Obj | None:
-    """The object to store, None when its last finalizer went while it was being deleted."""
+    """Return the object to store; None if it was being deleted and has lost its last finalizer.
+
+    Raises BadRequest, Conflict, Invalid.
+    """
     if not patching and not at(new, "metadata", "name"):
         raise BadRequest(
             f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
@@ -38,7 +41,7 @@ def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: 
 
 
 def finished(obj: Obj) -> bool:
-    """Being deleted, with nothing left to wait for."""
+    """Return True if an object is being deleted and nothing holds it any longer."""
     metadata = obj["metadata"]
     waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
     holds = is_namespace(obj) and (obj.get("spec") or {}).get("finalizers")
@@ -92,19 +95,19 @@ def replace_mutation(target: Target, body: Obj, owners: Owners) -> Callable[[Obj
 
 
 def bound(target: Target, binding: Obj, pod: Obj) -> Obj:
-    """The pod on its node. Raises Conflict when it is bound, leaving or gated."""
-    _check(target, binding)
+    """Return the pod with the node of a binding. Raises Conflict if it is bound, terminating or gated."""
+    _check_binding(target, binding)
     wanted, metadata = binding["metadata"], pod["metadata"]
     for field in ("uid", "resourceVersion"):
         if wanted.get(field) and wanted[field] != metadata.get(field):
             raise conflict(target.resource, target.name)
     spec = pod.setdefault("spec", {})
     if metadata.get("deletionTimestamp"):
-        raise _refused(target, f"pod {target.name} is being deleted, cannot be assigned to a host")
+        raise _binding_conflict(target, f"pod {target.name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
-        raise _refused(target, f'pod {target.name} is already assigned to node "{spec["nodeName"]}"')
+        raise _binding_conflict(target, f'pod {target.name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
-        raise _refused(target, f"pod {target.name} has non-empty .spec.schedulingGates")
+        raise _binding_conflict(target, f"pod {target.name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = binding["target"]["name"]
     if is_mirror(binding):
         raise BadRequest(f"a binding may not set the annotation {MIRROR}: mirror pods are created on their node")
@@ -114,7 +117,7 @@ def bound(target: Target, binding: Obj, pod: Obj) -> Obj:
     return pod
 
 
-def _check(target: Target, binding: Obj) -> None:
+def _check_binding(target: Target, binding: Obj) -> None:
     check_kind(binding, "Binding", "v1")
     metadata = check_metadata(binding)
     if metadata.get("name") and metadata["name"] != target.name:
@@ -137,6 +140,6 @@ def _set_scheduled(pod: Obj) -> None:
     status["conditions"] = [*others, mine]
 
 
-def _refused(target: Target, text: str) -> Conflict:
+def _binding_conflict(target: Target, text: str) -> Conflict:
     message = f'Operation cannot be fulfilled on pods/binding "{target.name}": {text}'
     return Conflict(message, {"name": target.name, "kind": "pods/binding"})

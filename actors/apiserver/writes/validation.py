@@ -1,4 +1,4 @@
-"""fieldValidation: errors and warnings about unknown and duplicate fields."""
+"""Field validation of a request (fieldValidation): errors and warnings about unknown and duplicate fields."""
 
 import functools
 import json
@@ -19,12 +19,13 @@ from actors.apiserver.api.target import Target
 from actors.apiserver.writes.fields import WrongType, clean, clean_part
 from protocols.kube.errors import StatusError
 
-MAX_TOLD = 100
+MAX_DUPLICATES = 100
+"""Duplicate fields of one body that are reported."""
 _encode = msgspec.json.Encoder().encode
 
 
 def is_json(raw: bytes) -> bool:
-    """Whether text that was read as YAML is JSON in truth, as kubectl's is."""
+    """Return True if a body with YAML's media type is JSON, as kubectl's is."""
     if raw.lstrip()[:1] != b"{":
         return False
     try:
@@ -35,9 +36,11 @@ def is_json(raw: bytes) -> bool:
 
 
 def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
-    """Paths of duplicate keys in sound JSON. Text that is its own re-encoding has none; unless `thorough`, text that
-    is, without its spaces, as long as its own re-encoding is taken as clean, too: a duplicate makes it longer, and only
-    exotic numbers or escapes could hide that."""
+    """Return the paths of duplicate keys in valid JSON.
+
+    A body that equals its own re-encoding has none. Unless `thorough`, a body of the same length without white space
+    counts as clean, too: a duplicate makes it longer, and only unusual numbers or escapes could hide that.
+    """
     again = _encode(decoded)
     if again == raw or (not thorough and len(again) == len(msgspec.json.format(raw, indent=-1))):
         return []
@@ -47,15 +50,15 @@ def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
         return []
     found: list[str] = []
     _collect(marked, "", found)
-    return found[:MAX_TOLD]
+    return found[:MAX_DUPLICATES]
 
 
 def _unread(text: str) -> None:
-    """Numbers do not matter here, and reading some takes long."""
+    """Skip a number: its value does not matter here, and some take long to parse."""
 
 
 class _Marked(dict[str, Any]):
-    """An object in which keys were repeated."""
+    """An object with repeated keys."""
 
     repeated: tuple[str, ...] = ()
 
@@ -86,16 +89,16 @@ SHOWN_PATCH = 4096
 
 
 class Review:
-    """Made for one request; `warnings` is what its answer carries. Unknown fields are dropped in every mode.
+    """The field validation of one request. Its response carries `warnings`. Every mode removes unknown fields.
 
-    `with review:` also who is refused learns what was warned of; strict ones are refused for it.
+    As a context manager it adds the warnings to an error, too. In strict mode they are errors themselves.
     """
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
         self._of_text: list[str] = []
         self._of_fields: dict[str, None] = {}
-        """In order, once each. Kept over the attempts of a write: cleaning a part once leaves nothing to find again."""
+        """Ordered and unique. Retained over the attempts of a write: a cleaned part has nothing left to report."""
 
     @property
     def warnings(self) -> list[str]:
@@ -111,7 +114,7 @@ class Review:
             fault.warnings = self.warnings if self._mode == WARN else ()
 
     def text(self, raw: bytes, media: str, decoded: Any) -> None:
-        """Look for keys the body names twice."""
+        """Report duplicate keys of the body."""
         if self._mode == IGNORE:
             return
         if media in JSON_TYPES or media.endswith("+json") or (_is_yaml(media) and is_json(raw)):
@@ -122,19 +125,22 @@ class Review:
             self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
 
     def body(self, obj: Obj, sent: "BodyKind") -> None:
-        """A whole object of this kind. Raises BadRequest; says nothing of objects of another kind."""
+        """Clean a whole object, unless it is of another kind. Raises BadRequest."""
         if sent.clean is None or not sent.is_of(obj):
             return
         try:
             if unknown := sent.clean(obj):
                 self._note(unknown)
         except WrongType as error:
-            raise _refused(sent, str(error)) from None
+            raise _bad_body(sent, str(error)) from None
         if self._mode == STRICT and self.warnings:
-            raise _refused(sent, f"strict decoding error: {', '.join(self.warnings)}")
+            raise _bad_body(sent, f"strict decoding error: {', '.join(self.warnings)}")
 
     def configuration(self, obj: Obj, target: Target) -> None:
-        """What is applied: unknown fields are refused in every mode, for nobody could own them. Raises BadRequest."""
+        """Check an applied configuration. Unknown fields are errors in every mode: they cannot be owned.
+
+        Raises BadRequest.
+        """
         clean = body_kind(target.resource, "").clean
         try:
             unknown = clean(obj) if clean is not None else []
@@ -147,7 +153,7 @@ class Review:
             raise BadRequest(f"error strict decoding YAML: {', '.join(self.warnings)}")
 
     def patched(self, new: Obj, old: Obj, target: Target, patch: bytes) -> None:
-        """What a patch made: only the parts it changed. Raises Invalid."""
+        """Clean the parts of an object that a patch changed. Raises Invalid."""
         clean_field = _part_cleaner(target)
         if clean_field is None:
             return
@@ -168,7 +174,7 @@ def _is_yaml(media: str) -> bool:
 
 
 class BodyKind(NamedTuple):
-    """What is sent to a path. `clean` takes out of it what its kind does not have; None = nothing is known of it."""
+    """The kind of object that a path expects. `clean` removes its unknown fields; None if it has no schema."""
 
     kind: str
     version: str
@@ -176,7 +182,7 @@ class BodyKind(NamedTuple):
     clean: Callable[[Obj], list[str]] | None
 
     def is_of(self, obj: Obj) -> bool:
-        """Also what says nothing of itself is."""
+        """Return True if the object is of this kind, or does not name its kind."""
         return (obj.get("kind") or self.kind) == self.kind and (
             obj.get("apiVersion") or self.api_version
         ) == self.api_version
@@ -226,7 +232,7 @@ def _part(new: Obj, shape: Shape, field: str) -> list[str]:
     return [field]
 
 
-def _refused(sent: BodyKind, text: str) -> BadRequest:
+def _bad_body(sent: BodyKind, text: str) -> BadRequest:
     return BadRequest(f'{sent.kind} in version "{sent.version}" cannot be handled as a {sent.kind}: {text}')
 
 

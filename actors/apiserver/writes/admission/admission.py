@@ -1,5 +1,7 @@
-"""Admission: may the author of a permitted request write what it writes? Nodes stay with themselves, nobody grants more
-than they hold, mirror pods refer to nothing."""
+"""Admission: rules for authorized writes that depend on their author or on other objects.
+
+Nodes write only their own objects, no user grants permissions it does not hold, and mirror pods refer to nothing.
+"""
 
 import msgspec
 from msgspec.structs import replace
@@ -12,40 +14,42 @@ from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
 from actors.apiserver.authorization.node_rules import Lookup, is_node, node_of
 from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
-from actors.apiserver.writes.admission.grants import Grants
+from actors.apiserver.writes.admission.grants import EscalationCheck
 from actors.apiserver.writes.admission.nodes import CREATE, DELETE, UPDATE, NodeWrite, account_of, node_fault
 from actors.apiserver.writes.admission.runtime_classes import Find, apply_class, concerns, names_class
 from actors.apiserver.writes.admission.tokens import mirror_fault, mount_token, wants_pull_secrets, wants_token
 from actors.apiserver.writes.loop import Mutation
 
 OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}
-"""Of a verb on an object that exists, as upstream's admission names them; all others are updates."""
+"""Upstream's admission operations by verb; all other verbs are updates."""
 
 
 class Admission(msgspec.Struct, frozen=True):
+    """All admission rules of the server."""
+
     authorizer: Authorizer
     nodes: Lookup
     accounts: Lookup = lambda key: None
-    """Service accounts."""
+    """Lookup of service accounts."""
     runtime_class: Find | None = None
 
     def concerns(self, user: User, target: Target) -> bool:
-        """Return whether there is anything to check or to add when this user creates such an object."""
+        """Return True if admission checks or changes objects that this user creates."""
         row = target.resource
         return target.verb != "create" or row.full_name == "pods" or row.group == RBAC or is_node(user)
 
     async def prepared(self, target: Target, obj: Obj) -> None:
-        """What a new pod's RuntimeClass says becomes part of it, before anything looks at it. Raises Forbidden."""
+        """Apply the RuntimeClass of a new pod, before validation. Raises Forbidden."""
         row = target.resource
         if self.runtime_class is None or (row.group, row.plural, target.subresource) != ("", "pods", ""):
             return
         if isinstance(obj.get("metadata"), dict) and concerns(obj):
             name = names_class(obj)
             fault = apply_class(obj, await self.runtime_class(name) if name else None)
-            self._refuse(_attributes("create", target, obj), fault)
+            self._reject(_attributes("create", target, obj), fault)
 
     def created(self, user: User, target: Target, obj: Obj) -> None:
-        """Check an object that is about to be created; a pod gets what its account has for it. Raises Forbidden."""
+        """Check a new object. A pod gets token and pull secrets of its service account. Raises Forbidden."""
         if not isinstance(obj.get("metadata"), dict):
             return
         wanted = _attributes("create", target, obj)
@@ -53,13 +57,13 @@ class Admission(msgspec.Struct, frozen=True):
             self.authorizer.check(user, wanted)
         self._check(user, target, wanted, CREATE, obj, {})
         if wanted.full_resource == "pods" and not wanted.group:
-            self._of_account(wanted, obj)
+            self._add_account_parts(wanted, obj)
 
-    def _of_account(self, wanted: Attributes, pod: Obj) -> None:
+    def _add_account_parts(self, wanted: Attributes, pod: Obj) -> None:
         if not isinstance(pod.get("spec"), dict):
             return
         if is_mirror(pod):
-            self._refuse(wanted, mirror_fault(pod))
+            self._reject(wanted, mirror_fault(pod))
             return
         account = self.accounts(f"{wanted.namespace}/{account_of(pod) or 'default'}")
         if wants_token(pod, account):
@@ -68,7 +72,7 @@ class Admission(msgspec.Struct, frozen=True):
             pod["spec"]["imagePullSecrets"] = [dict(secret) for secret in items(account or {}, "imagePullSecrets")]
 
     def mutation(self, user: User, target: Target, mutate: Mutation) -> Mutation:
-        """Return `mutate` with the check of what it changes, or removes. The result raises Forbidden, too."""
+        """Return `mutate` with a check of the change. The result also raises Forbidden."""
         if not is_node(user) and target.resource.group != RBAC:
             return mutate
         operation = OPERATIONS.get(target.verb, UPDATE)
@@ -96,12 +100,12 @@ class Admission(msgspec.Struct, frozen=True):
     def _check(self, user: User, target: Target, wanted: Attributes, operation: str, new: Obj, old: Obj) -> None:
         if is_node(user):
             write = NodeWrite(node_of(user), operation, wanted, new, old, self.nodes)
-            self._refuse(wanted, node_fault(write))
+            self._reject(wanted, node_fault(write))
         if new:
             grant = replace(wanted, name=target.name)
-            self._refuse(wanted, Grants(self.authorizer).fault(user, grant, new, old))
+            self._reject(wanted, EscalationCheck(self.authorizer).fault(user, grant, new, old))
 
-    def _refuse(self, wanted: Attributes, fault: str) -> None:
+    def _reject(self, wanted: Attributes, fault: str) -> None:
         if fault:
             raise Forbidden(f'{full_name(wanted)} "{wanted.name}" is forbidden: {fault}', attributes_details(wanted))
 

@@ -1,7 +1,7 @@
-"""Nobody grants what they do not hold: the check of every write that changes what a role or a binding grants.
+"""Escalation checks: a user may only grant permissions that it holds.
 
-As upstream's escalation checks, it judges any change of a role or binding but those the garbage collector needs, not
-only changes of `rules` and `subjects`: labels decide which roles an aggregating role gathers.
+As upstream's, they check every change of a role or binding except those of the garbage collector, not only changes of
+`rules` and `subjects`: labels decide which roles an aggregated role collects.
 """
 
 import msgspec
@@ -18,17 +18,17 @@ from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule, quoted,
 ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")
 COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
-"""Metadata that the garbage collector, or the server itself, changes: it grants nothing."""
+"""Metadata that the garbage collector or the server changes and that grants nothing."""
 
 
-class Grants(msgspec.Struct, frozen=True):
+class EscalationCheck(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def fault(self, user: User, wanted: Attributes, new: Obj, old: Obj) -> str:
-        """Return why this write would raise somebody above its author, empty if it does not.
+        """Return why this write would grant permissions that the user lacks; empty if it does not.
 
-        `old` is empty for a creation. `wanted.name` is the name in the path: empty for a POST, so that a right to
-        escalate certain names is none to create them. Raises NotFound for a binding of a missing role.
+        `old` is empty for a creation. `wanted.name` is the name in the path, which is empty for a POST: permission to
+        escalate some names does not include creating them. Raises NotFound for a binding to a missing role.
         """
         if wanted.group != GROUP or _granting(new) == _granting(old):
             return ""
@@ -66,6 +66,6 @@ class Grants(msgspec.Struct, frozen=True):
 
 
 def _granting(obj: Obj) -> Obj:
-    """The object without what only the garbage collector changes."""
+    """Return the object without metadata that only the garbage collector changes."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in COLLECTED}
     return {**obj, "metadata": metadata}

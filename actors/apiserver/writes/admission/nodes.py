@@ -1,7 +1,7 @@
-"""NodeRestriction: what the identity of a node may write, beyond what authorization can tell from the request alone.
+"""NodeRestriction: limits of what a node may write that depend on the content of objects.
 
-Pure. The rules and their texts are those of upstream's plugin/pkg/admission/noderestriction: a node writes only itself
-and what runs on it, and creates nothing that would let it read or steer what is not its own.
+Pure. Rules and texts are those of upstream's plugin/pkg/admission/noderestriction. A node writes only its Node object
+and objects of its own pods, and creates nothing that would let it read or control other objects.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ RESIZE_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResou
 
 
 class NodeWrite(msgspec.Struct, frozen=True):
-    """One write of the node `node`.
+    """A write by the node `node`.
 
     `new` is empty for a deletion, `old` for a creation. `old` of an eviction is the pod.
     """
@@ -52,7 +52,7 @@ class NodeWrite(msgspec.Struct, frozen=True):
 
 
 def node_fault(write: NodeWrite) -> str:
-    """Return why the node may not write this, empty if it may. Raises NotFound when its Node object is missing."""
+    """Return why the node may not write this; empty if it may. Raises NotFound if its Node object is missing."""
     if not write.node:
         return "could not determine node from user"
     rule = RULES.get((write.wanted.group, write.wanted.resource))
@@ -90,7 +90,7 @@ def _mirror_fault(write: NodeWrite) -> str:
 
 
 def _referenced(pod: Obj) -> str:
-    """Return which objects of the API the pod refers to: the first kind that a mirror pod may not."""
+    """Return the first kind of objects that the pod refers to and a mirror pod may not; empty if there is none."""
     volumes = items(pod, "spec", "volumes")
     projected = [source for volume in volumes for source in items(volume, "projected", "sources")]
     found = {
@@ -105,7 +105,7 @@ def _referenced(pod: Obj) -> str:
 
 
 def account_of(pod: Obj) -> str:
-    """Return the service account a pod names: `serviceAccount` is the field's name of old."""
+    """Return the service account of a pod. `serviceAccount` is the deprecated name of the field."""
     return text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount")
 
 
@@ -188,7 +188,7 @@ def _forbidden_labels(new: Obj, old: Obj) -> str:
 
 
 def node_may_label(key: str) -> bool:
-    """Return whether a node sets this label: of others' domains any, of Kubernetes' own the few a kubelet knows."""
+    """Return True if a node may set this label: any of other domains, of Kubernetes' own only kubelet's."""
     domain = key.partition("/")[0] if "/" in key else ""
     if _within(domain, (RESTRICTED_DOMAIN,)):
         return False
@@ -228,7 +228,7 @@ def _csi_node(write: NodeWrite) -> str:
 
 
 def _slice(write: NodeWrite) -> str:
-    """Only what the authorizer cannot know: new slices, and each of a collection that is deleted."""
+    """Check what the authorizer cannot: new slices, and each slice of a deleted collection."""
     verb, obj = ("delete", write.old) if write.operation == DELETE else ("create", write.new)
     if write.operation == UPDATE or text(obj, "spec", "nodeName") == write.node:
         return ""
@@ -243,4 +243,4 @@ RULES: dict[tuple[str, str], Callable[[NodeWrite], str]] = {
     ("storage.k8s.io", "csinodes"): _csi_node,
     ("resource.k8s.io", "resourceslices"): _slice,
 }
-"""Tokens of service accounts are checked where they are made, against the pod they are bound to."""
+"""Rules by group and resource. Token requests are checked by their endpoint, against the bound pod."""

@@ -1,4 +1,4 @@
-"""What a pod's RuntimeClass adds to it: its overhead, and where it may run. Pure; the texts are those clients match."""
+"""RuntimeClass admission: add overhead and scheduling constraints to a pod. Pure; clients match on the texts."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,7 +7,7 @@ from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import Quantity, parse_quantity
 
 Find = Callable[[str], Awaitable[Obj | None]]
-"""A RuntimeClass by name, from the store if it is not seen yet; None: there is none."""
+"""Return a RuntimeClass by name, from the store if the replica lacks it; None if there is none."""
 
 
 def names_class(pod: Obj) -> str:
@@ -20,7 +20,10 @@ def concerns(pod: Obj) -> bool:
 
 
 def apply_class(pod: Obj, found: Obj | None) -> str:
-    """In place; why the pod is refused, empty if it is not. `found`: the class it names, None: there is no such."""
+    """Apply the class `found` to a pod. Return why the pod is rejected; empty if it is not.
+
+    `found` is None if the pod names no class, or one that does not exist.
+    """
     name = names_class(pod)
     if name and found is None:
         return f'pod rejected: RuntimeClass "{name}" not found'
@@ -38,7 +41,7 @@ def _overhead(spec: Obj, found: Obj) -> str:
 
 
 def _amounts(resources: object) -> dict[str, Quantity] | None:
-    """None: no quantities, which validation names."""
+    """Return the quantities; None if some are invalid, which validation reports."""
     try:
         return {str(k): parse_quantity(str(v)) for k, v in resources.items()} if isinstance(resources, dict) else None
     except QuantityInvalid:
@@ -46,8 +49,8 @@ def _amounts(resources: object) -> dict[str, Quantity] | None:
 
 
 def _scheduling(spec: Obj, found: Obj) -> str:
-    asked = spec.get("nodeSelector")
-    selector: dict[str, object] = asked if isinstance(asked, dict) else {}
+    requested = spec.get("nodeSelector")
+    selector: dict[str, object] = requested if isinstance(requested, dict) else {}
     for key, value in (at(found, "scheduling", "nodeSelector") or {}).items():
         own = selector.get(key, value)
         if own != value:

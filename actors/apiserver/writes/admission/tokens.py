@@ -1,7 +1,7 @@
-"""What a pod has of its service account. The token: a volume with token, CA and namespace where clients look for them.
+"""ServiceAccount admission: pull secrets, and the volume with token, CA and namespace at its usual place.
 
-Only where the pod or its account says automountServiceAccountToken: true. Upstream mounts it unless somebody says
-false; here most pods never ask the API anything, and each such volume is two requests at a pod's start.
+The volume is added only if the pod or its account sets automountServiceAccountToken to true. Upstream adds it unless
+one of them is false. Here most pods never use the API, and each such volume costs two requests when a pod starts.
 """
 
 import secrets
@@ -10,27 +10,27 @@ from typing import Any
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.authorization.node_graph import references
 
-PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 PREFIX = "kube-api-access-"
 SECONDS = 3607
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def wants_token(pod: Obj, account: Obj | None) -> bool:
-    """The pod's own word goes before its account's."""
+    """Return True if the pod gets a token. The field of the pod overrides that of its account."""
     own = at(pod, "spec", "automountServiceAccountToken")
     return bool((account or {}).get("automountServiceAccountToken") if own is None else own)
 
 
 def wants_pull_secrets(pod: Obj, account: Obj | None) -> bool:
-    """A pod that names none of its own has those of its account."""
+    """Return True if the pod gets the pull secrets of its account: it has none of its own."""
     if items(pod, "spec", "imagePullSecrets"):
         return False
     return bool((account or {}).get("imagePullSecrets"))
 
 
 def mirror_fault(pod: Obj) -> str:
-    """Return why nobody may create this mirror pod: it must refer to nothing that an account gives access to."""
+    """Return why this mirror pod is rejected: it may not refer to accounts, secrets or tokens."""
     if text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount"):
         return "a mirror pod may not reference service accounts"
     if references(pod, "secrets"):
@@ -42,10 +42,10 @@ def mirror_fault(pod: Obj) -> str:
 
 
 def mount_token(pod: Obj) -> None:
-    """In place. Containers that have something of their own there keep it."""
+    """Add the token volume. Containers with a mount of their own at its path keep that one."""
     spec = pod["spec"]
     containers = [*items(pod, "spec", "initContainers"), *items(pod, "spec", "containers")]
-    lacking = [c for c in containers if all(m.get("mountPath") != PLACE for m in items(c, "volumeMounts"))]
+    lacking = [c for c in containers if all(m.get("mountPath") != MOUNT_PATH for m in items(c, "volumeMounts"))]
     if not lacking:
         return
     name = next((str(v.get("name")) for v in items(pod, "spec", "volumes") if _ours(v)), "")
@@ -53,7 +53,7 @@ def mount_token(pod: Obj) -> None:
         name = PREFIX + "".join(secrets.choice(LETTERS) for _ in range(5))
         spec["volumes"] = [*items(pod, "spec", "volumes"), _volume(name)]
     for container in lacking:
-        mount = {"name": name, "readOnly": True, "mountPath": PLACE}
+        mount = {"name": name, "readOnly": True, "mountPath": MOUNT_PATH}
         container["volumeMounts"] = [*items(container, "volumeMounts"), mount]
 
 

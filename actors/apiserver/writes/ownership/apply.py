@@ -7,20 +7,28 @@ import msgspec
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.shape import LIST, STRUCT, Shape
 from actors.apiserver.writes.ownership.compare import changes, element_of, owned, parts
-from actors.apiserver.writes.ownership.entries import UPDATE, Author, Entries, fields_of, taken, tracked, with_fields
-from actors.apiserver.writes.ownership.fields import Fields, hit, member, paths, union
+from actors.apiserver.writes.ownership.entries import (
+    UPDATE,
+    Author,
+    Entries,
+    fields_of,
+    release_changed,
+    tracked,
+    with_fields,
+)
+from actors.apiserver.writes.ownership.fields import Fields, member, paths, touched, union
 from protocols.errors import NodeplaneError
 
 
 class ConfigInvalid(NodeplaneError):
-    """Raised when an applied configuration has unknown fields, or list elements that cannot be told apart."""
+    """Raised when an applied configuration has unknown fields, or list elements without distinct keys."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
-class Owned(NodeplaneError):
-    """Raised when an apply would change what others own, and was not forced. `fields`: paths by owner."""
+class OwnedByOthers(NodeplaneError):
+    """Raised when an apply would change fields of other managers. `fields` are entries and paths."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "ABORTED"
@@ -34,7 +42,10 @@ GONE = object()
 
 
 def pruned(obj: Obj, dropped: Fields, kept: Fields, shape: Shape) -> Obj:
-    """`dropped`: what the manager owned until now; `kept`: what anybody owns from now on."""
+    """Remove fields that a manager has abandoned and no other owns.
+
+    `dropped` are the fields that the manager owned, `kept` those that any manager owns from now on.
+    """
     made = dict(obj)
     for element, node in dropped.items():
         name = element[2:]
@@ -50,7 +61,7 @@ def pruned(obj: Obj, dropped: Fields, kept: Fields, shape: Shape) -> Obj:
 
 
 def _rest(value: Any, shape: Shape, dropped: Fields, kept: Fields | None, whole: bool) -> Any:
-    """What stays of one part. `whole`: it goes as a whole, with what is in it, when nobody keeps any of it."""
+    """Return what remains of a value. With `whole`, it is removed completely unless a part is kept."""
     if kept is None and whole:
         return GONE
     below = parts(value, shape)
@@ -79,7 +90,7 @@ def _assembled(value: Any, shape: Shape, below: dict[str, Any], stays: dict[str,
 
 
 def without_nulls(value: Any) -> Any:
-    """null names no value: a configuration says nothing by it."""
+    """Return a configuration without nulls, which set no value."""
     if isinstance(value, dict):
         return {key: without_nulls(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
@@ -88,7 +99,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def merged(live: Obj, config: Obj, shape: Shape) -> Obj:
-    """Raises ConfigInvalid. Shares what did not change with its arguments."""
+    """Merge a configuration into an object. Unchanged parts are shared. Raises ConfigInvalid."""
     made: Obj = _merge(live, config, shape, "")
     return made
 
@@ -99,7 +110,7 @@ def _merge(live: Any, config: Any, shape: Shape, path: str) -> Any:
     if shape.form == LIST and isinstance(config, list):
         return _merge_list(live, config, shape, path)
     if not isinstance(config, dict):
-        return config  # of a wrong type, which is found when the result is looked at, or of a type nobody declared
+        return config  # a wrong type, which validation of the result reports, or an undeclared one
     made = dict(live) if isinstance(live, dict) else {}
     for key, value in config.items():
         child = shape.child(key)
@@ -110,7 +121,7 @@ def _merge(live: Any, config: Any, shape: Shape, path: str) -> Any:
 
 
 def _merge_list(live: Any, config: list[Any], shape: Shape, path: str) -> list[Any]:
-    """In the configuration's order; elements only the object has stay before those they stood before."""
+    """Merge lists in the order of the configuration; other elements keep their place before their successors."""
     wanted = _by_element(config, shape, path)
     had = [(element_of(part, shape), part) for part in (live if isinstance(live, list) else ())]
     stands = {element: part for element, part in reversed(had) if element is not None}
@@ -150,7 +161,7 @@ def _by_element(config: list[Any], shape: Shape, path: str) -> dict[str, Any]:
 
 
 BEFORE = "before-first-apply"
-"""Owner of what stood in an object when nobody had been recorded yet."""
+"""Manager of the fields of an object that had no managedFields before its first apply."""
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -159,7 +170,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 def applied(live: Obj, config: Obj, shape: Shape, entries: Entries, author: Author, force: bool = False) -> Applied:
-    """`config`, without nulls, laid over `live` ({} before creation). Raises ConfigInvalid, Owned."""
+    """Apply `config`, which has no nulls, to `live`, {} before creation. Raises ConfigInvalid, OwnedByOthers."""
     if live and not entries:
         entries = tracked({}, live, shape, Author(BEFORE, UPDATE, author.api_version), [])
     mine, before = owned(config, shape), fields_of(entries, author)
@@ -171,7 +182,7 @@ def applied(live: Obj, config: Obj, shape: Shape, entries: Entries, author: Auth
         _check(entries, author, done.written)
     if made == live and mine == before:
         return Applied(live, entries)
-    return Applied(made, with_fields(taken(entries, author, done), author, mine))
+    return Applied(made, with_fields(release_changed(entries, author, done), author, mine))
 
 
 def _others(entries: Entries, author: Author) -> Fields:
@@ -184,7 +195,10 @@ def _others(entries: Entries, author: Author) -> Fields:
 
 def _check(entries: Entries, author: Author, written: Fields) -> None:
     found = [
-        (entry, path) for entry in entries if not author.is_of(entry) for path in paths(hit(entry["fieldsV1"], written))
+        (entry, path)
+        for entry in entries
+        if not author.is_of(entry)
+        for path in paths(touched(entry["fieldsV1"], written))
     ]
     if found:
-        raise Owned(found)
+        raise OwnedByOthers(found)

@@ -11,8 +11,11 @@ Part = tuple[Any, Shape]
 
 
 def parts(value: Any, shape: Shape) -> dict[str, Part] | None:
-    """None for what is owned as a whole, for what is empty or absent, and for lists that break their own rules
-    (a repeated or missing key): those have been possible before anybody applied."""
+    """Return the separately owned parts of a value by their elements; None if it is owned as a whole.
+
+    Empty and absent values have no parts, and neither have lists with a repeated or missing key, which could be stored
+    before the first apply.
+    """
     kind = type(value)
     if not value or (kind is not dict and kind is not list) or shape.leaf:
         return None
@@ -45,7 +48,7 @@ def _elements(value: list[Any], shape: Shape) -> dict[str, Part] | None:
 
 
 def element_of(part: Any, shape: Shape) -> str | None:
-    """What tells this element of a list from the others; None = nothing does."""
+    """Return the FieldsV1 element of a list item; None if it has no key."""
     if shape.scalar_set:
         return None if isinstance(part, dict | list) or part is None else value_element(part)
     if type(part) is not dict or shape.item is None or shape.item.form != STRUCT:
@@ -79,14 +82,14 @@ UNOWNED_METADATA = frozenset(
 
 
 class Changes(NamedTuple):
-    """`written`: fields that are new or have another value now; `removed`: fields that are gone."""
+    """Fields that a write has set to a new value, and fields that it has removed."""
 
     written: Fields
     removed: Fields
 
 
 def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
-    """What was done to `old`, ({} before creation). What the server alone sets is nobody's."""
+    """Return the changes from `old` ({} before creation) to `new`, without fields that only the server sets."""
     written: Fields = {}
     removed: Fields = {}
     for name, field in _fields(shape, old, new):
@@ -98,8 +101,8 @@ def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
     return Changes(written, removed)
 
 
-def grown(new: Obj, shape: Shape) -> Fields:
-    """What is written of a new object: as changes({}, new, shape), without a look for what was there before."""
+def fields_of_new(new: Obj, shape: Shape) -> Fields:
+    """Return the fields of a new object: the same as changes({}, new, shape), but faster."""
     kinds, other = shape.fields, shape.item
     written: Fields = {}
     for name in sorted(new):
@@ -107,9 +110,9 @@ def grown(new: Obj, shape: Shape) -> Fields:
         if value is None or field is None or name in UNOWNED:
             continue
         if field.form != STRUCT:
-            written[f"f:{name}"] = _grown(value, field)
+            written[f"f:{name}"] = _new_value(value, field)
         elif bare := _bare(name, value):
-            tree = _grown(bare, field)
+            tree = _new_value(bare, field)
             if not tree or len(tree) > 1:
                 tree.pop(SELF, None)
                 written[f"f:{name}"] = tree
@@ -117,7 +120,7 @@ def grown(new: Obj, shape: Shape) -> Fields:
 
 
 def owned(config: Obj, shape: Shape) -> Fields:
-    """The fields an applied configuration speaks of."""
+    """Return the fields of an applied configuration."""
     found: Fields = {}
     for name, field in _fields(shape, config):
         value = config.get(name)
@@ -129,7 +132,7 @@ def owned(config: Obj, shape: Shape) -> Fields:
 
 
 def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
-    """Every field of a value. With `inner`, what holds fields counts as one itself; elements of lists always do."""
+    """Return every field of a value. List elements count as fields themselves, with `inner` structs and maps, too."""
     below = parts(value, shape)
     if below is None:
         return {}
@@ -141,7 +144,7 @@ def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
 
 
 def _fields(shape: Shape, *objects: Obj) -> Iterable[tuple[str, Shape]]:
-    """Those the objects have, if the kind has them, too, or keeps others."""
+    """Return the top-level fields of the objects that their schema knows or preserves."""
     kinds, other = shape.fields, shape.item
     found = []
     for name in sorted(set().union(*objects)):
@@ -152,7 +155,7 @@ def _fields(shape: Shape, *objects: Obj) -> Iterable[tuple[str, Shape]]:
 
 
 def _bare(name: str, value: Any) -> Any:
-    """Top-level structs are always there; of metadata only what clients set is of interest."""
+    """Return a top-level struct, which always exists; of metadata, only fields that clients set."""
     if not isinstance(value, dict):
         return {}
     if name == "metadata":
@@ -163,11 +166,11 @@ def _bare(name: str, value: Any) -> Any:
 
 
 def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, removed: Fields) -> None:
-    """Put the difference of one field under its element."""
+    """Record the difference of one field under its element."""
     if old == new:
         return
     if old is None:
-        written[element] = _grown(new, shape)
+        written[element] = _new_value(new, shape)
         return
     before, after = parts(old, shape), parts(new, shape)
     if (before is None and old) or (after is None and new) or (before is None and after is None):
@@ -191,17 +194,17 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
         removed[element] = sub_removed
 
 
-def _grown(value: Any, shape: Shape) -> Fields:
-    """All of a field that was not there before: its parts(), of which structs and maps need no list."""
+def _new_value(value: Any, shape: Shape) -> Fields:
+    """Return all fields of a new value: its parts, without building their dict for structs and maps."""
     if type(value) is not dict or not value or shape.leaf or shape.form == LIST:
         below = parts(value, shape)
-        return {} if below is None else {SELF: {}, **{at: _grown(part, kind) for at, (part, kind) in below.items()}}
+        return {} if below is None else {SELF: {}, **{at: _new_value(part, kind) for at, (part, kind) in below.items()}}
     tree: Fields = {SELF: {}}
     kinds, other = shape.fields, shape.item
     for key, part in value.items():
         kind = kinds.get(key, other)
         if part is not None and kind is not None:
-            tree[f"f:{key}"] = {} if type(part) is str else _grown(part, kind)
+            tree[f"f:{key}"] = {} if type(part) is str else _new_value(part, kind)
     return tree
 
 

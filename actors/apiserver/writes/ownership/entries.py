@@ -6,7 +6,7 @@ import msgspec
 
 from actors.apiserver.api.objects import Obj, now
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.writes.ownership.compare import Changes, changes, grown
+from actors.apiserver.writes.ownership.compare import Changes, changes, fields_of_new
 from actors.apiserver.writes.ownership.fields import SELF, Fields, minus, union
 from protocols.kube.jsons import read_json
 
@@ -14,15 +14,15 @@ APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATERS = 10
 MAX_DEPTH = 64
 ANCIENT = "ancient-changes"
-"""Under this name upstream, too, sums up the updaters that are too many."""
+"""Upstream's manager name for the joined entries of the oldest updaters."""
 
 Entry = dict[str, Any]
 Entries = list[Entry]
-"""Never changed in place: they may be part of a shared object."""
+"""Never changed in place: entries may be part of a shared object."""
 
 
 class Author(msgspec.Struct, frozen=True):
-    """Who writes, and how. Versions do not part appliers from themselves, only updaters."""
+    """A field manager and its operation. An applier is the same in every API version, an updater is not."""
 
     manager: str
     operation: str
@@ -56,7 +56,7 @@ def fields_of(entries: Entries, author: Author) -> Fields:
 
 
 def with_fields(entries: Entries, author: Author, fields: Fields) -> Entries:
-    """The author's entry replaced (an empty one goes), in upstream's order, and not more of them than MAX_UPDATERS."""
+    """Replace the author's entry; an empty one is removed. Upstream's order, at most MAX_UPDATERS updaters."""
     others = [entry for entry in entries if not author.is_of(entry)]
     made = [*others, author.entry(fields, now())] if fields else others
     if len(made) > 1:
@@ -88,8 +88,10 @@ def _bounded(entries: Entries) -> Entries:
 
 
 def sent_entries(value: Any) -> Entries | None:
-    """What a client wrote into managedFields, in our form; None = nothing usable, so what is stored stays. One empty
-    entry means: forget all."""
+    """Normalize managedFields that a client sent. One empty entry removes all.
+
+    Returns None for unusable ones: then the stored entries remain.
+    """
     if not isinstance(value, list) or not value:
         return None
     if value == [{}]:
@@ -116,7 +118,7 @@ def _sent(entry: Any) -> Entry | None:
 
 
 def _normal(tree: Fields, depth: int = 0) -> Fields:
-    """Keys of lists as we write them. Raises ValueError for what is no tree of fields."""
+    """Return a tree with list keys in our encoding. Raises ValueError for an invalid tree."""
     if depth > MAX_DEPTH:
         raise ValueError("too deep")
     made = {}
@@ -137,19 +139,19 @@ def _normal_element(element: str) -> str:
 
 
 def tracked(old: Obj, new: Obj, shape: Shape, author: Author, entries: Entries) -> Entries:
-    """Entries after `author` made `new` of `old` ({} before creation)."""
+    """Return the entries after `author` changed `old` ({} before creation) to `new`."""
     if not (old or entries):
-        fields = grown(new, shape)
+        fields = fields_of_new(new, shape)
         return [author.entry(fields, now())] if fields else []
     done = changes(old, new, shape)
     if not (done.written or done.removed):
         return entries
     mine = union(fields_of(entries, author), done.written)
-    return with_fields(taken(entries, author, done), author, minus(mine, done.removed))
+    return with_fields(release_changed(entries, author, done), author, minus(mine, done.removed))
 
 
-def taken(entries: Entries, author: Author, done: Changes) -> Entries:
-    """What others owned until somebody changed it."""
+def release_changed(entries: Entries, author: Author, done: Changes) -> Entries:
+    """Return the entries without fields of others that `author` has changed."""
     touched = union(done.written, done.removed)
     return [made for entry in entries if (made := entry if author.is_of(entry) else _less(entry, touched))]
 

@@ -1,8 +1,8 @@
 """Sets of field paths as FieldsV1 trees.
 
-A tree maps elements to trees: `f:name` a field, `k:{...}` an element of a keyed list, `v:...` a member of a set.
-`.` says that the path to here is itself in the set; a tree with nothing in it says so too. The root is in no set, so
-there an empty tree is the empty set. Trees are never changed, only built anew.
+A tree maps elements to trees: `f:name` is a field, `k:{...}` an element of a keyed list, `v:...` a member of a set.
+A `.` means that the path to this node is itself in the set, and so does an empty node. The root is never in the set, so
+an empty root is the empty set. Trees are immutable.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def member(node: Fields) -> bool:
-    """Whether the path to this node, not the root, is in the set."""
+    """Return True if the path to this node is in the set. The node is not the root."""
     return not node or SELF in node
 
 
@@ -44,7 +44,7 @@ def _union_below(one: Fields, other: Fields) -> Fields:
 
 
 def minus(one: Fields, other: Fields) -> Fields:
-    """Paths of `one` that are not in `other`."""
+    """Return the paths of `one` that are not in `other`."""
     if not other:
         return one
     made = {}
@@ -64,29 +64,29 @@ def _minus_below(one: Fields, other: Fields) -> Fields | None:
     return {SELF: {}, **below} if kept else below
 
 
-def hit(owned: Fields, written: Fields) -> Fields:
-    """Paths of `owned` that a write touched: those in both, and all below what was written as a whole."""
+def touched(owned: Fields, written: Fields) -> Fields:
+    """Return the paths of `owned` that a write touched: those in both, and all below values written as a whole."""
     made = {}
     for element, node in owned.items():
         against = written.get(element)
         if against is None or element == SELF:
             continue
-        both = node if not against else _hit_below(node, against)
+        both = node if not against else _touched_below(node, against)
         if both is not None:
             made[element] = both
     return made
 
 
-def _hit_below(owned: Fields, written: Fields) -> Fields | None:
+def _touched_below(owned: Fields, written: Fields) -> Fields | None:
     kept = member(owned) and member(written)
-    below = hit(owned, written)
+    below = touched(owned, written)
     if not below:
         return {} if kept else None
     return {SELF: {}, **below} if kept else below
 
 
 def paths(fields: Fields, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path in the set."""
+    """Yield every path of the set."""
     for element, node in fields.items():
         if element == SELF:
             continue
@@ -97,7 +97,7 @@ def paths(fields: Fields, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 def shown(path: tuple[str, ...]) -> str:
-    """`.spec.containers[name="c"].image`, as clients are told of conflicts."""
+    """Format a path for conflicts, as `.spec.containers[name="c"].image`."""
     return "".join(map(_shown_element, path))
 
 
