@@ -11,7 +11,7 @@ from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.admission.runtime_classes import apply_class
+from actors.apiserver.writes.admission.pods import apply_class
 from tests.unit.test_apiserver_rbac import ANN, defaults, node_rules, nothing
 
 POOL: Obj = {"key": "pool", "operator": "Exists"}

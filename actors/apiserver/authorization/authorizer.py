@@ -19,7 +19,7 @@ WRITE = ("create", "update", "patch", "delete")
 EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 
-class Rule(msgspec.Struct, frozen=True):
+class PlaneRule(msgspec.Struct, frozen=True):
     """Verbs that a user of the plane may use on resources of a group; `*` matches all."""
 
     group: str
@@ -38,30 +38,30 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 COMMON = (
-    *(Rule(group, ("events",), (*READ, "create", "update", "patch")) for group in ("", "events.k8s.io")),
-    Rule("coordination.k8s.io", ("leases",), (*READ, "create", "update", "patch")),
-    Rule("", ("namespaces", "nodes", "pods"), READ),
-    Rule("resource.k8s.io", ("*",), READ),
+    *(PlaneRule(group, ("events",), (*READ, "create", "update", "patch")) for group in ("", "events.k8s.io")),
+    PlaneRule("coordination.k8s.io", ("leases",), (*READ, "create", "update", "patch")),
+    PlaneRule("", ("namespaces", "nodes", "pods"), READ),
+    PlaneRule("resource.k8s.io", ("*",), READ),
 )
-USERS: dict[str, tuple[Rule, ...]] = {
+USERS: dict[str, tuple[PlaneRule, ...]] = {
     "system:kube-scheduler": (
         *COMMON,
-        Rule("", ("pods/binding",), ("create",)),
-        Rule("", ("pods/status",), ("update", "patch")),
-        Rule("resource.k8s.io", ("resourceclaims",), ("create", "update", "delete")),  # those of extended resources
-        Rule("resource.k8s.io", ("resourceclaims/status",), ("update",)),
+        PlaneRule("", ("pods/binding",), ("create",)),
+        PlaneRule("", ("pods/status",), ("update", "patch")),
+        PlaneRule("resource.k8s.io", ("resourceclaims",), ("create", "update", "delete")),  # of extended resources
+        PlaneRule("resource.k8s.io", ("resourceclaims/status",), ("update",)),
     ),
     "system:kube-controller-manager": (
         *COMMON,
-        Rule("", ("namespaces", "namespaces/status", "namespaces/finalize"), WRITE),
-        Rule("", ("serviceaccounts", "configmaps", "secrets"), (*READ, *WRITE, "deletecollection")),
-        Rule("", ("nodes", "nodes/status"), ("update", "patch", "delete")),
-        Rule("", ("pods", "pods/status"), ("create", "update", "patch", "delete", "deletecollection")),
-        Rule("", ("events",), ("delete", "deletecollection")),
-        Rule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
-        Rule("resource.k8s.io", ("resourceclaims",), ("create", "update")),
-        Rule("resource.k8s.io", ("resourceclaims/status", "devicetaintrules/status"), ("update", "patch")),
-        Rule("*", ("*",), (*READ, "patch", "delete", "deletecollection")),  # garbage, and what is in a namespace
+        PlaneRule("", ("namespaces", "namespaces/status", "namespaces/finalize"), WRITE),
+        PlaneRule("", ("serviceaccounts", "configmaps", "secrets"), (*READ, *WRITE, "deletecollection")),
+        PlaneRule("", ("nodes", "nodes/status"), ("update", "patch", "delete")),
+        PlaneRule("", ("pods", "pods/status"), ("create", "update", "patch", "delete", "deletecollection")),
+        PlaneRule("", ("events",), ("delete", "deletecollection")),
+        PlaneRule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
+        PlaneRule("resource.k8s.io", ("resourceclaims",), ("create", "update")),
+        PlaneRule("resource.k8s.io", ("resourceclaims/status", "devicetaintrules/status"), ("update", "patch")),
+        PlaneRule("*", ("*",), (*READ, "patch", "delete", "deletecollection")),  # garbage, and what is in a namespace
     ),
 }
 

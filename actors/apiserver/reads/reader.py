@@ -225,7 +225,7 @@ class Reader:
             work.fetched += len(page.objects)
             for index, stored in enumerate(page.objects):
                 if query.limit and len(found) == query.limit:
-                    return _cut(query, found, rv, page.objects[index - 1].key, page.count - index)
+                    return _truncated(query, found, rv, page.objects[index - 1].key, page.count - index)
                 held = replica.objects.get(stored.key) is stored  # what the replica holds is known to be sound
                 if not held and corruption(stored.raw, query.resource.custom is not None):
                     work.corrupt.append(f"{query.resource.storage_prefix}{stored.key}")
@@ -235,7 +235,7 @@ class Reader:
                 return Listing(found, rv)
             start = page.objects[-1].key + "\0"
             if query.limit and len(found) == query.limit:
-                return _cut(query, found, rv, page.objects[-1].key, page.count - len(page.objects))
+                return _truncated(query, found, rv, page.objects[-1].key, page.count - len(page.objects))
             size = min(LARGEST_PAGE, size * 2)
 
     async def _first_page(self, query: "_Query", replica: Replica) -> Listing:
@@ -246,7 +246,7 @@ class Reader:
         cut = bool(query.limit) and len(found) > query.limit
         self._meter.from_replica(query.resource, len(held), query.limit if cut else len(found))
         if cut:
-            listing = _cut(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
+            listing = _truncated(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
         else:
             listing = Listing(found, rv)
         return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing
@@ -286,6 +286,6 @@ async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:
     return found
 
 
-def _cut(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:
+def _truncated(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:
     counted = remaining if query.wanted.everything else None
     return Listing(found, rv, encode_token(rv, last + "\0"), counted)

@@ -21,7 +21,7 @@ from protocols.kube.errors import StatusError
 ATTEMPTS = 20
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True):
     stored: Stored
     """The stored object; after a removal its last content at the revision of the deletion."""
     removed: bool = False
@@ -37,7 +37,7 @@ class WriteLoop:
         self.storage = storage
         self._replicas = replicas
 
-    async def run(self, target: Target, mutate: Mutation, dry_run: bool = False, size: int = 0) -> Outcome:
+    async def run(self, target: Target, mutate: Mutation, dry_run: bool = False, size: int = 0) -> Written:
         """Apply `mutate` to the target's object and store the result.
 
         `mutate` may be called several times, and in a thread. `size` is the number of bytes that it handles besides
@@ -75,15 +75,15 @@ class WriteLoop:
             raise not_found(target.resource, target.name)
         return found
 
-    async def _store(self, target: Target, current: Stored, made: "_Attempted", dry_run: bool) -> Outcome:
+    async def _store(self, target: Target, current: Stored, made: "_Attempted", dry_run: bool) -> Written:
         if made.raw is None:
             rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
-            return Outcome(current.at(rv), removed=True)
+            return Written(current.at(rv), removed=True)
         if made.same:
-            return Outcome(current)
+            return Written(current)
         if dry_run:
-            return Outcome(Stored(current.key, current.rv, made.raw), warnings=made.warnings)
-        return Outcome(await self.storage.update(target.resource, current, made.raw), warnings=made.warnings)
+            return Written(Stored(current.key, current.rv, made.raw), warnings=made.warnings)
+        return Written(await self.storage.update(target.resource, current, made.raw), warnings=made.warnings)
 
 
 class _Attempted(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target, conflict
+from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
@@ -22,8 +23,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-
-Mutation = Callable[[Obj], Obj | None]
 
 
 def patch_mutation(target: Target, media: str, body: bytes, options: WriteOptions, review: Review) -> Mutation:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, SCALARS, STRUCT, TEXT, Shape
 
 PLAIN = {form: Shape(form) for form in (*SCALARS, ANY, JSON)}
-Lookup = Callable[[str], Shape]
+FindStruct = Callable[[str], Shape]
 """Return the struct of a name in the type of a field."""
 
 
@@ -33,7 +33,7 @@ def empty_struct(package: str, header: str) -> Shape:
     return made
 
 
-def fill(struct: Shape, fields: Iterable[str], lookup: Lookup) -> None:
+def fill(struct: Shape, fields: Iterable[str], lookup: FindStruct) -> None:
     required = []
     if struct.gvk:
         struct.fields.update(apiVersion=PLAIN[TEXT], kind=PLAIN[TEXT])
@@ -46,7 +46,7 @@ def fill(struct: Shape, fields: Iterable[str], lookup: Lookup) -> None:
     struct.required = tuple(required)
 
 
-def shape_of(kind: str, lookup: Lookup) -> Shape:
+def shape_of(kind: str, lookup: FindStruct) -> Shape:
     if kind[0] == "[":
         return _list(kind, lookup)
     if kind[0] == "{":
@@ -62,7 +62,7 @@ def shape_of(kind: str, lookup: Lookup) -> Shape:
     return lookup(kind)
 
 
-def _list(kind: str, lookup: Lookup) -> Shape:
+def _list(kind: str, lookup: FindStruct) -> Shape:
     inner, _, rest = kind[1:].partition("]")
     keyed, _, patch = rest.partition("^")
     keyed = keyed.removeprefix("=")
@@ -86,6 +86,10 @@ def _patch(text: str, made: Shape) -> tuple[str, str]:
 API = "io.k8s.api."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 GROUP_SUFFIX = ".k8s.io"
+OTHER_GROUPS = (
+    "authentication", "authorization", "coordination", "discovery", "events", "node", "policy", "rbac", "scheduling",
+    "storage",
+)  # fmt: skip
 
 
 class Registry:
@@ -121,19 +125,17 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import cluster, core, others, resource
+    from actors.apiserver.api.schemas import core, others, resource
 
-    core_texts = (core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, cluster.CORE_STORAGE)
+    core_texts = (core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE)
     texts: dict[str, tuple[str, ...]] = {META: (others.META,), f"{API}core.v1": core_texts}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
     texts[f"{API}resource.v1beta2"] = (resource.RESOURCE_BETA2,)
     texts[f"{API}resource.v1beta1"] = (resource.RESOURCE_BETA1,)
     texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
-    for name in ("discovery", "node", "scheduling", "storage"):
-        texts[f"{API}{name}.v1"] = (getattr(cluster, name.upper()),)
     texts[f"{API}apiextensions.v1"] = (others.EXTENSIONS,)
     texts[f"{API}autoscaling.v1"] = (others.AUTOSCALING,)
-    for name in ("authentication", "authorization", "coordination", "events", "policy", "rbac"):
+    for name in OTHER_GROUPS:
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
     texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
     return Registry(texts)

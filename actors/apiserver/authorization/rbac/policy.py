@@ -21,7 +21,7 @@ from actors.apiserver.authorization.rbac.rules import (
 Bindings = dict[Subject, dict[str, Binding]]
 
 
-class Grant(msgspec.Struct, frozen=True):
+class HeldRule(msgspec.Struct, frozen=True):
     """A rule that a user holds, and the binding and role that grant it."""
 
     rule: PolicyRule
@@ -92,7 +92,7 @@ class Policy:
                 return Decision(True, grant.reason())
         return Decision(False)
 
-    def grants(self, user: User, namespace: str) -> Iterator[Grant]:
+    def grants(self, user: User, namespace: str) -> Iterator[HeldRule]:
         """Yield every rule of a user in a namespace, those of the whole cluster first."""
         subjects = [Subject("User", user.name), *(Subject("Group", group) for group in user.groups)]
         for scope in ("", namespace) if namespace else ("",):
@@ -100,7 +100,7 @@ class Policy:
             for subject in subjects if held else ():
                 for binding in tuple((held or {}).get(subject, {}).values()):  # threads ask, too
                     for rule in self.role_rules(binding.role_kind, binding.role_name, scope):
-                        yield Grant(rule, binding, subject)
+                        yield HeldRule(rule, binding, subject)
 
     def role_rules(self, kind: str, name: str, namespace: str = "") -> tuple[PolicyRule, ...]:
         """Return the rules of a role. A role that does not exist grants nothing."""

@@ -24,7 +24,7 @@ from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
-from actors.apiserver.writes.loop import Mutation, Outcome, WriteLoop
+from actors.apiserver.writes.loop import Mutation, WriteLoop, Written
 from actors.apiserver.writes.owners import Owners, updaters
 from actors.apiserver.writes.patch import (
     APPLY_PATCH,
@@ -145,7 +145,7 @@ class Writing:
         log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)
         return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
 
-    async def _delete(self, user: User, target: Target, options: DeleteOptions) -> Outcome:
+    async def _delete(self, user: User, target: Target, options: DeleteOptions) -> Written:
         checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
         return await self._loop.run(target, checked, options.dry_run)
 
@@ -156,7 +156,7 @@ class Writing:
         stored = await self._creator.create(request.target, body, options.dry_run, owners, size)
         return _warned(await _written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
 
-    async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Outcome:
+    async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Written:
         """Change the object of a request, if its author may; `size`: bytes of the request's body.
 
         Raises NotFound, Conflict, Forbidden.
@@ -189,7 +189,7 @@ def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
     return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
 
 
-async def _changed(request: Request, outcome: Outcome) -> Reply:
+async def _changed(request: Request, outcome: Written) -> Reply:
     return _warned(await _written(request, outcome.stored), outcome.warnings)
 
 

@@ -14,10 +14,18 @@ from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
 from actors.apiserver.authorization.node_rules import Lookup, is_node, node_of
 from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
-from actors.apiserver.writes.admission.grants import EscalationCheck
+from actors.apiserver.writes.admission.escalation import EscalationCheck
 from actors.apiserver.writes.admission.nodes import CREATE, DELETE, UPDATE, NodeWrite, account_of, node_fault
-from actors.apiserver.writes.admission.runtime_classes import Find, apply_class, concerns, names_class
-from actors.apiserver.writes.admission.tokens import mirror_fault, mount_token, wants_pull_secrets, wants_token
+from actors.apiserver.writes.admission.pods import (
+    Find,
+    apply_class,
+    concerns,
+    mirror_fault,
+    mount_token,
+    names_class,
+    wants_pull_secrets,
+    wants_token,
+)
 from actors.apiserver.writes.loop import Mutation
 
 OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}

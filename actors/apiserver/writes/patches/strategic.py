@@ -129,9 +129,9 @@ def _retained(document: Object, patch: Object) -> Object:
     keys = patch[RETAIN]
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise PatchInvalid("$retainKeys must be a list of strings")
-    stray = [key for key, value in patch.items() if value is not None and key[0:1] != "$" and key not in keys]
-    if stray:
-        raise PatchInvalid(f"$retainKeys must list every key the patch sets; {stray[0]!r} is missing")
+    unlisted = [key for key, value in patch.items() if value is not None and key[0:1] != "$" and key not in keys]
+    if unlisted:
+        raise PatchInvalid(f"$retainKeys must list every key the patch sets; {unlisted[0]!r} is missing")
     return {key: value for key, value in document.items() if key in keys}
 
 

@@ -1,6 +1,6 @@
-"""How strategic merge treats each list of the served kinds: merged by a key, merged as a set, or replaced whole.
+"""Merge rules of strategic merge patches for the lists of served kinds: by a key, or as a set.
 
-A list that stands nowhere here is replaced whole: tolerations, taints, container statuses, args, everything in the
+A list that is not named here is replaced as a whole: tolerations, taints, container statuses, args, everything in the
 specs of resource.k8s.io.
 """
 
@@ -8,8 +8,11 @@ import msgspec
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One place in an object. `key` is set for a list of maps merged by that key, `scalars` for a list merged as a set;
-    `fields` describes the map itself, or the list's elements."""
+    """Merge rules of a value.
+
+    `key` is set for a list of maps that is merged by that key, `scalars` for a list that is merged as a set. `fields`
+    describes the map itself, or the elements of the list.
+    """
 
     key: str = ""
     scalars: bool = False
