@@ -85,8 +85,9 @@ from protocols.actor import Context, run_actor
 from protocols.errors import NodeplaneError
 
 FRESH_BEFORE_STOP = 2.0
-"""Seconds a leaving process waits for its replicas to reach the store's revision, so that last bookmarks carry far."""
+"""Seconds in which a stopping process brings its replicas to the store's revision, for fresh last bookmarks."""
 DRAIN_SECONDS = 2.0
+
 TABLE: Table = Table(
     (
         configmaps.CONFIGMAPS,
@@ -151,7 +152,7 @@ class ApiServer:
         self._keeper = self._definitions_keeper()
         self._server = self._listener(self._handler(reader))
         self._watching.reuse = self._server.reuse
-        self._server.on_distrust = self._distrust
+        self._server.on_distrust = self._end_untrusted
 
     async def start(self) -> None:
         prepare_process()
@@ -164,7 +165,7 @@ class ApiServer:
         self._context.spawn(self._become_ready(), "become-ready")
 
     async def stop(self) -> None:
-        """Readiness goes first; then each watch gets a bookmark as fresh as can be had soon, and a clean end."""
+        """Stop listening, then end each watch cleanly after a last, fresh bookmark."""
         self._watching.closing = True
         await self._server.stop_listening()
         if self._efficient:
@@ -181,7 +182,7 @@ class ApiServer:
         await self._stores.close()
         self._monitor.close()
 
-    def _distrust(self) -> None:
+    def _end_untrusted(self) -> None:
         for hub in self._catalog.hubs.values():
             hub.end_untrusted()
 
@@ -198,7 +199,7 @@ class ApiServer:
         self._context.spawn(self._keeper.run(self._context.spawn), "definitions")
 
     async def _drain(self) -> None:
-        """The streams' last bytes go out; a client that does not read is not waited for long."""
+        """Wait until all watches have ended, but not longer than DRAIN_SECONDS for clients that do not read."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 await asyncio.gather(*(hub.empty.wait() for hub in self._catalog.hubs.values()))
@@ -268,14 +269,14 @@ class ApiServer:
         return TokenAuthority(options)
 
     def _checks(self) -> dict[str, Check]:
-        return {**self._stores.checks(), "replicas": self._check_replicas, "shutdown": self._check_leaving}
+        return {**self._stores.checks(), "replicas": self._check_replicas, "shutdown": self._check_shutdown}
 
     async def _check_replicas(self) -> str:
         stores = [row.store for row in self._catalog.table.stored]
         empty = [store for store in stores if not self.replicas[store].filled]
         return f"not synced: {', '.join(empty)}" if empty else ""
 
-    async def _check_leaving(self) -> str:
+    async def _check_shutdown(self) -> str:
         return "this process is leaving" if self._watching.closing else ""
 
     def _replica_statuses(self) -> Iterable[ReplicaStatus]:

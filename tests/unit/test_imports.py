@@ -106,6 +106,24 @@ def test_folders_form_no_cycle(package: str) -> None:
     assert sorted(needs) == []
 
 
+FLOORS = {
+    "apiserver": ("api", "replica storage", "authorization watch", "reads writes", "resources", "custom", "http"),
+}
+"""Top folders of an actor from the lowest floor up."""
+
+
+@pytest.mark.parametrize("actor", FLOORS)
+def test_a_floor_never_imports_an_upper_one(actor: str) -> None:
+    floor = {name: number for number, names in enumerate(FLOORS[actor]) for name in names.split()}
+    upward = []
+    for path in modules(ROOT / "actors" / actor):
+        top = path.relative_to(ROOT / "actors" / actor).parts[0]
+        targets = {name.split(".")[2] for name in imported(path) if name.startswith(f"actors.{actor}.")}
+        if top in floor:
+            upward += [f"{path}: {other}" for other in targets if floor.get(other, len(floor)) > floor[top]]
+    assert upward == []
+
+
 def _module(files: dict[str, Path], name: str) -> str:
     """`name` may be a module, or something inside one."""
     return name if name in files else name.rpartition(".")[0] if name.rpartition(".")[0] in files else ""

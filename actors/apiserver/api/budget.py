@@ -1,7 +1,7 @@
-"""The work one request may cause: spent step by step by code whose length a client decides.
+"""The budget of a request: a bound for work whose size a client decides.
 
-Code below a request calls `spend` with its work in units of about a microsecond. Without a budget in the current
-context nothing is counted, so pure functions stay usable anywhere.
+Code calls `spend` with its work in units of about a microsecond. Without a budget in the current context nothing is
+counted, so that pure functions can be used anywhere.
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import ClassVar
 from protocols.errors import NodeplaneError
 
 UNITS = 4_000_000
-"""Units of one request: some seconds."""
+"""Units of one request, some seconds."""
 
 
 class BudgetSpent(NodeplaneError):
@@ -25,7 +25,7 @@ class BudgetSpent(NodeplaneError):
 
 
 class DeadlinePassed(NodeplaneError):
-    """Raised inside work whose request is over."""
+    """Raised inside work that has passed its deadline."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
@@ -35,7 +35,7 @@ class DeadlinePassed(NodeplaneError):
 
 
 class Budget:
-    """Units left, and when the work must end by time.monotonic()."""
+    """Remaining units, and the deadline by time.monotonic()."""
 
     __slots__ = ("deadline", "units")
 
@@ -44,7 +44,7 @@ class Budget:
         self.units = units
 
     def spend(self, units: int) -> None:
-        """Raise BudgetSpent or DeadlinePassed once there is nothing left."""
+        """Spend units. Raises BudgetSpent, DeadlinePassed."""
         self.units -= units
         if self.units < 0:
             raise BudgetSpent

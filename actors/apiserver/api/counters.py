@@ -1,4 +1,7 @@
-"""A histogram that takes many equal observations at once: one event sent to a thousand clients is one call."""
+"""Metrics for hot paths: histograms that take many equal observations at once, and plain counters.
+
+An event that is sent to a thousand clients is one observation here.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -10,7 +13,7 @@ from prometheus_client.utils import floatToGoString
 
 
 class WeightedHistogram(Collector):
-    """With label names, observe through `labels(...)`."""
+    """A histogram whose children, returned by `labels`, take weighted observations."""
 
     def __init__(
         self, name: str, help: str, labels: Sequence[str], buckets: Sequence[float], registry: CollectorRegistry
@@ -59,7 +62,7 @@ class WeightedChild:
 
 
 class Tally(Collector):
-    """Shown as `name`_total."""
+    """A counter, exported as `name`_total, whose children are returned by `of`."""
 
     def __init__(self, name: str, help: str, labels: Sequence[str], registry: CollectorRegistry) -> None:
         self._name, self._help, self._labels = name, help, tuple(labels)
@@ -67,7 +70,7 @@ class Tally(Collector):
         registry.register(self)
 
     def of(self, *values: str) -> "Count":
-        """The count of these label values, in the order of the names."""
+        """Return the child of these label values, in the order of the label names."""
         found = self._counts.get(values)
         if found is None:
             if len(values) != len(self._labels):
