@@ -218,7 +218,7 @@ def test_what_the_api_refuses_costs_its_own_pod_a_while_and_nothing_more(
     made.set("Healthy")
     made.expect("well again", made.all_are("Healthy"))
     for name in ("runs", "claims", "waits"):
-        assert log.read_text()[before:].count(f"status of pod default/{name} not taken") in (1, 2)
+        assert log.read_text()[before:].count(f"pod status not sent pod=default/{name} ") in (1, 2)
 
 
 @pytest.fixture

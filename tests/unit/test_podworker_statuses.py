@@ -146,7 +146,7 @@ def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(
         said = [
             record.levelname
             for record in caplog.records
-            if "not taken" in record.message or "given up" in record.message
+            if "not sent" in record.message or "given up" in record.message
         ]
         assert said == ["WARNING", "ERROR"]
 

@@ -108,7 +108,7 @@ def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
 def test_refusals_are_counted_once_by_reasons_of_upstreams_list(tmp_path):
     async def story():
         registry = CollectorRegistry()
-        scene = Scene(tmp_path, meter=PodMetrics(registry))
+        scene = Scene(tmp_path, metrics=PodMetrics(registry))
         scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "OutOfexample.com/gpu"})]
         async with at_work(scene):
             await scene.until(lambda: scene.status.get("phase") == "Failed")

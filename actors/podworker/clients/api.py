@@ -123,7 +123,7 @@ class ApiRecorder:
         self._recorder = recorder
 
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
-        if spec.raw:  # orphans have no object to speak of
+        if spec.raw:  # orphans have no object for an event
             self._recorder.event({**spec.raw, **KIND}, kind, reason, message, field_path(container))
 
 
@@ -155,7 +155,7 @@ class KnownServices:
     def items(self) -> Iterable[Object]:
         return tuple(self._informer.items.values())
 
-    # the informer's handler
+    # event handler of the informer
 
     def on_add(self, obj: Object) -> None: ...
     def on_update(self, old: Object, new: Object) -> None: ...

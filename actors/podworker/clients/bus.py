@@ -154,7 +154,7 @@ class BusDevices:
 
     async def admit(self, request: AdmitPod) -> AdmittedPod:
         reply: AdmittedPod = await self._call(devices.ADMIT, request, AdmittedPod, ADMIT_S)
-        for subscriber in self._subscribers:  # the CPUs of a pod that runs already are known only now
+        for subscriber in self._subscribers:  # CPUs of a pod that already runs are known only now
             subscriber()
         return reply
 

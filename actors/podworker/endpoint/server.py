@@ -67,7 +67,7 @@ class NodeEndpoint:
             self.port = self._listen(context)
             write_atomic(self._options.port_file, str(self.port).encode())
         except OSError as error:
-            log.error("logs, exec and port-forward are not served: %s", error)
+            log.error("node endpoint not served, no logs, exec or port-forward error=%s", error)
 
     async def close(self) -> None:
         if self._listener is not None:

@@ -67,7 +67,7 @@ def remove(log: Path) -> None:
 
 
 def _pack(path: Path) -> None:
-    import gzip  # only who has a large log pays for it
+    import gzip  # loaded on first use: most nodes rotate no log
 
     packed = path.with_name(path.name + PACKED)
     unfinished = packed.with_name(packed.name + UNFINISHED)

@@ -138,7 +138,7 @@ def tail_offset(file: BinaryIO, lines: int) -> int:
     for start, raw in backwards(file, end):
         line = parse(raw)
         if line is None or (line.partial and line.stream in seen):
-            continue  # a P before another piece of its stream belongs to a line that was counted
+            continue  # tag P before another part of its stream: the line was counted
         if lines <= 0:
             return start + len(raw) + 1
         seen.add(line.stream)
@@ -218,7 +218,7 @@ class LogFile:
         try:
             there = os.lstat(self._path)
         except OSError:
-            return End.WAIT  # renamed and not opened anew: the writer still writes to what we have
+            return End.WAIT  # renamed but not reopened: the writer still writes to the open file
         if self._file is None:
             return self._switch()
         here = os.fstat(self._file.fileno())
@@ -247,7 +247,7 @@ async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) 
     try:
         await asyncio.to_thread(file.open, options.tail)
         while not renderer.full:
-            alive = running()  # before the read: what an ended container wrote is all there
+            alive = running()  # before the read: all output of an ended container is there
             async for shown in _rest(file, renderer):
                 yield shown
             if renderer.full or changes is None:

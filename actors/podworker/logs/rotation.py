@@ -123,7 +123,7 @@ class LogRotator:
             await asyncio.to_thread(files.make_room, log, self._options.most_files - 2)
             piece = await asyncio.to_thread(files.set_aside, log)
         except OSError as error:
-            _LOG.warning("log %s is not rotated: %s", log, error.strerror)
+            _LOG.warning("log not rotated path=%s error=%s", log, error.strerror)
             return
         if piece is not None and not await self._reopen(id):
             await asyncio.to_thread(files.put_back, log, piece)
@@ -132,6 +132,6 @@ class LogRotator:
         try:
             await self._runtime.reopen_log(id)
         except BusError as error:
-            _LOG.info("container %s did not open its log anew: %s", id[:12], error)
+            _LOG.info("log not reopened container=%s error=%s", id[:12], error)
             return False
         return True

@@ -1,9 +1,13 @@
 """Assemble what reports this node to the API: Node object, lease, events, and ResourceSlices of drivers that left."""
 
+import os
+
+from actors.podworker.clients.api import address
 from actors.podworker.clients.bus import Streams
+from actors.podworker.model.dependencies import NodeInfo
 from actors.podworker.model.types import Object
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
-from actors.podworker.node.machine import read_machine
+from actors.podworker.node.machine import Machine, read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
@@ -15,7 +19,8 @@ from protocols.messages import devices
 class NodeController:
     def __init__(self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams) -> None:
         settings = context.settings
-        self.machine = read_machine(context.layout, settings.node_ip)
+        machine = read_machine(context.layout, settings.node_ip)
+        self.info = _node_info(context, machine)
         self._context = context
         self._name = settings.node_name
         self._events = events
@@ -24,7 +29,7 @@ class NodeController:
         self._agent = NodeStatusUpdater(
             NodeStatusOptions(
                 name=self._name,
-                machine=self.machine,
+                machine=machine,
                 client=client,
                 state=self._state,
                 on_ready=self._on_ready,
@@ -104,3 +109,19 @@ class NodeController:
 
     def _on_trouble(self, text: str) -> None:
         self._context.note(text or f"node {self._name} is reported again")
+
+
+def _node_info(context: Context, machine: Machine) -> NodeInfo:
+    settings, layout = context.settings, context.layout
+    return NodeInfo(
+        node_name=settings.node_name,
+        root=layout.root,
+        logs=layout.pod_logs,
+        host_ip=machine.address,
+        embedded=settings.runtime_embedded,
+        cpus=machine.cpus,
+        memory=machine.memory_kib * 1024,
+        storage=machine.storage_kib * 1024,
+        api=address(settings.api_url),
+        root_user=os.geteuid() == 0,
+    )

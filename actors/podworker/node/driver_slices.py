@@ -113,7 +113,7 @@ class SliceCleaner:
                 found = await self._options.client.list(RESOURCESLICES, field_selector=self._selector())
                 break
             except NodeplaneError as error:
-                log.info("slices of this node not read yet: %s", error)
+                log.info("resource slices not listed yet, retrying error=%s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, MOST_S)
         drivers = {str((item.get("spec") or {}).get("driver", "")) for item in found.get("items") or ()}
@@ -125,10 +125,10 @@ class SliceCleaner:
             await self._options.client.delete_collection(RESOURCESLICES, field_selector=selector)
         except NodeplaneError as error:
             if getattr(error, "code", 0) != 404:
-                log.info("slices of %s not deleted yet: %s", driver, error)
+                log.info("resource slices not deleted yet driver=%s error=%s", driver, error)
                 self._gone.failed(driver, time.monotonic(), random.uniform(1.0, 1.2))
                 return
-        log.info("driver %s is gone: its slices of this node are deleted", driver)
+        log.info("resource slices of a driver that left deleted driver=%s", driver)
         self._gone.deleted(driver)
 
     def _selector(self, driver: str = "") -> str:

@@ -66,7 +66,7 @@ class LeaseRenewer:
                 failures += 1
                 self._options.on_trouble(f"node lease not renewed: {error}")
                 if failures == 8:
-                    log.warning("node lease not renewed: %s", error)
+                    log.warning("node lease not renewed error=%s", error)
                 await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
 
     async def _renew(self, node_uid: str) -> None:

@@ -99,7 +99,7 @@ def node_patch(before: Object, desired: Object) -> Object | None:
     conditions = [c for c in desired["conditions"] if _content(old.get(c["type"])) != _content(c)]
     if conditions:
         changes["conditions"] = conditions
-    if "addresses" in changes:  # merged by type, one that is no more would stay
+    if "addresses" in changes:  # merged by type: a removed address would stay
         changes["addresses"] = [{"$patch": "replace"}, *changes["addresses"]]
     return {"status": changes} if changes else None
 

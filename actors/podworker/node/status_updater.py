@@ -137,7 +137,7 @@ class NodeStatusUpdater:
                 failures += 1
                 self._options.on_trouble(f"node {self._options.name} not reported: {error}")
                 if failures in (1, 20):
-                    log.warning("node %s not reported: %s", self._options.name, error)
+                    log.warning("node status not sent node=%s error=%s", self._options.name, error)
                 await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
 
     async def keep_lease(self) -> None:
@@ -240,6 +240,6 @@ class NodeStatusUpdater:
             )
         except ApiError as error:
             if error.code == 404:
-                self._node = None  # deleted by someone: register anew
+                self._node = None  # another client deleted it: register again
             raise
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S

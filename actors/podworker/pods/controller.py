@@ -5,12 +5,11 @@ Pods pass from the informer through StaticPods (mirrors stop there) and NodePods
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, KnownServices, address
+from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, KnownServices
 from actors.podworker.clients.bus import BusDevices, BusPleg, DeviceHealthClient, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
@@ -38,22 +37,11 @@ RECONCILE_S = 60.0
 NO_GRANT = devices.ContainerGrant({})
 
 
-class Machine(Protocol):
-    """The part of node.machine.Machine that pods need."""
-
-    @property
-    def address(self) -> str: ...
-    @property
-    def cpus(self) -> int: ...
-    @property
-    def memory_kib(self) -> int: ...
-    @property
-    def storage_kib(self) -> int: ...
-
-
 class Node(Protocol):
-    @property
-    def machine(self) -> Machine: ...
+    """The node that pods run on, see node.controller."""
+
+    info: NodeInfo
+
     def uid(self) -> str: ...
     def allocatable(self) -> Object: ...
     def event(self, kind: str, reason: str, message: str) -> None: ...
@@ -69,33 +57,14 @@ class PodController:
         self._node = node
         self._runtime = BusRuntime(context.bus)
         self._devices = BusDevices(context.bus, streams)
-        self._services = KnownServices(client)
         self._health = DeviceHealthClient(settings.gate("ResourceHealthStatus"))
-        meter, mirrors, recorder = PodMetrics(context.registry), MirrorTable(), ApiRecorder(events)
+        self._services = KnownServices(client)
+        self._metrics, mirrors, recorder = PodMetrics(context.registry), MirrorTable(), ApiRecorder(events)
         api = ApiPods(client, mirrors)
-        self._statuses = StatusManager(api, meter.status.observe, meter.health.observe)
-        self._manager = PodManager(
-            ManagerOptions(
-                deps=self._deps(client, api, recorder),
-                runtime_name=streams.runtime_name,
-                resources=self._health.status,
-                started_ns=time.time_ns(),
-                meter=meter,
-                allocatable=node.allocatable,
-            )
-        )
+        self._statuses = StatusManager(api, self._metrics.status.observe, self._metrics.health.observe)
+        self._manager = PodManager(self._manager_options(api, ApiObjects(client), recorder))
         self._published = NodePods(self._manager)
-        self._static = StaticPods(
-            StaticOptions(
-                directory=context.layout.kubelet / "manifests",
-                node=settings.node_name,
-                pods=self._published,
-                api=api,
-                table=mirrors,
-                node_uid=node.uid,
-                on_fault=self._on_manifest_fault,
-            )
-        )
+        self._static = StaticPods(self._static_options(api, mirrors))
         selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
         self._informer = Informer(client, PODS, selector, self._static)
         self._cpusets = Cpusets(CpusetOptions(self._runtime, recorder, self._pinned, streams.placement))
@@ -128,31 +97,38 @@ class PodController:
         """Return True once both API and pleg have reported the pods of this node."""
         return self._informer.synced and self._streams.pod_status.was_synced
 
-    def _deps(self, client: ApiClient, api: ApiPods, recorder: ApiRecorder) -> Dependencies:
-        settings, layout, machine = self._context.settings, self._context.layout, self._node.machine
-        return Dependencies(
+    def _manager_options(self, api: ApiPods, objects: ApiObjects, recorder: ApiRecorder) -> ManagerOptions:
+        deps = Dependencies(
             runtime=self._runtime,
             pleg=BusPleg(self._context.bus, self._streams),
             devices=self._devices,
             statuses=self._statuses,
             pods=api,
-            objects=ApiObjects(client),
+            objects=objects,
             recorder=recorder,
             health=self._health,
-            node_info=NodeInfo(
-                node_name=settings.node_name,
-                root=layout.root,
-                logs=layout.pod_logs,
-                host_ip=machine.address,
-                embedded=settings.runtime_embedded,
-                cpus=machine.cpus,
-                memory=machine.memory_kib * 1024,
-                storage=machine.storage_kib * 1024,
-                api=address(settings.api_url),
-                root_user=os.geteuid() == 0,
-            ),
+            node_info=self._node.info,
             services=self._services.items,
             network=self._streams.network_fault,
+        )
+        return ManagerOptions(
+            deps=deps,
+            runtime_name=self._streams.runtime_name,
+            resources=self._health.status,
+            started_ns=time.time_ns(),
+            allocatable=self._node.allocatable,
+            metrics=self._metrics,
+        )
+
+    def _static_options(self, api: ApiPods, mirrors: MirrorTable) -> StaticOptions:
+        return StaticOptions(
+            directory=self._context.layout.kubelet / "manifests",
+            node=self._context.settings.node_name,
+            pods=self._published,
+            api=api,
+            table=mirrors,
+            node_uid=self._node.uid,
+            on_fault=self._on_manifest_fault,
         )
 
     # events
@@ -253,5 +229,5 @@ class DeviceReconciler:
             try:
                 return await self._devices.reconcile(self._active())
             except BusError as error:
-                self._log.info("devices not reconciled yet: %s", error)
+                self._log.info("devices not reconciled yet, retrying error=%s", error)
                 await asyncio.sleep(RETRY_S)

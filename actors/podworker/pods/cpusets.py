@@ -85,7 +85,7 @@ class Cpusets:
         except NotFound:
             return True  # it is gone
         except BusError as error:
-            log.warning("CPUs of container %s of %s/%s not set to %s: %s", held.name, *_names(held), cpus, error)
+            log.warning("CPUs not set container=%s pod=%s/%s cpus=%s error=%s", held.name, *_names(held), cpus, error)
             return False
         self._written[held.id] = cpus
         return True

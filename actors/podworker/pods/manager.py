@@ -32,7 +32,7 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     """Start of this process: older runtime changes may be those of an earlier incarnation."""
     allocatable: Callable[[], Object] = dict
     """Returns the node's allocatable resources as the API shows them."""
-    meter: PodMetrics | None = None
+    metrics: PodMetrics | None = None
 
 
 class PodManager:
@@ -51,7 +51,7 @@ class PodManager:
         """`on_finished(uid)`: the worker of a pod has ended."""
         self._finished_subscribers.append(on_finished)
 
-    # the informer
+    # event handler of the informer
 
     def on_add(self, obj: Object) -> None:
         self._pods[_uid(obj)] = obj
@@ -65,7 +65,7 @@ class PodManager:
             try:
                 worker.update(new, own_change=not _changed_by_others(old, new))
             except PodInvalid as error:
-                log.error("change of pod %s not taken in: %s", _uid(new), error)
+                log.error("pod update ignored uid=%s error=%s", _uid(new), error)
 
     def on_delete(self, obj: Object) -> None:
         uid = _uid(obj)
@@ -170,7 +170,7 @@ class PodManager:
         """End a pod that the runtime has but the API does not know."""
         if not uid or uid in self._pods:
             return
-        log.warning("pod %s/%s (%s) runs but is unknown to the API: ending it", namespace, name, uid)
+        log.warning("ending orphaned pod pod=%s/%s uid=%s", namespace, name, uid)
         spec = PodSpec(uid=uid, name=name, namespace=namespace, grace=ORPHAN_GRACE_S)
         self._start(spec, gone=True, fence_ns=time.time_ns())
 
@@ -178,7 +178,7 @@ class PodManager:
         try:
             spec = read_pod(pod)
         except PodInvalid as error:
-            log.error("pod %s left alone: %s", _uid(pod), error)
+            log.error("pod ignored uid=%s error=%s", _uid(pod), error)
         else:
             self._start(spec, fence_ns=fence_ns)
 
@@ -187,8 +187,8 @@ class PodManager:
             return
         self._finished.discard(spec.uid)
         options = self._options
-        deps, name, meter = options.deps, options.runtime_name, options.meter
-        worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, meter=meter, capacity=self.capacity_for))
+        deps, name, metrics = options.deps, options.runtime_name, options.metrics
+        worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, metrics=metrics, capacity=self.capacity_for))
         worker.set_device_health(options.resources(spec.uid))
         self._workers[spec.uid] = worker
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")
@@ -203,7 +203,7 @@ class PodManager:
         for subscriber in self._finished_subscribers:
             subscriber(uid)
         if error := task.exception():
-            log.error("worker of pod %s ended: %s", uid, error, exc_info=error)
+            log.error("pod worker failed uid=%s error=%s", uid, error, exc_info=error)
         self._finished.add(uid)
         if uid not in self._pods:
             self._forget(uid)

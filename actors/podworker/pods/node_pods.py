@@ -41,7 +41,7 @@ class NodePods:
             self._published[uid] = self._view(uid, obj)
         self._stream = bus.own(NODE_PODS, StateSource(self._published), ring=RING)
 
-    # what comes before the manager
+    # events on their way to the manager
 
     def on_add(self, obj: Object) -> None:
         self._manager.on_add(obj)
@@ -65,7 +65,7 @@ class NodePods:
     def republish(self, uid: str) -> None:
         self._manager.republish(uid)
 
-    # what the manager makes of them
+    # statuses
 
     def on_status(self, spec: PodSpec, status: Object) -> None:
         """Show a status that is being sent to the API."""

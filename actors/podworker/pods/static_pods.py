@@ -113,7 +113,7 @@ class StaticPods:
         self._queued: dict[str, Object] = {}
         self._changed = asyncio.Event()
 
-    # the informer
+    # event handler of the informer
 
     def on_add(self, obj: Object) -> None:
         if not mirrored(obj):
@@ -207,7 +207,7 @@ class StaticPods:
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
                 if failures in (1, 20):
-                    log.warning("mirror pods are not up to date: %s", error)
+                    log.warning("mirror pods not updated, retrying error=%s", error)
                 self._changed.set()
                 await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
 

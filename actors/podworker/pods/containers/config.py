@@ -179,5 +179,5 @@ def _linux(inputs: ConfigInputs) -> "cri_pb2.LinuxContainerConfig":
     resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, inputs.node.memory)
     resources.cpuset_cpus, resources.cpuset_mems = inputs.grant.cpus or inputs.shared, inputs.grant.mems
     if inputs.grant.cpus:
-        resources.cpu_quota = -1  # its CPUs are the limit: a quota on top of them would only make it wait
+        resources.cpu_quota = -1  # exclusive CPUs are the limit: a quota would only throttle
     return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)

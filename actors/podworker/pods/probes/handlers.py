@@ -47,7 +47,7 @@ async def _exec(deps: Dependencies, source: Object, target: Target, timeout: flo
     except BusError as error:
         if isinstance(error, DeadlineExceeded) and ANSWERED in error.details:
             return Attempt(Outcome.FAILURE, f"command {' '.join(command)!r} did not end within {timeout:g} s")
-        if error.code == "UNKNOWN":  # the command could not be run at all: as good as its failure
+        if error.code == "UNKNOWN":  # the command could not be started: counts as a failure
             return Attempt(Outcome.FAILURE, str(error))
         return Attempt(Outcome.UNKNOWN, str(error))
     text = output[:OUTPUT].decode(errors="replace").strip()

@@ -132,7 +132,7 @@ class _Entry:
         if version_of(spec.raw) > self.version:
             return status_patch(spec.uid, spec.raw.get("status") or {}, desired)
         if self.sent is not None and same(self.sent, self.desired):
-            return None  # the API took it, in its own spelling
+            return None  # accepted; the API only spells it differently
         return status_patch(self.spec.uid, self.acked, desired)
 
     def cancel(self) -> None:
@@ -287,7 +287,7 @@ class StatusManager:
             return False
         spec = entry.spec
         if failures == 1 and body != entry.rejected and not isinstance(error, MirrorMissing):
-            log.warning("status of pod %s/%s not taken: %s", spec.namespace, spec.name, error)
+            log.warning("pod status not sent pod=%s/%s error=%s", spec.namespace, spec.name, error)
         if 400 <= code < 500 and code not in RETRYABLE:
             return await self._on_rejected(entry, body, error, failures)
         delay = min(getattr(error, "retry_after", None) or 0.0, MAX_RETRY_AFTER_S)
@@ -309,7 +309,7 @@ class StatusManager:
     def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:
         if entry.give_up(body):
             spec, minutes = entry.spec, REJECTED_AGAIN_S / 60
-            text = "status of pod %s/%s given up until it changes, or %.0f minutes have passed: %s"
+            text = "pod status given up until it changes pod=%s/%s retry_minutes=%.0f error=%s"
             log.error(text, spec.namespace, spec.name, minutes, error)
         entry.retry_timer = asyncio.get_running_loop().call_later(REJECTED_AGAIN_S, self._retry, entry)
 

@@ -84,7 +84,7 @@ def _bound(wanted: SubPath, found: int) -> Path:
     except OSError as error:
         if error.errno not in _NOT_ALLOWED:
             raise
-        return Path(os.readlink(proc_path(found)))  # root without the right to mount: as another user
+        return Path(os.readlink(proc_path(found)))  # root without CAP_SYS_ADMIN: like another user
     return place
 
 

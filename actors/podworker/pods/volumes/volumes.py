@@ -85,7 +85,7 @@ def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None
     place = os.fsencode(path)
     if libc.mount(b"tmpfs", place, b"tmpfs", ctypes.c_ulong(_NOSUID_NODEV), options.encode()) != 0:
         number = ctypes.get_errno()
-        if number not in (1, 13):  # root without the right to mount: as another user
+        if number not in (1, 13):  # root without CAP_SYS_ADMIN: like another user
             raise OSError(number, os.strerror(number))
 
 
@@ -152,7 +152,7 @@ class Volumes:
             await self._write(node)
         except NodeplaneError as error:
             spec = self._spec()
-            log.info("volumes of pod %s/%s stay as they are: %s", spec.namespace, spec.name, error)
+            log.info("volumes not updated pod=%s/%s error=%s", spec.namespace, spec.name, error)
 
     def _written(self) -> list[Object]:
         return [v for v in volumes_of(self._spec()) if kind_of(v) in WRITTEN]

@@ -83,7 +83,7 @@ class RuntimeObserver:
         """
         known = self._pleg.known(self._uid)
         if known is None and self._fence_ns:
-            return await self.confirmed()  # pleg may only have started to list
+            return await self.confirmed()  # pleg may not have listed everything yet
         if known is not None and known.timestamp_ns > self._min_ns and not self._outdated(known):
             return _sound(known)
         if self._confirmed is not None:

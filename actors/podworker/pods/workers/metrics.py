@@ -63,10 +63,10 @@ _KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
 
 
 class PodTimer:
-    def __init__(self, meter: PodMetrics | None, phase: str) -> None:
-        self._meter = meter
+    def __init__(self, metrics: PodMetrics | None, phase: str) -> None:
+        self._metrics = metrics
         self._seen = time.monotonic()
-        self._looks = 0
+        self._syncs = 0
         self._fresh = phase in ("", "Pending")
         self._begun = 0.0
         self._updated = False
@@ -78,23 +78,23 @@ class PodTimer:
 
     def rejected(self, reason: str) -> None:
         """Count a rejection, once per pod."""
-        if self._meter is not None and not self._rejected:
+        if self._metrics is not None and not self._rejected:
             self._rejected = True
-            self._meter.rejected(reason)
+            self._metrics.rejected(reason)
 
     def begin(self) -> None:
         self._begun = time.monotonic()
-        if self._meter is not None and self._looks == 0 and self._fresh:
-            self._meter.worker_start.observe(self._begun - self._seen)
+        if self._metrics is not None and self._syncs == 0 and self._fresh:
+            self._metrics.worker_start.observe(self._begun - self._seen)
 
     def end(self, stage: Stage, shown: Object) -> None:
         """Record a sync that began in `stage`."""
-        if self._meter is None:
+        if self._metrics is None:
             return
-        first = "create" if self._looks == 0 and self._fresh else "update" if self._updated else "sync"
-        self._meter.work.labels(_KINDS.get(stage, first)).observe(time.monotonic() - self._begun)
-        self._looks += 1
+        first = "create" if self._syncs == 0 and self._fresh else "update" if self._updated else "sync"
+        self._metrics.work.labels(_KINDS.get(stage, first)).observe(time.monotonic() - self._begun)
+        self._syncs += 1
         self._updated = False
         if self._fresh and shown.get("phase") not in (None, "Pending"):
             self._fresh = False
-            self._meter.start.observe(time.monotonic() - self._seen)
+            self._metrics.start.observe(time.monotonic() - self._seen)

@@ -277,7 +277,7 @@ class PodSync:
         state = self._state
         container = state.spec.find(step.name)
         if container is None:
-            return  # the pod has changed meanwhile
+            return  # the spec changed meanwhile
         if step.crashed_ns and state.backoffs is not None:
             entry = state.backoffs.get(step.name)
             state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
@@ -298,4 +298,4 @@ class PodSync:
         pause = self._state.pauses.failed(step, sandbox, now_ns, soon)
         if pause.times in (1, 8):
             seconds = (pause.until_ns - now_ns) / SECOND
-            log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, seconds, why)
+            log.warning("pod start paused pod=%s/%s seconds=%.1f error=%s", spec.namespace, spec.name, seconds, why)

@@ -176,7 +176,7 @@ class PodTermination:
         own = pod_directory(node_info.root, spec.uid)
         logs = pod_log_directory(node_info.logs, spec)
         if not (removable(own, node_info.root / PODS) and removable(logs, node_info.logs)):
-            log.error("directories of pod %r are left alone: its names lead elsewhere", str(own))
+            log.error("pod directories not removed, path escapes its base path=%s", own)
             return
         if left := mounts.detach_below(own):  # rmtree would delete the files of a mounted volume
             raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")

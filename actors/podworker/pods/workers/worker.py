@@ -129,7 +129,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     fence_ns: int = 0
     """See RuntimeObserver."""
     clock: Callable[[], int] = time.time_ns
-    meter: PodMetrics | None = None
+    metrics: PodMetrics | None = None
     capacity: Callable[[str], NodeCapacity] = lambda uid: {}
     """Returns the node's allocatable CPU and memory, and what its other pods were allocated; empty while unknown."""
 
@@ -152,7 +152,7 @@ class PodWorker:
         self._woken = asyncio.Event()
         self._woken.set()
         self._step: asyncio.Task[None] | None = None
-        self._pod_timer = PodTimer(options.meter, (options.spec.raw.get("status") or {}).get("phase") or "")
+        self._pod_timer = PodTimer(options.metrics, (options.spec.raw.get("status") or {}).get("phase") or "")
         self._failures = 0
         self._began = self._healthy_since = time.monotonic()
         self._event_at = float("-inf")
@@ -214,7 +214,7 @@ class PodWorker:
             self._pod_sync.hold_ns = 0
             self.wake()
 
-    # the task
+    # task
 
     async def run(self) -> None:
         try:
@@ -261,7 +261,7 @@ class PodWorker:
         self._pod_timer.end(stage, self.state.published)
         if self.state.rejected is not None:
             self._pod_timer.rejected(self.state.rejected.reason)
-        if self._step.cancelled():  # interrupted: what it was doing may have happened
+        if self._step.cancelled():  # interrupted: its last change may have happened
             self._observer.mutated()
             self.wake()
         elif error := self._step.exception():
@@ -298,10 +298,12 @@ class PodWorker:
         self._record_failure(error)
         delay = backoff_delay(self._failures, RETRY_FIRST_S, RETRY_MOST_S)
         if not isinstance(error, NodeplaneError):
-            log.error("pod %s/%s: %s: %s", spec.namespace, spec.name, type(error).__name__, error, exc_info=error)
+            log.error("pod sync failed pod=%s/%s error=%r", spec.namespace, spec.name, error, exc_info=error)
             delay = RETRY_MOST_S
         elif self._failures in (1, 8):
-            log.warning("pod %s/%s waits %.1f s: %s", spec.namespace, spec.name, delay, error)
+            log.warning(
+                "pod sync failed pod=%s/%s retry_seconds=%.1f error=%s", spec.namespace, spec.name, delay, error
+            )
         self._due = time.monotonic() + delay
         self._pod_sync.hold_ns = self._clock() + int(delay * SECOND)
 
