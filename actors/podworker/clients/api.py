@@ -32,6 +32,9 @@ OBJECTS = {
     "RuntimeClass": RUNTIMECLASSES,
 }
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+FIRST_S = 5.0
+"""Time that pods wait for the first list of services before they start without it."""
+NAMES = ("name", "namespace", "uid", "resourceVersion")
 
 
 class Mirrors(Protocol):
@@ -132,11 +135,6 @@ def field_path(container: ContainerSpec | None) -> str:
         return ""
     field = {APP: "containers", EPHEMERAL: "ephemeralContainers"}.get(container.kind, "initContainers")
     return f"spec.{field}{{{container.name}}}"
-
-
-FIRST_S = 5.0
-"""Time that pods wait for the first list of services before they start without it."""
-NAMES = ("name", "namespace", "uid", "resourceVersion")
 
 
 class KnownServices:

@@ -22,6 +22,10 @@ RELEASE_S = 10.0
 PREPARE_S = 100.0
 """A driver has 45 s, and may be busy with another pod of the same claim first."""
 PARALLEL_QUESTIONS = 64
+RING = 1024
+HEARD_S = 1.0
+LATE_S = 2.0
+"""Time by which an allocation may arrive after its admission: a reply and a stream are not ordered."""
 
 
 class Watched(Replica[V]):
@@ -180,12 +184,6 @@ class BusDevices:
 
     async def _call(self, method: str, request: Any, reply: type[Any], timeout: float) -> Any:
         return await self._bus.call(devices.OWNER, method, request, reply, timeout=timeout, idempotent=True)
-
-
-RING = 1024
-HEARD_S = 1.0
-LATE_S = 2.0
-"""Time by which an allocation may arrive after its admission: a reply and a stream are not ordered."""
 
 
 class DeviceHealthClient:

@@ -12,6 +12,9 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
+RAN = ("running", "exited")
+KINDS = ("containers", "initContainers", "ephemeralContainers")
+LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 class PodTarget(msgspec.Struct, frozen=True):
@@ -83,11 +86,6 @@ def _since(query: Mapping[str, str]) -> int:
     if at is None:
         raise RequestInvalid(f"sinceTime is {moment!r}; write it as 2026-01-31T12:00:00Z")
     return at
-
-
-RAN = ("running", "exited")
-KINDS = ("containers", "initContainers", "ephemeralContainers")
-LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 def run_for_log(target: PodTarget, known: PodStatus | None, shown: Object | None, previous: bool) -> ContainerStatus:

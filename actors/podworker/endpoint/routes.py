@@ -47,24 +47,11 @@ class StreamCalls:
         self._bus = bus
 
     async def exec(self, container: str, options: ExecOptions) -> str:
-        request = cri_pb2.ExecRequest(
-            container_id=container,
-            cmd=options.command,
-            tty=options.tty,
-            stdin=options.stdin,
-            stdout=options.stdout,
-            stderr=options.stderr,
-        )
+        request = cri_pb2.ExecRequest(container_id=container, cmd=options.command, **_streams(options))
         return (await self._call("Exec", request, cri_pb2.ExecResponse)).url
 
     async def attach(self, container: str, options: ExecOptions) -> str:
-        request = cri_pb2.AttachRequest(
-            container_id=container,
-            tty=options.tty,
-            stdin=options.stdin,
-            stdout=options.stdout,
-            stderr=options.stderr,
-        )
+        request = cri_pb2.AttachRequest(container_id=container, **_streams(options))
         return (await self._call("Attach", request, cri_pb2.AttachResponse)).url
 
     async def port_forward(self, sandbox: str) -> str:
@@ -78,6 +65,10 @@ class StreamCalls:
         except BusError as error:
             raise RuntimeUnavailable(error.message or str(error)) from None
         return reply.FromString(answer.response)
+
+
+def _streams(options: ExecOptions) -> dict[str, bool]:
+    return {"tty": options.tty, "stdin": options.stdin, "stdout": options.stdout, "stderr": options.stderr}
 
 
 class PodLookup(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ STALE_S = 60.0
 """A measurement older than this is no base for rates: a second one is waited for."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _IDLE = (3, 4)
+Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -49,9 +50,6 @@ class Sample(msgspec.Struct, frozen=True):
     window: float
     node: Usage
     containers: tuple[Container, ...]
-
-
-Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
 
 
 class Sampler:

@@ -32,6 +32,8 @@ from protocols.streams.spdy_channels import Command
 
 CONNECT_S = 10.0
 CLOSE_S = 2.0
+OPEN_S = 10.0
+CHUNK = 32 * 1024
 
 
 async def connect(
@@ -42,7 +44,7 @@ async def connect(
     Raises RequestInvalid if the client requests no websocket.
     """
     check_upgrade(request, protocols)
-    client = web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S)
+    client = _websocket(protocols)
     await client.prepare(request)
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
     async with aiohttp.ClientSession(timeout=limit, trace_configs=[no_redirects()]) as session:
@@ -76,10 +78,6 @@ async def _send_failure(client: web.WebSocketResponse, protocols: tuple[str, ...
         if protocols == CHANNEL_PROTOCOLS:
             await client.send_bytes(bytes([ERROR]) + failure_status(message))
         await client.close(code=aiohttp.WSCloseCode.TRY_AGAIN_LATER, message=message.encode()[:120])
-
-
-OPEN_S = 10.0
-CHUNK = 32 * 1024
 
 
 class RuntimeWire:

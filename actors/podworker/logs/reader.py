@@ -25,6 +25,16 @@ from protocols.process.inotify import CONTENTS, Changes
 
 CHUNK = 128 * 1024
 """Bytes read from a log file at once."""
+LONGEST = 1024 * 1024
+"""Bytes of one line in the file. Longer lines are no CRI log lines and are dropped."""
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$")
+BLOCK = 64 * 1024
+LOOK_S = 0.5
+"""Interval at which a follower checks that its container still runs, while the log does not grow."""
+BLIND_S = 0.25
+"""Polling interval where inotify is not available."""
+SETTLE_S = 0.02
+"""Pause after a change, so that many small writes are read at once."""
 
 
 class LogOptions(msgspec.Struct, frozen=True):
@@ -39,10 +49,6 @@ class LogOptions(msgspec.Struct, frozen=True):
     since_ns: int = 0
     stream: str = ""
     """stdout or stderr; empty = both."""
-
-
-LONGEST = 1024 * 1024
-"""Bytes of one line in the file. Longer lines are no CRI log lines and are dropped."""
 
 
 class Line(NamedTuple):
@@ -111,9 +117,6 @@ class Renderer:
         return shown
 
 
-_STAMP = re.compile(rb"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$")
-
-
 def stamp_ns(stamp: bytes) -> int | None:
     """Parse an RFC 3339 time with up to nine fractional digits to nanoseconds since the epoch; None if malformed."""
     found = _STAMP.match(stamp)
@@ -126,9 +129,6 @@ def stamp_ns(stamp: bytes) -> int | None:
         return None
     offset = (int(hours) * 60 + int(minutes)) * 60 * (-1 if sign == b"-" else 1) if sign else 0
     return (seconds - offset) * 1_000_000_000 + int((digits or b"0").ljust(9, b"0"))
-
-
-BLOCK = 64 * 1024
 
 
 def tail_offset(file: BinaryIO, lines: int) -> int:
@@ -163,14 +163,6 @@ def backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
         held = pieces[0] if len(pieces[0]) <= LONGEST else b""
     if complete:
         yield 0, held
-
-
-LOOK_S = 0.5
-"""Interval at which a follower checks that its container still runs, while the log does not grow."""
-BLIND_S = 0.25
-"""Polling interval where inotify is not available."""
-SETTLE_S = 0.02
-"""Pause after a change, so that many small writes are read at once."""
 
 
 class End(Enum):

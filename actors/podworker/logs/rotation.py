@@ -13,6 +13,8 @@ from protocols.bus import BusError
 
 SELDOM = 6
 """A log that does not grow is checked in each sixth pass: a sudden burst is found within a minute."""
+CHECK_S = 10.0
+_LOG = logging.getLogger("podworker")
 
 
 class RotationSchedule:
@@ -53,11 +55,6 @@ class RotationSchedule:
     def _at(self, id: str, size: int, quiet: int, check: int) -> None:
         self._known[id] = (size, quiet, check)
         self._next = min(self._next, check)
-
-
-CHECK_S = 10.0
-
-_LOG = logging.getLogger("podworker")
 
 
 class RotationOptions(msgspec.Struct, frozen=True):

@@ -20,6 +20,14 @@ LAST_TO_GO, FIRST_TO_GO = -997, 1000
 PERIOD_US = 100_000
 MINIMAL_QUOTA_US = 1000
 MINIMAL_SHARES = 2
+SIDES = ("limits", "requests")
+RESTART = "RestartContainer"
+PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
+INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
+Amounts = dict[str, dict[str, str]]
+"""Quantities of cpu and memory by limits and requests."""
+NodeCapacity = Mapping[str, tuple[int, int]]
+"""By resource, in thousandths: allocatable amount of the node, and the sum allocated to its other pods."""
 
 
 def linux_resources(resources: Object) -> "cri_pb2.LinuxContainerResources":
@@ -121,16 +129,6 @@ def milli(quantity: str | int | None) -> int:
         return parse_quantity(quantity).milli()
     except QuantityInvalid:
         return 0
-
-
-SIDES = ("limits", "requests")
-RESTART = "RestartContainer"
-PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
-INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
-Amounts = dict[str, dict[str, str]]
-"""Quantities of cpu and memory by limits and requests."""
-NodeCapacity = Mapping[str, tuple[int, int]]
-"""By resource, in thousandths: allocatable amount of the node, and the sum allocated to its other pods."""
 
 
 @dataclass

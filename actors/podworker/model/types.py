@@ -17,6 +17,8 @@ SECOND = 1_000_000_000
 
 APP, INIT, SIDECAR, EPHEMERAL = "app", "init", "sidecar", "ephemeral"
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+DEFAULT_GRACE = 30
+TERMINAL = ("Succeeded", "Failed")
 
 
 class Stage(IntEnum):
@@ -138,10 +140,6 @@ class Plan(msgspec.Struct, frozen=True):
         return bool(self.kill or self.stop_sandboxes or self.create_sandbox >= 0 or self.start or self.remove)
 
 
-DEFAULT_GRACE = 30
-TERMINAL = ("Succeeded", "Failed")
-
-
 def read_pod(pod: Object) -> PodSpec:
     """Typed view of an API pod; missing fields get the API's defaults. Raises PodInvalid."""
     try:
@@ -195,3 +193,7 @@ def is_static(pod: Object) -> bool:
     """Return True for pods from a manifest on this node."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return bool(annotations.get("kubernetes.io/config.source") == "file")
+
+
+def object_uid(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("uid", ""))

@@ -14,6 +14,9 @@ from protocols.kubeclient.client import ApiClient
 
 GRACE_S = 30.0
 RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0
+FIRST_S, MOST_S = 1.0, 60.0
+"""Pauses between attempts to list the slices of this node."""
+log = logging.getLogger("podworker")
 
 
 class GoneDrivers:
@@ -60,11 +63,6 @@ class GoneDrivers:
         self._failures[driver] = failures + 1
         if driver in self._due:
             self._due[driver] = now + min(RETRY_FIRST_S * 2 ** min(failures, 9) * jitter, RETRY_MOST_S)
-
-
-FIRST_S, MOST_S = 1.0, 60.0
-"""Pauses between attempts to list the slices of this node."""
-log = logging.getLogger("podworker")
 
 
 class SliceCleanerOptions(msgspec.Struct, frozen=True):

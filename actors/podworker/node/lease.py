@@ -6,8 +6,6 @@ import random
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from actors.podworker.model.types import Object
 from protocols.errors import NodeplaneError
 from protocols.kube.resources import LEASES
@@ -37,19 +35,16 @@ def now_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class LeaseOptions(msgspec.Struct, frozen=True):
-    client: ApiClient
-    node: str
-    on_trouble: Callable[[str], None] = lambda text: None
-    """Called with the reason why the lease is not renewed, and with "" when it is again."""
-    on_late: Callable[[], None] = lambda: None
-    """Called after the lease was late enough for others to consider the node lost."""
-
-
 class LeaseRenewer:
-    def __init__(self, options: LeaseOptions) -> None:
-        self._options = options
-        self._client, self._node = options.client, options.node
+    def __init__(
+        self, client: ApiClient, node: str, on_trouble: Callable[[str], None], on_late: Callable[[], None]
+    ) -> None:
+        """`on_trouble` is called with the reason why the lease is not renewed, and with "" when it is again.
+
+        `on_late` is called after a renewal that was late enough for others to consider the node lost.
+        """
+        self._client, self._node = client, node
+        self._on_trouble, self._on_late = on_trouble, on_late
 
     async def run(self, node_uid: str) -> None:
         failures, renewed = 0, now_s()
@@ -57,14 +52,14 @@ class LeaseRenewer:
             try:
                 await self._renew(node_uid)
                 if now_s() - renewed > LATE_S:
-                    self._options.on_late()
+                    self._on_late()
                 if failures:
-                    self._options.on_trouble("")
+                    self._on_trouble("")
                 failures, renewed = 0, now_s()
                 await asyncio.sleep(RENEW_S * (1 + JITTER * random.random()))
             except (NodeplaneError, OSError, TimeoutError) as error:
                 failures += 1
-                self._options.on_trouble(f"node lease not renewed: {error}")
+                self._on_trouble(f"node lease not renewed: {error}")
                 if failures == 8:
                     log.warning("node lease not renewed error=%s", error)
                 await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.podworker.model.types import Object
-from actors.podworker.node.lease import LeaseOptions, LeaseRenewer
+from actors.podworker.node.lease import LeaseRenewer
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status import (
     NodeStatusInputs,
@@ -30,6 +30,10 @@ from protocols.process.rates import TokenBucket, backoff_delay
 
 GRACE_S = 30.0
 """Upstream's tolerance for a runtime that does not report."""
+HEARTBEAT_S = 300.0
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+PATCHES_S, PATCHES_AT_ONCE = 2.0, 6.0
+log = logging.getLogger("podworker")
 
 
 class Readiness:
@@ -66,12 +70,6 @@ class Readiness:
         if self.healthy or self._last_good is None or not self.ready(now):
             return None
         return GRACE_S - (now - self._last_good)
-
-
-HEARTBEAT_S = 300.0
-RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
-PATCHES_S, PATCHES_AT_ONCE = 2.0, 6.0
-log = logging.getLogger("podworker")
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -145,7 +143,7 @@ class NodeStatusUpdater:
             await asyncio.sleep(0.1)
         uid = (self._node.get("metadata") or {}).get("uid", "")
         options = self._options
-        await LeaseRenewer(LeaseOptions(options.client, options.name, options.on_trouble, self._on_lease_late)).run(uid)
+        await LeaseRenewer(options.client, options.name, options.on_trouble, self._on_lease_late).run(uid)
 
     def _on_lease_late(self) -> None:
         """Read the node again: after a late lease, others may have marked it as lost."""

@@ -10,7 +10,7 @@ import msgspec
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import PodInvalid
 from actors.podworker.model.resources import NAMES, NodeCapacity, milli, requests
-from actors.podworker.model.types import TERMINAL, Object, PodSpec, Stage, is_static, read_pod
+from actors.podworker.model.types import TERMINAL, Object, PodSpec, Stage, is_static, object_uid, read_pod
 from actors.podworker.pods.status.conditions import OWN
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
@@ -54,21 +54,21 @@ class PodManager:
     # event handler of the informer
 
     def on_add(self, obj: Object) -> None:
-        self._pods[_uid(obj)] = obj
+        self._pods[object_uid(obj)] = obj
         if self._begun:
             self._run(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._pods[_uid(new)] = new
-        worker = self._workers.get(_uid(new))
+        self._pods[object_uid(new)] = new
+        worker = self._workers.get(object_uid(new))
         if worker is not None:
             try:
                 worker.update(new, own_change=not _changed_by_others(old, new))
             except PodInvalid as error:
-                log.error("pod update ignored uid=%s error=%s", _uid(new), error)
+                log.error("pod update ignored uid=%s error=%s", object_uid(new), error)
 
     def on_delete(self, obj: Object) -> None:
-        uid = _uid(obj)
+        uid = object_uid(obj)
         self._pods.pop(uid, None)
         if uid in self._finished:
             self._forget(uid)
@@ -178,7 +178,7 @@ class PodManager:
         try:
             spec = read_pod(pod)
         except PodInvalid as error:
-            log.error("pod ignored uid=%s error=%s", _uid(pod), error)
+            log.error("pod ignored uid=%s error=%s", object_uid(pod), error)
         else:
             self._start(spec, fence_ns=fence_ns)
 
@@ -211,10 +211,6 @@ class PodManager:
     def _forget(self, uid: str) -> None:
         self._finished.discard(uid)
         self._options.deps.statuses.forget(uid)
-
-
-def _uid(obj: Object) -> str:
-    return str((obj.get("metadata") or {}).get("uid", ""))
 
 
 def _changed_by_others(old: Object, new: Object) -> bool:

@@ -21,6 +21,20 @@ LARGEST = 10 * 1024 * 1024
 EXPANDED, DEEPEST = 1 << 20, 200
 """Limits on what aliases add to a manifest: characters and values, and levels of nesting."""
 EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
+FORBIDDEN = (
+    "serviceAccountName",
+    "serviceAccount",
+    "resourceClaims",
+    "configMapKeyRef",
+    "secretKeyRef",
+    "configMapRef",
+    "secretRef",
+    "imagePullSecrets",
+    "persistentVolumeClaim",
+    "serviceAccountToken",
+)
+Stamp = tuple[int, int, int]
+UNREADABLE: Stamp = (0, 0, 0)
 
 
 def static_pod(path: str, text: bytes, node: str) -> Object:
@@ -135,20 +149,6 @@ def _check(obj: Any) -> None:
         raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
 
 
-FORBIDDEN = (
-    "serviceAccountName",
-    "serviceAccount",
-    "resourceClaims",
-    "configMapKeyRef",
-    "secretKeyRef",
-    "configMapRef",
-    "secretRef",
-    "imagePullSecrets",
-    "persistentVolumeClaim",
-    "serviceAccountToken",
-)
-
-
 def _reference(value: Any) -> str:
     """Return the first key that refers to an API object; empty if there is none."""
     if isinstance(value, dict):
@@ -161,10 +161,6 @@ def _reference(value: Any) -> str:
     if isinstance(value, list):
         return next((found for item in value if (found := _reference(item))), "")
     return ""
-
-
-Stamp = tuple[int, int, int]
-UNREADABLE: Stamp = (0, 0, 0)
 
 
 class ManifestDirectory:

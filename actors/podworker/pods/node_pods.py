@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import Object, PodSpec, object_uid
 from actors.podworker.pods.status.pod import overlay
 from protocols.bus import Bus, Op, StateSource, Stream
 from protocols.messages.podworker import NODE_PODS, NodePod
@@ -14,17 +14,19 @@ RING = 64
 
 
 class Pods(Protocol):
-    """The pod manager."""
+    """The pod manager, or a handler in front of it."""
 
     def on_add(self, obj: Object) -> None: ...
-
     def on_update(self, old: Object, new: Object) -> None: ...
-
     def on_delete(self, obj: Object) -> None: ...
 
-    def has_worker(self, uid: str) -> bool: ...
+    def has_worker(self, uid: str) -> bool:
+        """Return True until the pod of this uid is finished."""
+        ...
 
-    def republish(self, uid: str) -> None: ...
+    def republish(self, uid: str) -> None:
+        """Send the whole status of a pod whose object in the API was replaced."""
+        ...
 
 
 class NodePods:
@@ -45,15 +47,15 @@ class NodePods:
 
     def on_add(self, obj: Object) -> None:
         self._manager.on_add(obj)
-        self._show(_uid(obj), obj)
+        self._show(object_uid(obj), obj)
 
     def on_update(self, old: Object, new: Object) -> None:
         self._manager.on_update(old, new)
-        self._show(_uid(new), new)
+        self._show(object_uid(new), new)
 
     def on_delete(self, obj: Object) -> None:
         self._manager.on_delete(obj)
-        uid = _uid(obj)
+        uid = object_uid(obj)
         self._objects.pop(uid, None)
         self._statuses.pop(uid, None)
         if self._published.pop(uid, None) is not None and self._stream:
@@ -92,7 +94,3 @@ class NodePods:
             containers=tuple(str(item.get("name")) for item in spec.get("containers") or ()),
             pod=msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", **obj, "status": status}),
         )
-
-
-def _uid(obj: Object) -> str:
-    return str((obj.get("metadata") or {}).get("uid", ""))

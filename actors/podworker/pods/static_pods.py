@@ -15,9 +15,16 @@ import msgspec
 from actors.podworker.model.errors import MirrorMissing
 from actors.podworker.model.types import Object, PodSpec
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
+from actors.podworker.pods.node_pods import Pods
 from protocols.errors import NodeplaneError
 from protocols.process.inotify import CONTENTS, Changes
 from protocols.process.rates import backoff_delay
+
+RELIST_S = 20.0
+SETTLE_S = 0.1
+"""Pause after a change in the directory, so that writers can finish."""
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 5.0
+log = logging.getLogger("podworker")
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -37,31 +44,6 @@ def steps(static: Iterable[Object], mirrors: Mapping[str, Object]) -> Steps:
 def _fits(mirror: Object, pod: Object | None) -> bool:
     ending = (mirror.get("metadata") or {}).get("deletionTimestamp")
     return pod is not None and not ending and mirrored(mirror) == pod["metadata"]["uid"]
-
-
-RELIST_S = 20.0
-SETTLE_S = 0.1
-"""Pause after a change in the directory, so that writers can finish."""
-RETRY_FIRST_S, RETRY_MOST_S = 0.1, 5.0
-log = logging.getLogger("podworker")
-
-
-class Pods(Protocol):
-    """The pod manager."""
-
-    def on_add(self, obj: Object) -> None: ...
-
-    def on_update(self, old: Object, new: Object) -> None: ...
-
-    def on_delete(self, obj: Object) -> None: ...
-
-    def has_worker(self, uid: str) -> bool:
-        """Return True until the pod of this uid is finished."""
-        ...
-
-    def republish(self, uid: str) -> None:
-        """Send the whole status again."""
-        ...
 
 
 class MirrorApi(Protocol):

@@ -23,6 +23,9 @@ _PROPAGATION = {
     "HostToContainer": cri_pb2.PROPAGATION_HOST_TO_CONTAINER,
     "Bidirectional": cri_pb2.PROPAGATION_BIDIRECTIONAL,
 }
+PREFIX = "io.kubernetes.container."
+SECCOMP = "kubelet/seccomp"
+"""Directory of Localhost seccomp profiles, below the root."""
 
 
 def container_mounts(
@@ -69,11 +72,6 @@ def _mount(mount: Object, volumes: VolumePaths, variables: Mapping[str, str]) ->
         readonly=bool(mount.get("readOnly")) or volumes.is_written(name),
         propagation=_PROPAGATION.get(mount.get("mountPropagation") or "", cri_pb2.PROPAGATION_PRIVATE),
     )
-
-
-PREFIX = "io.kubernetes.container."
-SECCOMP = "kubelet/seccomp"
-"""Directory of Localhost seccomp profiles, below the root."""
 
 
 class ConfigInputs(msgspec.Struct, frozen=True):

@@ -23,6 +23,15 @@ DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
 NEW, OLD = ".dockerconfigjson", ".dockercfg"
 MAX_REGISTRY = 1024
 """Characters of a registry's name and path. Longer ones are ignored: to match their patterns would take seconds."""
+ALWAYS, NEVER = "Always", "Never"
+ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
+NO_SECRET = "FailedToRetrieveImagePullSecret"
+ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]+)?"
+_TAG, _DIGEST = r"(?::[\w][\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+.-]*:[0-9A-Fa-f]+)?"
+_NAME = re.compile(f"(?:{_HOST}/)?{_PART}(?:/{_PART})*{_TAG}{_DIGEST}")
+FIRST_S, MOST_S = 10.0, 300.0
 
 
 def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
@@ -100,17 +109,6 @@ def _covers(registry: str, repository: str) -> bool:
     parts, own_parts = name.split("."), own_name.split(".")
     same = len(parts) == len(own_parts) and all(map(fnmatchcase, own_parts, parts))
     return same and port == own_port and own_path.startswith(path)
-
-
-ALWAYS, NEVER = "Always", "Never"
-ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
-NO_SECRET = "FailedToRetrieveImagePullSecret"
-ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_HOST = r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]+)?"
-_TAG, _DIGEST = r"(?::[\w][\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+.-]*:[0-9A-Fa-f]+)?"
-_NAME = re.compile(f"(?:{_HOST}/)?{_PART}(?:/{_PART})*{_TAG}{_DIGEST}")
-FIRST_S, MOST_S = 10.0, 300.0
 
 
 class _Failed(msgspec.Struct, frozen=True):

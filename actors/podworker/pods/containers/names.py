@@ -13,6 +13,20 @@ from protocols.wire import cri_pb2
 
 CLUSTER_DOMAIN = "cluster.local"
 LONGEST = 63
+PLACE = "/etc/hosts"
+RESOLV = "/etc/resolv.conf"
+LOOPBACK = "127.0.0.1"
+TAB = "\t"
+_MANAGED = "# Kubernetes-managed hosts file.\n"
+_LOCAL = (
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+_HEAD = "\n# of the pod's hostAliases\n"
 
 
 def hostname(spec: PodSpec) -> str:
@@ -89,22 +103,6 @@ def _parsed(resolv: str) -> "cri_pb2.DNSConfig":
         elif word == "options":
             found.options.extend(rest)
     return found
-
-
-PLACE = "/etc/hosts"
-RESOLV = "/etc/resolv.conf"
-LOOPBACK = "127.0.0.1"
-TAB = "\t"
-_MANAGED = "# Kubernetes-managed hosts file.\n"
-_LOCAL = (
-    "127.0.0.1\tlocalhost\n"
-    "::1\tlocalhost ip6-localhost ip6-loopback\n"
-    "fe00::0\tip6-localnet\n"
-    "fe00::0\tip6-mcastprefix\n"
-    "fe00::1\tip6-allnodes\n"
-    "fe00::2\tip6-allrouters\n"
-)
-_HEAD = "\n# of the pod's hostAliases\n"
 
 
 def aliases(spec: PodSpec) -> list[Object]:

@@ -12,6 +12,7 @@ from protocols.wire import cri_pb2
 
 POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"
 _PROTOCOLS = {"TCP": cri_pb2.TCP, "UDP": cri_pb2.UDP, "SCTP": cri_pb2.SCTP}
+KIND = "RuntimeClass"
 
 
 def pod_log_directory(base: Path, spec: PodSpec) -> Path:
@@ -55,9 +56,6 @@ def _port(port: Object) -> "cri_pb2.PortMapping":
         host_port=port["hostPort"],
         host_ip=port.get("hostIP") or "",
     )
-
-
-KIND = "RuntimeClass"
 
 
 async def runtime_handler(objects: Objects, spec: PodSpec) -> str:

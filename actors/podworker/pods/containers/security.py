@@ -29,6 +29,7 @@ _PROFILES = {
     "RuntimeDefault": cri_pb2.SecurityProfile.RuntimeDefault,
     "Localhost": cri_pb2.SecurityProfile.Localhost,
 }
+REASON = "NotEnforced"
 
 
 class ImageUser(msgspec.Struct, frozen=True):
@@ -158,9 +159,6 @@ def _selinux(options: Object | None) -> "cri_pb2.SELinuxOption | None":
 
 def _capabilities(wanted: Object) -> "cri_pb2.Capability":
     return cri_pb2.Capability(add_capabilities=wanted.get("add") or (), drop_capabilities=wanted.get("drop") or ())
-
-
-REASON = "NotEnforced"
 
 
 def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:

@@ -50,29 +50,31 @@ class SandboxRef(msgspec.Struct, frozen=True):
     ip: str = ""
 
 
+class StartRequest(msgspec.Struct, frozen=True):
+    spec: PodSpec
+    container: ContainerSpec
+    step: Start
+    sandbox: SandboxRef
+    grant: ContainerGrant | None = None
+
+
 class Starter:
     def __init__(self, deps: Dependencies, killer: Killer) -> None:
         self._deps = deps
         self._killer = killer
         self._images = Images(deps)
 
-    async def start(
-        self,
-        spec: PodSpec,
-        container: ContainerSpec,
-        step: Start,
-        sandbox_ref: SandboxRef,
-        grant: ContainerGrant | None,
-    ) -> Failure | None:
+    async def start(self, request: StartRequest) -> Failure | None:
         """Start one container; None if it runs.
 
         Raises BusError only when the outcome is unknown: the caller observes the runtime before it retries.
         """
+        spec, container, existing = request.spec, request.container, request.step.existing
         try:
-            if step.existing:
+            if existing:
                 await self._pre_start(spec, container)
-                return await self._run(spec, container, step.existing, sandbox_ref)
-            container_id = await self._create(spec, container, step, sandbox_ref, grant)
+                return await self._run(request, existing)
+            container_id = await self._create(request)
         except ContainerConfigInvalid as error:
             soon = isinstance(error, ReferenceUnreadable)
             return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)), soon)
@@ -82,42 +84,35 @@ class Starter:
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
         self._deps.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
-        return await self._run(spec, container, container_id, sandbox_ref)
+        return await self._run(request, container_id)
 
-    async def _create(
-        self,
-        spec: PodSpec,
-        container: ContainerSpec,
-        step: Start,
-        sandbox_ref: SandboxRef,
-        grant: ContainerGrant | None,
-    ) -> str:
+    async def _create(self, request: StartRequest) -> str:
+        spec, container, node_info = request.spec, request.container, self._deps.node_info
         image = await self._images.ensure(spec, container)
-        ip = await self._ip(spec, container, sandbox_ref)
+        ip = await self._ip(request)
         inputs = ConfigInputs(
             spec=spec,
             container=container,
-            attempt=step.attempt,
-            node=self._deps.node_info.node(ip),
-            root=self._deps.node_info.root,
-            target=step.target,
+            attempt=request.step.attempt,
+            node=node_info.node(ip),
+            root=node_info.root,
+            target=request.step.target,
             image_ref=image.id,
-            user=None if self._deps.node_info.embedded else ImageUser(image.uid, image.username),
-            grant=grant or ContainerGrant({}),
+            user=None if node_info.embedded else ImageUser(image.uid, image.username),
+            grant=request.grant or ContainerGrant({}),
             shared=self._deps.devices.shared(),
             found=await fetch(self._deps.objects, spec.namespace, env_refs(container)),
-            services=service_variables(spec, self._deps.services(), self._deps.node_info.api),
+            services=service_variables(spec, self._deps.services(), node_info.api),
             own_ip="" if self._on_node(spec) else ip,
         )
         config = container_config(inputs)
         await asyncio.to_thread(self._directories, inputs, config)
         await self._pre_start(spec, container)
-        sandbox = sandbox_config(spec, sandbox_ref.attempt, self._deps.node_info.logs, node_resolv(spec))
-        return await self._deps.runtime.create_container(sandbox_ref.sandbox_id, config, sandbox)
+        sandbox = sandbox_config(spec, request.sandbox.attempt, node_info.logs, node_resolv(spec))
+        return await self._deps.runtime.create_container(request.sandbox.sandbox_id, config, sandbox)
 
-    async def _run(
-        self, spec: PodSpec, container: ContainerSpec, container_id: str, sandbox_ref: SandboxRef
-    ) -> Failure | None:
+    async def _run(self, request: StartRequest, container_id: str) -> Failure | None:
+        spec, container = request.spec, request.container
         try:
             await self._deps.runtime.start_container(container_id)
         except BusError as error:
@@ -126,19 +121,14 @@ class Starter:
             return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
         self._deps.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
         if hook := hook_of(container, POST_START):
-            await self._post_start(spec, container, container_id, hook, sandbox_ref)
+            await self._post_start(request, container_id, hook)
         return None
 
-    async def _post_start(
-        self, spec: PodSpec, container: ContainerSpec, container_id: str, hook: Object, sandbox_ref: SandboxRef
-    ) -> None:
+    async def _post_start(self, request: StartRequest, container_id: str, hook: Object) -> None:
         """Run the postStart hook. As upstream, later containers wait for it, and its failure ends the container."""
+        spec, container, sandbox = request.spec, request.container, request.sandbox
         try:
-            ip = (
-                sandbox_ref.ip
-                or await self._deps.runtime.sandbox_ip(sandbox_ref.sandbox_id)
-                or self._deps.node_info.host_ip
-            )
+            ip = sandbox.ip or await self._deps.runtime.sandbox_ip(sandbox.sandbox_id) or self._deps.node_info.host_ip
             await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
             text = f"PostStartHook failed: {error}"
@@ -149,11 +139,12 @@ class Starter:
         if asked := extended_resources(container):
             await self._deps.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
 
-    async def _ip(self, spec: PodSpec, container: ContainerSpec, sandbox_ref: SandboxRef) -> str:
+    async def _ip(self, request: StartRequest) -> str:
         """Return the pod's IP; empty if it is unknown and not needed."""
-        if sandbox_ref.ip or (self._on_node(spec) and not needs_pod_ip(container)):
-            return sandbox_ref.ip
-        return await self._deps.runtime.sandbox_ip(sandbox_ref.sandbox_id)
+        sandbox = request.sandbox
+        if sandbox.ip or (self._on_node(request.spec) and not needs_pod_ip(request.container)):
+            return sandbox.ip
+        return await self._deps.runtime.sandbox_ip(sandbox.sandbox_id)
 
     def _on_node(self, spec: PodSpec) -> bool:
         return spec.host_network or self._deps.node_info.embedded

@@ -21,6 +21,9 @@ OUTPUT = 10 * 1024
 REDIRECTS = 10
 SERVING = b"\x08\x01"
 """HealthCheckResponse with status SERVING."""
+POST_START, PRE_STOP = "postStart", "preStop"
+POST_START_S = 600.0
+"""Timeout of a postStart hook, which delays later containers."""
 
 
 async def check(deps: Dependencies, handler: Object, target: Target, timeout: float) -> Attempt:
@@ -132,11 +135,6 @@ async def _grpc(source: Object, target: Target, timeout: float) -> Attempt:
     if bytes(answer).startswith(SERVING):
         return Attempt(Outcome.SUCCESS)
     return Attempt(Outcome.FAILURE, "service unhealthy")
-
-
-POST_START, PRE_STOP = "postStart", "preStop"
-POST_START_S = 600.0
-"""Timeout of a postStart hook, which delays later containers."""
 
 
 def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:

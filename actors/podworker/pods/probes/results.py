@@ -13,6 +13,7 @@ from actors.podworker.model.types import INIT, ContainerSpec, Object, PodSpec
 
 LIVENESS, READINESS, STARTUP = "Liveness", "Readiness", "Startup"
 FIELDS = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "startupProbe"}
+HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 class Outcome(Enum):
@@ -61,9 +62,6 @@ class Verdict(msgspec.Struct, frozen=True):
     fault: str = ""
     """Reason to kill the container; empty if there is none."""
     grace: int = 0
-
-
-HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 def probes_of(container: ContainerSpec) -> tuple[Probe, ...]:

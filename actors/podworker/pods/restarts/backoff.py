@@ -17,6 +17,13 @@ from protocols.process.rates import backoff_delay
 INITIAL_NS = 10 * SECOND
 MAXIMUM_NS = 300 * SECOND
 RESET_NS = 2 * MAXIMUM_NS
+RETRY_S = 10.0
+JITTER = 0.5
+"""Largest share added to the pause, so that pods that failed together do not retry together."""
+SOON_S = 1.0
+"""First pause after a fault that is likely to pass by itself; doubles up to RETRY_S."""
+SANDBOX = Start(name="", attempt=0)
+"""Key of the sandbox's pause, beside those of containers."""
 
 
 def expired(entry: BackoffEntry, finished_ns: int) -> bool:
@@ -82,15 +89,6 @@ def format_delay(delay_ns: int) -> str:
     """Format a duration like kubectl: `10s`, `1m20s`, `5m0s`."""
     minutes, seconds = divmod(delay_ns // SECOND, 60)
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
-
-
-RETRY_S = 10.0
-JITTER = 0.5
-"""Largest share added to the pause, so that pods that failed together do not retry together."""
-SOON_S = 1.0
-"""First pause after a fault that is likely to pass by itself; doubles up to RETRY_S."""
-SANDBOX = Start(name="", attempt=0)
-"""Key of the sandbox's pause, beside those of containers."""
 
 
 class Pause(msgspec.Struct, frozen=True):

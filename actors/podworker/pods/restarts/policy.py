@@ -18,6 +18,8 @@ from actors.podworker.model.types import (
 from actors.podworker.pods.restarts import backoff
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
+CRASH_LOOP = "CrashLoopBackOff"
+
 
 def own_policy(container: ContainerSpec) -> str:
     """Return the container's own restart policy; empty if the pod's applies."""
@@ -50,9 +52,6 @@ def _matches(rule: Object, exit_code: int) -> bool:
     wanted = rule.get("exitCodes") or {}
     inside = exit_code in (wanted.get("values") or ())
     return {"In": inside, "NotIn": not inside}.get(str(wanted.get("operator")), False)
-
-
-CRASH_LOOP = "CrashLoopBackOff"
 
 
 class Restarts:

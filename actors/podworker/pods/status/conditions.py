@@ -11,6 +11,16 @@ from actors.podworker.pods.restarts.policy import may_restart
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = (SUCCEEDED, FAILED)
+OWN = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    "PodResizePending",
+    "PodResizeInProgress",
+)
+PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 
 def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = False) -> str:
@@ -62,18 +72,6 @@ def _classify_init(status: Object | None) -> str:
         return "unfinished"
     kind = _classify(status)
     return {"succeeded": "done", "failed": "failed"}.get(kind, "unfinished")
-
-
-OWN = (
-    "PodReadyToStartContainers",
-    "Initialized",
-    "Ready",
-    "ContainersReady",
-    "PodScheduled",
-    "PodResizePending",
-    "PodResizeInProgress",
-)
-PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 
 def compute_conditions(

@@ -32,6 +32,17 @@ FOREIGN_FIELDS = (
     "extendedResourceClaimStatus",
 )
 """Fields that other writers own: never patched."""
+PARALLEL = 16
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
+REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
+"""Pauses after the API rejected a status: this one will hardly succeed, the next one may."""
+MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
+"""After so many rejections a status is not sent again until it changes, or so many seconds have passed."""
+MAX_RETRY_AFTER_S = 30.0
+"""Upper bound of a server's Retry-After."""
+RETRYABLE = (404, 408, 429)
+"""4xx codes that are no rejection."""
+log = logging.getLogger("podworker")
 
 
 def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
@@ -75,19 +86,6 @@ def _plain(value: object) -> object:
 
 def same(one: Object, other: Object) -> bool:
     return _plain(one) == _plain(other)
-
-
-PARALLEL = 16
-RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
-REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
-"""Pauses after the API rejected a status: this one will hardly succeed, the next one may."""
-MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
-"""After so many rejections a status is not sent again until it changes, or so many seconds have passed."""
-MAX_RETRY_AFTER_S = 30.0
-"""Upper bound of a server's Retry-After."""
-RETRYABLE = (404, 408, 429)
-"""4xx codes that are no rejection."""
-log = logging.getLogger("podworker")
 
 
 class PodApi(Protocol):

@@ -15,6 +15,10 @@ EMPTY_DIR, HOST_PATH = "emptyDir", "hostPath"
 WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
 """Kinds whose files podworker writes and updates with their sources."""
 SUPPORTED = (EMPTY_DIR, HOST_PATH, *WRITTEN)
+DEFAULT_MODE = 0o644
+TOKEN_SECONDS = 3600
+MAX_VOLUME = 128 << 20
+"""Bytes of all files of a volume. An item takes 60 bytes of the pod and may refer to a value of 1 MB repeatedly."""
 
 
 class File(msgspec.Struct, frozen=True):
@@ -42,12 +46,6 @@ class Inputs(msgspec.Struct, frozen=True):
     node: Node
     found: Found = {}
     tokens: Mapping[TokenRef, str] = {}
-
-
-DEFAULT_MODE = 0o644
-TOKEN_SECONDS = 3600
-MAX_VOLUME = 128 << 20
-"""Bytes of all files of a volume. An item takes 60 bytes of the pod and may refer to a value of 1 MB repeatedly."""
 
 
 def volumes_of(spec: PodSpec) -> list[Object]:

@@ -42,6 +42,12 @@ CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "BlockDevice": (stat.S_ISBLK, "block device"),
 }
 CREATED = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}
+MEMORY = "Memory"
+_NOSUID_NODEV = 0x2 | 0x4
+REFRESH_S = 60.0
+TOKEN_RENEWED = 0.8
+"""Share of a token's lifetime after which it is renewed."""
+log = logging.getLogger("podworker")
 
 
 def prepare_host_path(source: Object) -> None:
@@ -70,10 +76,6 @@ def _create(kind: str, path: str) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-MEMORY = "Memory"
-_NOSUID_NODEV = 0x2 | 0x4
-
-
 def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None:
     """Mount a tmpfs, unless it is mounted or this process may not mount. Raises OSError."""
     path.mkdir(parents=True, exist_ok=True)
@@ -95,12 +97,6 @@ def tmpfs_size(volume: Object, spec: PodSpec, machine: int) -> int:
     limits = [milli(((c.raw.get("resources") or {}).get("limits") or {}).get("memory")) // 1000 for c in spec.apps]
     together = sum(limits) if limits and all(limits) else 0
     return min(size for size in (limit, together, machine or 1 << 62) if size)
-
-
-REFRESH_S = 60.0
-TOKEN_RENEWED = 0.8
-"""Share of a token's lifetime after which it is renewed."""
-log = logging.getLogger("podworker")
 
 
 class _Token(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGra
 
 EXTENDED = ""
 """Our entry name of the claim for extended resources; no pod can use it."""
+REASON = "FailedPrepareDynamicResources"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -97,9 +98,6 @@ def _extended(spec: PodSpec) -> Object:
 
 def _owned(metadata: Object, uid: str) -> bool:
     return any(owner.get("controller") and owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ())
-
-
-REASON = "FailedPrepareDynamicResources"
 
 
 class Claims:

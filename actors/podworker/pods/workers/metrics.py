@@ -15,6 +15,7 @@ REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentErr
 """Rejection reasons used as label values; all others are counted as "Other" to bound cardinality."""
 
 HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
 
 
 class PodMetrics:
@@ -57,9 +58,6 @@ class PodMetrics:
 
     def rejected(self, reason: str) -> None:
         self._rejections.labels(reason if reason in REASONS else "Other").inc()
-
-
-_KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
 
 
 class PodTimer:

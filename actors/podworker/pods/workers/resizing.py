@@ -29,12 +29,12 @@ AGAIN_NS = 10 * SECOND
 class Resizing:
     """In-place resize of one pod. `due_ns`: time of the next attempt; 0 = none."""
 
-    def __init__(self, parts: WorkerContext, clock: Callable[[], int]) -> None:
-        self._state = parts.state
-        self._sizes = parts.state.sizes
-        self._deps = parts.deps
-        self._killer = parts.killer
-        self._capacity = parts.capacity
+    def __init__(self, context: WorkerContext, clock: Callable[[], int]) -> None:
+        self._state = context.state
+        self._sizes = context.state.sizes
+        self._deps = context.deps
+        self._killer = context.killer
+        self._capacity = context.capacity
         self._clock = clock
         self.due_ns = 0
 

@@ -12,7 +12,7 @@ from actors.podworker.model.resources import with_allocated
 from actors.podworker.model.types import SECOND, Object, Plan, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
-from actors.podworker.pods.containers.starter import SandboxRef, Starter, node_resolv
+from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
 from actors.podworker.pods.restarts import backoff
 from actors.podworker.pods.restarts.backoff import SANDBOX
 from actors.podworker.pods.restarts.plan import compute_actions
@@ -29,6 +29,7 @@ from protocols.kube.times import parse_time
 from protocols.messages.pleg import PodStatus
 
 EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+log = logging.getLogger("podworker")
 
 
 def deadline_ns(spec: PodSpec, shown: Object) -> int:
@@ -42,24 +43,21 @@ def deadline_ns(spec: PodSpec, shown: Object) -> int:
         return 0
 
 
-log = logging.getLogger("podworker")
-
-
 class PodSync:
     """Steps of stage SYNCING. `sync()` returns True when the pod has finished and the next stage is due."""
 
-    def __init__(self, parts: WorkerContext, clock: Callable[[], int]) -> None:
-        state, deps = parts.state, parts.deps
+    def __init__(self, context: WorkerContext, clock: Callable[[], int]) -> None:
+        state, deps = context.state, context.deps
         self._state = state
         self._deps = deps
-        self._observer = parts.observer
-        self._reporter = parts.reporter
-        self._killer = parts.killer
-        self._probes = parts.probes
+        self._observer = context.observer
+        self._reporter = context.reporter
+        self._killer = context.killer
+        self._probes = context.probes
         self._clock = clock
-        self._starter = Starter(deps, parts.killer)
+        self._starter = Starter(deps, context.killer)
         self._claims = Claims(deps)
-        self._resizing = Resizing(parts, clock)
+        self._resizing = Resizing(context, clock)
         self._volumes = Volumes(deps, lambda: state.spec)
         self.wake_ns = 0
         """Time of the next sync; 0 = none."""
@@ -190,9 +188,9 @@ class PodSync:
             if plan.start:
                 await self._prepare_volumes(status)
                 await self._prepare_claims(plan)
-            sandbox_ref = await self._ensure_sandbox(plan, status)
-            if sandbox_ref is not None:
-                await self._start_all(plan.start, sandbox_ref)
+            sandbox = await self._ensure_sandbox(plan, status)
+            if sandbox is not None:
+                await self._start_all(plan.start, sandbox)
         finally:
             self._observer.mutated()
 
@@ -267,12 +265,12 @@ class PodSync:
     def _make_log_directory(path: str) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
 
-    async def _start_all(self, steps: tuple[Start, ...], sandbox_ref: SandboxRef) -> None:
+    async def _start_all(self, steps: tuple[Start, ...], sandbox: SandboxRef) -> None:
         """Start containers in turn; one that fails does not prevent the others."""
         for step in steps:
-            await self._start(step, sandbox_ref)
+            await self._start(step, sandbox)
 
-    async def _start(self, step: Start, sandbox_ref: SandboxRef) -> None:
+    async def _start(self, step: Start, sandbox: SandboxRef) -> None:
         """Start one container. If it cannot be created it is paused; a failed StartContainer has the crash back-off."""
         state = self._state
         container = state.spec.find(step.name)
@@ -283,10 +281,10 @@ class PodSync:
             state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
         container = with_allocated(container, (state.sizes.allocated or {}).get(step.name))
-        failure = await self._starter.start(state.spec, container, step, sandbox_ref, grant)
+        failure = await self._starter.start(StartRequest(state.spec, container, step, sandbox, grant))
         if failure is not None and failure.started is None:
             state.problems[step.name] = failure.waiting
-            self._pause(step, sandbox_ref.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
+            self._pause(step, sandbox.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
             return
         state.problems.pop(step.name, None)
         state.pauses.passed(step.name)

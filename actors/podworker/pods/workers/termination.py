@@ -21,6 +21,9 @@ from actors.podworker.pods.workers.context import WorkerContext
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
+WRITTEN_S = 1.0
+log = logging.getLogger("podworker")
+
 
 class Facts(msgspec.Struct, frozen=True):
     """Inputs of the next stage."""
@@ -59,20 +62,16 @@ def containers_to_stop(spec: PodSpec, live: list[ContainerStatus]) -> list[Conta
     return sorted(live, key=lambda c: order[c.name], reverse=True)[:1]
 
 
-WRITTEN_S = 1.0
-log = logging.getLogger("podworker")
-
-
 class PodTermination:
     """Steps of stages TERMINATING and TERMINATED."""
 
-    def __init__(self, parts: WorkerContext) -> None:
-        self._state = parts.state
-        self._deps = parts.deps
-        self._observer = parts.observer
-        self._reporter = parts.reporter
-        self._killer = parts.killer
-        self._probes = parts.probes
+    def __init__(self, context: WorkerContext) -> None:
+        self._state = context.state
+        self._deps = context.deps
+        self._observer = context.observer
+        self._reporter = context.reporter
+        self._killer = context.killer
+        self._probes = context.probes
 
     async def terminate(self) -> bool:
         """Return True once nothing runs, claims are unprepared and devices are free."""

@@ -32,6 +32,15 @@ MAX_SKIPPED = 40
 
 Random per pod, so that pods created together diverge.
 """
+BURST, RATE = 3.0, 0.2
+"""Three repairs at once, then one per 5 s; upstream's kubelet syncs each 10 s."""
+RESYNC_S = 60.0
+SLOT_S = 2.0
+"""Timers end at multiples of this, so that many pods share a wake-up."""
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
+EVENT_AFTER_S, EVENT_AGAIN_S = 1.5, 30.0
+"""A pod that fails for this long records an event, and again after the second time."""
+log = logging.getLogger("podworker")
 
 
 class ResyncSuppression:
@@ -71,10 +80,6 @@ class ResyncSuppression:
         return True
 
 
-BURST, RATE = 3.0, 0.2
-"""Three repairs at once, then one per 5 s; upstream's kubelet syncs each 10 s."""
-
-
 class StatusRepair:
     """Rate limit for syncs after another writer changed a pod's status.
 
@@ -105,15 +110,6 @@ class StatusRepair:
         self._sync()
 
 
-RESYNC_S = 60.0
-SLOT_S = 2.0
-"""Timers end at multiples of this, so that many pods share a wake-up."""
-RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
-EVENT_AFTER_S, EVENT_AGAIN_S = 1.5, 30.0
-"""A pod that fails for this long records an event, and again after the second time."""
-log = logging.getLogger("podworker")
-
-
 def resync_in(now: float) -> float:
     """Return seconds until the resync of a pod that is not idle: 60 to 90, ending at a slot."""
     at = now + RESYNC_S * random.uniform(1.0, 1.5)
@@ -142,9 +138,11 @@ class PodWorker:
         self._probes = PodProbes(deps, lambda: self.state.spec, clock, self.wake)
         self._killer = Killer(deps, self._stopped)
         reporter = StatusReporter(deps, clock, options.runtime_name, lambda: self._probes.verdicts)
-        parts = WorkerContext(self.state, deps, self._observer, reporter, self._killer, self._probes, options.capacity)
-        self._pod_sync = PodSync(parts, clock)
-        self._termination = PodTermination(parts)
+        context = WorkerContext(
+            self.state, deps, self._observer, reporter, self._killer, self._probes, options.capacity
+        )
+        self._pod_sync = PodSync(context, clock)
+        self._termination = PodTermination(context)
         self._suppression = ResyncSuppression()
         self._repair = StatusRepair(self.wake)
         self._clock = clock
