@@ -38,8 +38,6 @@ NAMES = ("name", "namespace", "uid", "resourceVersion")
 
 
 class Mirrors(Protocol):
-    """Mirror pods of static pods."""
-
     def mirror_of(self, spec: PodSpec) -> Object | None:
         """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
         ...

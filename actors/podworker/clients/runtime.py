@@ -92,7 +92,6 @@ class BusRuntime:
         return str(reply.image_ref)
 
     async def stats(self) -> "cri_pb2.ListContainerStatsResponse":
-        """Return the statistics of all containers."""
         request = cri_pb2.ListContainerStatsRequest()
         return await self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, QUICK_S, True)
 

@@ -18,8 +18,6 @@ LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatus
 
 
 class PodTarget(msgspec.Struct, frozen=True):
-    """Pod or container named by a request."""
-
     namespace: str
     pod: str
     container: str
@@ -132,7 +130,6 @@ def is_running(known: PodStatus | None, id: str) -> bool:
 
 
 def shown_status(pod: Object, container: str) -> Object | None:
-    """Return the container's status in the pod object."""
     status = pod.get("status") or {}
     found = (entry for kind in LISTS for entry in status.get(kind) or () if entry.get("name") == container)
     return next(found, None)

@@ -38,7 +38,7 @@ SETTLE_S = 0.02
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """Options of a log request; -1 = no limit."""
+    """-1 = no limit."""
 
     follow: bool = False
     previous: bool = False

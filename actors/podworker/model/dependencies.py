@@ -44,9 +44,7 @@ class Runtime(Protocol):
 
     async def remove_container(self, container_id: str) -> None: ...
 
-    async def set_cpus(self, container_id: str, cpus: str) -> None:
-        """Set the CPU list of a running container."""
-        ...
+    async def set_cpus(self, container_id: str, cpus: str) -> None: ...
 
     async def resize(self, container_id: str, resources: "cri_pb2.LinuxContainerResources") -> None:
         """Set CPU and memory of a running container."""
@@ -60,8 +58,6 @@ class Runtime(Protocol):
 
 
 class ImageFound(msgspec.Struct, frozen=True):
-    """An image in the runtime."""
-
     id: str
     """Identifier of the image in the runtime."""
     uid: int = 0
@@ -233,6 +229,5 @@ class Dependencies(msgspec.Struct, frozen=True):
     health: DeviceHealth
     node_info: NodeInfo
     services: Callable[[], Iterable[Object]] = tuple
-    """Return all known services."""
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""

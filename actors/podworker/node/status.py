@@ -30,12 +30,10 @@ EVENT_REASONS = {
     ("Ready", "True"): "NodeReady",
     ("Ready", "False"): "NodeNotReady",
 }
-"""Event reasons by condition and status."""
+"""By condition and status."""
 
 
 class NodeStatusInputs(msgspec.Struct, frozen=True):
-    """Inputs of the node's status."""
-
     name: str
     machine: Machine
     ready: bool
@@ -117,7 +115,6 @@ def node_events(name: str, before: Object, desired: Object) -> list[tuple[str, s
 
 
 def heartbeat_patch(desired: Object, now: str) -> Object:
-    """Return all conditions with a fresh heartbeat."""
     return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in desired["conditions"]]}}
 
 

@@ -23,8 +23,6 @@ log = logging.getLogger("podworker")
 
 
 class AdmittedContainer(msgspec.Struct, frozen=True):
-    """A running container of an admitted pod."""
-
     id: str
     name: str
     spec: PodSpec

@@ -132,7 +132,6 @@ class PodManager:
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
 
     def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
-        """Return spec and grants of an admitted pod."""
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
 

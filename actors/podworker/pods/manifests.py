@@ -70,7 +70,6 @@ def _pod(obj: Any, path: str, text: bytes, node: str) -> Object:
 
 
 def mirror_of(pod: Object, node_uid: str) -> Object:
-    """Return the mirror pod of a static pod."""
     metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
     owner = {"apiVersion": "v1", "kind": "Node", "name": pod["spec"]["nodeName"], "uid": node_uid, "controller": True}
     metadata["annotations"] = {**pod["metadata"]["annotations"], MIRROR: pod["metadata"]["uid"]}

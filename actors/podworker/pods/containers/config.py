@@ -75,8 +75,6 @@ def _mount(mount: Object, volumes: VolumePaths, variables: Mapping[str, str]) ->
 
 
 class ConfigInputs(msgspec.Struct, frozen=True):
-    """Inputs of a ContainerConfig."""
-
     spec: PodSpec
     container: ContainerSpec
     attempt: int
@@ -90,7 +88,6 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     found: Found = {}
     """ConfigMaps and Secrets that the environment refers to."""
     services: dict[str, str] = {}
-    """Environment variables of services."""
     own_ip: str = ""
     """The pod's IP on a network of its own; empty on the node's network."""
     target: str = ""

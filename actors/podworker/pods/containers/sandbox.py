@@ -44,7 +44,6 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") ->
 
 
 def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":
-    """Return the overhead of the sandbox according to its RuntimeClass."""
     overhead = (spec.raw.get("spec") or {}).get("overhead")
     return linux_resources({"requests": overhead, "limits": overhead}) if overhead else None
 

@@ -43,8 +43,6 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class SandboxRef(msgspec.Struct, frozen=True):
-    """The sandbox in which containers start."""
-
     sandbox_id: str
     attempt: int
     ip: str = ""

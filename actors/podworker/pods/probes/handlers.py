@@ -146,7 +146,7 @@ def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
 async def run_hook(
     deps: Dependencies, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
 ) -> None:
-    """Run a hook. Raises HookFailed."""
+    """Raises HookFailed."""
     try:
         async with asyncio.timeout(timeout):
             await _run(deps, container, hook, container_id, ip, timeout)

@@ -17,8 +17,6 @@ HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 class Outcome(Enum):
-    """Result of one attempt."""
-
     SUCCESS = "success"
     FAILURE = "failure"
     UNKNOWN = "unknown"
@@ -46,8 +44,6 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Address and container that are probed."""
-
     container_id: str
     ip: str
     ports: dict[str, int] = {}

@@ -49,7 +49,6 @@ def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: Object | No
 
 
 def _exit_code(status: Object) -> int:
-    """Return the exit code of the last run."""
     state = status["state"].get("terminated") or status["lastState"]["terminated"]
     return int(state.get("exitCode") or 0)
 

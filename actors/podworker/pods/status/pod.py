@@ -17,8 +17,6 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class StatusInputs(msgspec.Struct, frozen=True):
-    """Inputs of a pod's status."""
-
     spec: PodSpec
     runtime: PodStatus
     before: Object = {}
@@ -36,7 +34,6 @@ class StatusInputs(msgspec.Struct, frozen=True):
     final: bool = False
     """The pod was ended on purpose (deleted, rejected, complete) and nothing of it runs."""
     health_enabled: bool = True
-    """The feature gate for device health is on."""
     retention: Retention = Retention.NOTHING
     held_before: PodHeld = PodHeld()
     """Devices that an ended pod had held: shown as Unknown where nothing else is known."""

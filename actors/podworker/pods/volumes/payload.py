@@ -40,8 +40,6 @@ class TokenRef(msgspec.Struct, frozen=True, order=True):
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """Inputs of the files of a pod's volumes."""
-
     spec: PodSpec
     node: Node
     found: Found = {}

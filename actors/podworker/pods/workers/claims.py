@@ -18,8 +18,6 @@ REASON = "FailedPrepareDynamicResources"
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry of the pod's resourceClaims."""
-
     entry: str
     """Name of the entry in the pod."""
     claim: str

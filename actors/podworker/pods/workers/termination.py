@@ -26,8 +26,6 @@ log = logging.getLogger("podworker")
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Inputs of the next stage."""
-
     deleting: bool = False
     """The pod has a deletionTimestamp."""
     gone: bool = False
