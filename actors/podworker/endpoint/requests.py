@@ -163,10 +163,10 @@ def _waiting_text(shown: Object | None) -> str:
 
 def target_of(path: list[str], container: bool) -> PodTarget:
     """Parse `NAMESPACE/POD[/UID][/CONTAINER]`, as in kubelet's paths. Raises StreamTargetMissing."""
-    wanted = 3 if container else 2
-    if len(path) not in (wanted, wanted + 1) or not all(path):
+    length = 3 if container else 2
+    if len(path) not in (length, length + 1) or not all(path):
         raise StreamTargetMissing("the node's paths are NAMESPACE/POD[/UID]" + "/CONTAINER" * container)
-    uid = path[2] if len(path) > wanted else ""
+    uid = path[2] if len(path) > length else ""
     return PodTarget(namespace=path[0], pod=path[1], container=path[-1] if container else "", uid=uid)
 
 

@@ -149,8 +149,8 @@ async def _opened(wire: RuntimeWire, options: ExecOptions) -> Command:
 
 
 def _channels(options: ExecOptions) -> set[int]:
-    asked = {STDIN: options.stdin, STDOUT: options.stdout, STDERR: options.stderr, RESIZE: options.tty}
-    return {ERROR} | {channel for channel, wanted in asked.items() if wanted}
+    requested = {STDIN: options.stdin, STDOUT: options.stdout, STDERR: options.stderr, RESIZE: options.tty}
+    return {ERROR} | {channel for channel, enabled in requested.items() if enabled}
 
 
 async def tunnel(request: web.BaseRequest, url: str) -> web.StreamResponse:

@@ -67,9 +67,9 @@ class Cpusets:
         self._written = {held.id: self._written[held.id] for held in found if held.id in self._written}
         for held in found:
             self._warn(held, online)
-            wanted = format_list(parse_list(held.grant.cpus) & online) if held.grant.cpus else shared
-            if wanted and self._written.get(held.id) != wanted:
-                good = await self._move(held, wanted) and good
+            desired = format_list(parse_list(held.grant.cpus) & online) if held.grant.cpus else shared
+            if desired and self._written.get(held.id) != desired:
+                good = await self._move(held, desired) and good
         return good
 
     @property

@@ -36,9 +36,9 @@ class Steps(msgspec.Struct, frozen=True):
 
 def steps(static: Iterable[Object], mirrors: Mapping[str, Object]) -> Steps:
     """Compare static pods with mirrors by namespace/name. A wrong mirror is deleted first, then created anew."""
-    wanted = {full_name(pod): pod for pod in static}
-    create = tuple(pod for name, pod in wanted.items() if name not in mirrors)
-    return Steps(create, tuple(m for name, m in mirrors.items() if not _fits(m, wanted.get(name))))
+    desired = {full_name(pod): pod for pod in static}
+    create = tuple(pod for name, pod in desired.items() if name not in mirrors)
+    return Steps(create, tuple(m for name, m in mirrors.items() if not _fits(m, desired.get(name))))
 
 
 def _fits(mirror: Object, pod: Object | None) -> bool:
@@ -195,13 +195,13 @@ class StaticPods:
 
     async def _reconcile(self) -> None:
         running = [pod for pod in self._static.values() if pod not in self._queued.values()]
-        wanted = steps(running, self._mirrors)
-        for mirror in wanted.delete:
+        desired = steps(running, self._mirrors)
+        for mirror in desired.delete:
             if not self._ends(mirror):
                 await self._api.delete_pod(mirror)
-        if wanted.create and not self._options.node_uid():
+        if desired.create and not self._options.node_uid():
             raise MirrorMissing("the node is not registered yet")
-        for pod in wanted.create:
+        for pod in desired.create:
             await self._api.create_pod(mirror_of(pod, self._options.node_uid()))
 
     def _ends(self, mirror: Object) -> bool:

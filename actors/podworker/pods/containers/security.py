@@ -120,12 +120,12 @@ def groups(spec: PodSpec) -> list[int]:
 
 
 def _run_as(
-    context: "cri_pb2.LinuxContainerSecurityContext | cri_pb2.LinuxSandboxSecurityContext", wanted: Object
+    context: "cri_pb2.LinuxContainerSecurityContext | cri_pb2.LinuxSandboxSecurityContext", fields: Object
 ) -> None:
-    if wanted.get("runAsUser") is not None:
-        context.run_as_user.value = int(wanted["runAsUser"])
-    if wanted.get("runAsGroup") is not None:
-        context.run_as_group.value = int(wanted["runAsGroup"])
+    if fields.get("runAsUser") is not None:
+        context.run_as_user.value = int(fields["runAsUser"])
+    if fields.get("runAsGroup") is not None:
+        context.run_as_group.value = int(fields["runAsGroup"])
 
 
 def _policy(spec: PodSpec) -> "cri_pb2.SupplementalGroupsPolicy":
@@ -157,8 +157,8 @@ def _selinux(options: Object | None) -> "cri_pb2.SELinuxOption | None":
     return cri_pb2.SELinuxOption(**{part: str(options.get(part) or "") for part in ("user", "role", "type", "level")})
 
 
-def _capabilities(wanted: Object) -> "cri_pb2.Capability":
-    return cri_pb2.Capability(add_capabilities=wanted.get("add") or (), drop_capabilities=wanted.get("drop") or ())
+def _capabilities(fields: Object) -> "cri_pb2.Capability":
+    return cri_pb2.Capability(add_capabilities=fields.get("add") or (), drop_capabilities=fields.get("drop") or ())
 
 
 def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:

@@ -165,14 +165,14 @@ class Starter:
             if asked.get("subPath") or asked.get("subPathExpr"):
                 name = str(asked.get("name") or "")
                 volume = volumes.path(name)
-                wanted = sub_path.SubPath(
+                bind_request = sub_path.SubPath(
                     volume=volume,
                     part=os.path.relpath(mount.host_path, volume),
                     place=sub_path.place_of(root, spec.uid, name, inputs.container.name, number),
                     writable=not volumes.is_written(name),
                     shared=mount.propagation == cri_pb2.PROPAGATION_BIDIRECTIONAL,
                 )
-                mount.host_path = str(sub_path.bind(wanted))
+                mount.host_path = str(sub_path.bind(bind_request))
 
     def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting, soon: bool = False) -> Failure:
         self._deps.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)

@@ -80,9 +80,9 @@ def contents(kind: str, obj: Object) -> Contents:
 
 async def fetch(reader: Reader, namespace: str, refs: Iterable[Ref]) -> dict[Ref, Contents | None]:
     """Read all objects concurrently. Raises ReferenceUnreadable."""
-    wanted = sorted(refs)
-    answers = await asyncio.gather(*(_read(reader, namespace, ref) for ref in wanted))
-    return dict(zip(wanted, answers, strict=True))
+    ordered = sorted(refs)
+    answers = await asyncio.gather(*(_read(reader, namespace, ref) for ref in ordered))
+    return dict(zip(ordered, answers, strict=True))
 
 
 async def _read(reader: Reader, namespace: str, ref: Ref) -> Contents | None:

@@ -61,7 +61,7 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Pl
     never = spec.restart_policy == NEVER and not any(own_policy(c) for c in spec.apps)
     if never and status.sandboxes and status.containers:
         return Plan()
-    if not any(restarts.wanted(c) for c in spec.apps):
+    if not any(restarts.should_run(c) for c in spec.apps):
         return Plan()
     start = _next(spec, {}, restarts, {})
     attempt = status.sandboxes[0].attempt + 1 if status.sandboxes else 0
@@ -101,8 +101,8 @@ def _next(
         step = _next_init(spec, newest, restarts, verdicts)
         if step is not None:
             return step
-    wanted = [*(c for c in spec.inits if c.kind == SIDECAR), *spec.apps] if begun else spec.apps
-    steps = (restarts.decide(c, newest.get(c.name)) for c in wanted)
+    candidates = [*(c for c in spec.inits if c.kind == SIDECAR), *spec.apps] if begun else spec.apps
+    steps = (restarts.decide(c, newest.get(c.name)) for c in candidates)
     return tuple(s for s in steps if s is not None)
 
 

@@ -49,9 +49,9 @@ def _rules(container: ContainerSpec) -> list[Object]:
 
 
 def _matches(rule: Object, exit_code: int) -> bool:
-    wanted = rule.get("exitCodes") or {}
-    inside = exit_code in (wanted.get("values") or ())
-    return {"In": inside, "NotIn": not inside}.get(str(wanted.get("operator")), False)
+    condition = rule.get("exitCodes") or {}
+    inside = exit_code in (condition.get("values") or ())
+    return {"In": inside, "NotIn": not inside}.get(str(condition.get("operator")), False)
 
 
 class Restarts:
@@ -73,7 +73,7 @@ class Restarts:
         self.waiting: dict[str, Waiting] = {}
         self.wake_ns = 0
 
-    def wanted(self, container: ContainerSpec) -> bool:
+    def should_run(self, container: ContainerSpec) -> bool:
         """Return True if the container should run, by its restart policy alone."""
         last = self._newest(container.name)
         if last is None or last.state != runtime_status.EXITED:
@@ -104,7 +104,7 @@ class Restarts:
         before = self._newest(container.name)
         if before is None:
             return Start(name=container.name, attempt=self._next_attempt(container.name))
-        if container.kind != INIT and not self.wanted(container):
+        if container.kind != INIT and not self.should_run(container):
             return None
         failed = before.state == runtime_status.EXITED and (before.exit_code != 0 or container.kind != INIT)
         return self._again(container, before) if failed else self._start(container, before)

@@ -88,15 +88,15 @@ def compute_conditions(
     """
     old = {c.get("type", ""): c for c in before.get("conditions") or ()}
     containers = _containers_ready(spec, statuses, phase)
-    wanted = [
+    computed = [
         _condition("PodReadyToStartContainers", sandbox_ready),
         _initialized(spec, statuses, phase),
         _ready(spec, containers, old),
         containers,
         _condition("PodScheduled", True),
     ]
-    wanted += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
-    ours = [_timed(condition, old.get(condition["type"]), now) for condition in wanted]
+    computed += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
+    ours = [_timed(condition, old.get(condition["type"]), now) for condition in computed]
     return ours + [c for kind, c in old.items() if kind not in OWN]
 
 

@@ -17,8 +17,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def bind(descriptor: int, place: Path, slave: bool = True) -> None:
     """Mount the open file or directory at `place`, whatever its name is by now.
 
-    A slave hears of mounts and unmounts below the original and tells of none: detaching it cannot unmount the
-    original's.
+    A slave receives mounts and unmounts from the original and propagates none: detaching it cannot unmount anything
+    there.
     """
     target = os.fsencode(place)
     _check(_libc.mount(os.fsencode(proc_path(descriptor)), target, None, ctypes.c_ulong(_BIND), None))

@@ -40,47 +40,47 @@ def place_of(root: Path, uid: str, volume: str, container: str, number: int) -> 
     return pod_directory(root, uid) / FOLDER / volume / container / str(number)
 
 
-def bind(wanted: SubPath) -> Path:
+def bind(request: SubPath) -> Path:
     """Bind the part and return the path for the runtime. Raises ContainerConfigInvalid.
 
     Where this process may not mount, it returns the part's own path; containers then run as the user of this process.
     """
     try:
-        found = _opened(wanted)
+        found = _opened(request)
         try:
-            return _bound(wanted, found)
+            return _bound(request, found)
         finally:
             os.close(found)
     except LeadsOut:
-        raise ContainerConfigInvalid(f"subPath {wanted.part!r} leads out of its volume") from None
+        raise ContainerConfigInvalid(f"subPath {request.part!r} leads out of its volume") from None
     except FileNotFoundError:
-        raise ContainerConfigInvalid(f"subPath {wanted.part!r} does not exist in its volume") from None
+        raise ContainerConfigInvalid(f"subPath {request.part!r} does not exist in its volume") from None
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
-        raise ContainerConfigInvalid(f"subPath {wanted.part!r} cannot be used: {reason}") from None
+        raise ContainerConfigInvalid(f"subPath {request.part!r} cannot be used: {reason}") from None
 
 
-def _opened(wanted: SubPath) -> int:
-    top = os.open(wanted.volume, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+def _opened(request: SubPath) -> int:
+    top = os.open(request.volume, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         mode = stat.S_IMODE(os.fstat(top).st_mode)
-        return open_beneath(top, wanted.part, Walk(make=mode if wanted.writable else None))
+        return open_beneath(top, request.part, Walk(make=mode if request.writable else None))
     finally:
         os.close(top)
 
 
-def _bound(wanted: SubPath, found: int) -> Path:
+def _bound(request: SubPath, found: int) -> Path:
     """Bind the part, replacing a mount of an earlier start: it may be another file by now."""
     if os.geteuid() != 0:
         return Path(os.readlink(proc_path(found)))
-    wanted.place.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(os.path.realpath(wanted.place.parent)) / wanted.place.name
+    request.place.parent.mkdir(parents=True, exist_ok=True)
+    place = Path(os.path.realpath(request.place.parent)) / request.place.name
     for former in mounts.below(place.parent):
         if former == place:
             mounts.detach(former)
     _make_place(place, stat.S_ISDIR(os.fstat(found).st_mode))
     try:
-        mounts.bind(found, place, slave=not wanted.shared)
+        mounts.bind(found, place, slave=not request.shared)
     except OSError as error:
         if error.errno not in _NOT_ALLOWED:
             raise

@@ -55,13 +55,13 @@ def prepare_host_path(source: Object) -> None:
     kind, path = source.get("type") or "", str(source.get("path") or "")
     if not kind:
         return
-    wanted = CREATED.get(kind, kind)
-    if wanted not in CHECKS:
+    expected = CREATED.get(kind, kind)
+    if expected not in CHECKS:
         raise VolumeNotReady(f"hostPath type {kind!r} is unknown")
     try:
         if kind in CREATED and not os.path.lexists(path):
-            _create(wanted, path)
-        fits, noun = CHECKS[wanted]
+            _create(expected, path)
+        fits, noun = CHECKS[expected]
         if not fits(os.stat(path).st_mode):
             raise VolumeNotReady(f"hostPath type check failed: {path} is not a {noun}")
     except OSError as error:

@@ -12,7 +12,6 @@ from actors.podworker.model.types import BackoffEntry, Object, PodSpec, Stage, S
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
 from actors.podworker.pods.probes.prober import PodProbes
-from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.restarts.backoff import Pauses
 from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
@@ -124,10 +123,10 @@ class StatusReporter:
         deps: Dependencies,
         clock: Callable[[], int],
         runtime_name: Callable[[], str],
-        verdicts: Callable[[], Mapping[str, Verdict]],
+        probes: PodProbes,
     ) -> None:
         self._messages = TerminationMessages(deps.node_info)
-        self._verdicts = verdicts
+        self._probes = probes
         self._deps = deps
         self._clock = clock
         self._runtime_name = runtime_name
@@ -155,7 +154,7 @@ class StatusReporter:
             devices_held=not state.released and state.rejected is None,
             rejected=state.rejected,
             deadline_exceeded=state.deadline_exceeded,
-            verdicts=self._verdicts(),
+            verdicts=self._probes.verdicts,
             health_enabled=health.enabled,
             retention=self._retention(state, final),
             held_before=state.held if final and health.enabled else PodHeld(),

@@ -137,7 +137,7 @@ class PodWorker:
         self._observer = RuntimeObserver(options.spec.uid, deps.pleg, clock, options.fence_ns)
         self._probes = PodProbes(deps, lambda: self.state.spec, clock, self.wake)
         self._killer = Killer(deps, self._stopped)
-        reporter = StatusReporter(deps, clock, options.runtime_name, lambda: self._probes.verdicts)
+        reporter = StatusReporter(deps, clock, options.runtime_name, self._probes)
         context = WorkerContext(
             self.state, deps, self._observer, reporter, self._killer, self._probes, options.capacity
         )
