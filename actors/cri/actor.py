@@ -13,8 +13,8 @@ import grpc.aio
 
 from actors.cri.event_stream import FALLEN_BACK, Connection, EventStream, EventStreamOptions, Phase
 from actors.cri.fault_injection import Faults
+from actors.cri.http2_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED, OperationUnknown, cri_metrics
-from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.runtime_status import RuntimeInfo, StatusPoller, StatusPollerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Op, StateSource, error_for

@@ -13,8 +13,8 @@ from enum import Enum
 
 import grpc.aio
 
+from actors.cri.http2_client import RuntimeChannel
 from actors.cri.operations import OPERATIONS
-from actors.cri.runtime_client import RuntimeChannel
 from protocols.http2.calls import ServerStream
 
 STABLE_S = 30.0

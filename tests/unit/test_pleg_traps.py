@@ -239,7 +239,7 @@ def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> Non
 
 def test_trap_32_messages_may_have_16_mib() -> None:
     """The library's own limit is 4: a node with 3,000 containers could not be listed."""
-    from actors.cri.runtime_client import LIMIT
+    from actors.cri.http2_client import LIMIT
 
     assert LIMIT == MAX_MESSAGE == 16 << 20
     assert dict(CLIENT_OPTIONS)["grpc.max_receive_message_length"] == 16 << 20

@@ -1,4 +1,8 @@
-"""Client of the runtime: unary calls, lists in pieces, and the event stream, as bytes."""
+"""HTTP/2 client of the runtime: unary calls, lists in pieces, and the event stream, as bytes.
+
+Calls and events have a channel each: the events' is replaced at each attempt, which must not end a StopContainer that
+is under way.
+"""
 
 import asyncio
 from enum import Enum
