@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from actors.runtime.backends.procfs import descendants, kill_process, kill_session
-from actors.runtime.backends.shim_link import Started, connect, read_exit, read_started
+from actors.runtime.backends.shim_connection import Started, connect, read_exit, read_started
 from actors.runtime.backends.shim_process import ShimProcess, apply_exit, trace
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.model.containers import Container, ExecResult, State

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from actors.runtime.backends.shim_link import (
+from actors.runtime.backends.shim_connection import (
     ExecExit,
     Exit,
     Message,

@@ -7,7 +7,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from actors.runtime.backends.procfs import boot_id, kill_process, kill_session
-from actors.runtime.backends.shim_link import connect, read_exit, read_started
+from actors.runtime.backends.shim_connection import connect, read_exit, read_started
 from actors.runtime.model.containers import Container, ContainerRecord, Sandbox, SandboxRecord, State
 from actors.runtime.model.errors import InvalidRequest, NameReserved
 from actors.runtime.model.pods import Reservations, container_key, sandbox_key
