@@ -1,4 +1,4 @@
-# run: start the node. demo: tell its story. test, lint: what CI runs. bench: the figures.
+# setup: make .venv. run: start the node. demo: play the tutorial. test, lint: what CI runs. bench: the figures.
 # crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -10,7 +10,9 @@ SEED := 0
 CODE := protocols actors supervisor tests
 ROUNDS := 1
 
-.PHONY: run demo test unit crash bench lint format clean compiled
+.PHONY: setup run demo test unit crash bench lint format clean compiled
+
+setup: compiled
 
 run: compiled
 	@$(VENV)/bin/nodeplane up
