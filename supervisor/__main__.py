@@ -1,4 +1,4 @@
-"""`python -m supervisor GROUP`: one group with a supervisor of its own, one line of the Procfile."""
+"""`python -m supervisor GROUP` runs one group with a supervisor of its own: one line of the Procfile."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _slot(group: str) -> int:
-    """`honcho start -c watcher=4` starts the same line four times and numbers them: watcher.1 to watcher.4."""
+    """Return the number of this line: `honcho start -c watcher=4` runs a line as watcher.1 to watcher.4."""
     name, _, number = os.environ.get("HONCHO_PROCESS_NAME", "").rpartition(".")
     if not name or not number.isdigit() or number == "1":
         return 0

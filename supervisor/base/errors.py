@@ -1,4 +1,7 @@
-"""What can go wrong around the supervisor; the text is what a person reads, with the mend."""
+"""Errors of supervisor and command line, their exit codes, and how they become one line for the user.
+
+The text of an error says what failed and how to fix it.
+"""
 
 import errno
 import importlib.util
@@ -12,7 +15,7 @@ from protocols.errors import NodeplaneError, SettingsInvalid
 
 
 class SupervisorError(NodeplaneError):
-    """Base class. `exit_code` is what the command line ends with."""
+    """Base class. `exit_code` is that of the command line."""
 
     exit_code: ClassVar[int] = 1
 
@@ -33,7 +36,7 @@ class AlreadyRunning(SupervisorError):
 
 
 class PortTaken(SupervisorError):
-    """Raised before anything is started when the API's port is in use by somebody else."""
+    """Raised before anything is started when the API's port is in use."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
@@ -44,7 +47,7 @@ class RootUnusable(SupervisorError):
 
 
 class DirectoryNotTrusted(RootUnusable):
-    """Raised when ROOT, or a directory of keys and state below it, is somebody else's to write or to replace."""
+    """Raised when ROOT, or a directory of keys and state below it, can be written or replaced by another user."""
 
     http: ClassVar[int] = 403
     grpc: ClassVar[str] = "PERMISSION_DENIED"
@@ -55,11 +58,11 @@ class PkiFailed(SupervisorError):
 
 
 class ForkserverLost(SupervisorError):
-    """Raised when the forkserver cannot be started at all."""
+    """Raised when the forkserver cannot be started."""
 
 
 class PlaneFailed(SupervisorError):
-    """Raised when a critical actor broke its restart budget: the supervisor ends and says why."""
+    """Raised when a critical actor exceeds its restart budget; the supervisor ends."""
 
 
 class NoSuchActor(SupervisorError):
@@ -82,7 +85,7 @@ class ForeignPackage(SupervisorError):
 
 SPACE = "free some space, then try again"
 RIGHTS = "mend permissions, then try again"
-MENDS = {
+FIXES = {
     errno.ENOSPC: SPACE,
     errno.EDQUOT: SPACE,
     errno.EACCES: RIGHTS,
@@ -90,20 +93,20 @@ MENDS = {
     errno.EROFS: RIGHTS,
     errno.EMFILE: "allow more open files (ulimit -n), then try again",
 }
-UNFORESEEN = "try again; should it stay, report it as a fault of nodeplane"
+UNKNOWN_FIX = "try again; should it stay, report it as a fault of nodeplane"
 
 
 def guard(work: Callable[[], int]) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code: 1 for failures, 2 for usage errors, which are printed as one line."""
     try:
         return work()
     except NodeplaneError as error:
-        return _complain(explain(error), exit_code(error))
+        return _print_error(explain(error), exit_code(error))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter reports it at exit
         return 0
     except OSError as error:
-        return _complain(explain(error), 1)
+        return _print_error(explain(error), 1)
     except KeyboardInterrupt:
         return 1
 
@@ -115,14 +118,14 @@ def exit_code(error: Exception) -> int:
 
 
 def explain(error: Exception) -> str:
-    """One line: what is wrong, and where."""
+    """Return what failed, where, and how to fix it, in one line."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}; {MENDS.get(error.errno or 0, UNFORESEEN)}"
+        return f"{where}{error.strerror}; {FIXES.get(error.errno or 0, UNKNOWN_FIX)}"
     return str(error)
 
 
-def _complain(text: str, code: int) -> int:
+def _print_error(text: str, code: int) -> int:
     print(f"nodeplane: {text}", file=sys.stderr)
     return code
 
@@ -132,7 +135,7 @@ OURS = Path(__file__).resolve().parent.parent.parent
 
 
 def check_packages() -> None:
-    """Raises ForeignPackage when one of them belongs to another distribution."""
+    """Raise ForeignPackage if a package of ours was replaced by another distribution: their names are common."""
     for name, witness in PACKAGES.items():
         spec = importlib.util.find_spec(name)
         folder = Path(spec.origin).resolve().parent if spec and spec.origin else None

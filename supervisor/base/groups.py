@@ -1,4 +1,7 @@
-"""Which actors make a plane: three groups, in the order they start (they stop in reverse)."""
+"""The actors of a plane: three groups in start order (they stop in reverse), and the limits of their supervision.
+
+Actors are named by module, since the supervisor never imports one.
+"""
 
 import enum
 
@@ -9,13 +12,13 @@ from supervisor.base.errors import Usage
 
 class Restart(enum.StrEnum):
     PERMANENT = "permanent"
-    """Started again however it ends."""
+    """Restarted however it ends."""
     TRANSIENT = "transient"
-    """Started again unless it ended with exit code 0."""
+    """Restarted unless it ended with exit code 0."""
 
 
 class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One actor instance. `instance` is its name on the bus and of its log file."""
+    """One child process; `instance` is its name on the bus and of its log file."""
 
     instance: str
     actor: str
@@ -25,54 +28,54 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 7.0
     """Seconds between SIGTERM and SIGKILL; actors have 5 s for an orderly end."""
     critical: bool = True
-    """Whether the plane ends when this child cannot be kept up."""
+    """True if the plane ends when this child exceeds its restart budget."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Times and budgets of supervision, in seconds. Smaller ones are for tests."""
+    """Times in seconds and budgets of supervision. Tests use smaller ones."""
 
     start_s: float = 20.0
-    """From the start to the first beat. Waiting for others is no fault: a child that beats may stay `starting`."""
+    """From the start to the first heartbeat. A child with heartbeats may stay `starting` while it waits for others."""
     beat_s: float = 5.0
-    """Silence after which a child that does not work is hung."""
+    """Time without a heartbeat after which an idle child is hung."""
     busy_s: float = 20.0
-    """Silence after which a child that works is hung, too: one turn of its loop takes that long, or for ever."""
+    """Time without a heartbeat after which a working child is hung too: its event loop is blocked."""
     busy_share: float = 0.1
-    """Part of a CPU that a silent child must use to count as one that works."""
+    """Share of a CPU that a child without heartbeats must use to count as working."""
     stuck_s: float = 4.0
-    """How long its beats may say `stuck` before it is hung."""
+    """Time for which its heartbeats may report `stuck` before it is hung."""
     abort_s: float = 1.0
     """From SIGABRT (stack dump) to SIGKILL."""
     backoff_s: float = 0.1
     backoff_max_s: float = 30.0
     jitter: float = 0.2
     healthy_s: float = 60.0
-    """Ready for this long, a child's earlier crashes are forgiven."""
+    """Time as ready after which earlier crashes no longer count."""
     start_failures: int = 5
-    """Ends before it was ready, one after another."""
+    """Consecutive ends before it was ready."""
     fork_failures: int = 12
-    """How often, one after another, the machine may refuse to make its process: about two minutes with the back-off."""
+    """Consecutive failures of fork(), for want of memory or pids; about two minutes with the backoff."""
     crashes: int = 30
     crash_period_s: float = 60.0
     ordered_s: float = 10.0
-    """How long an ordered signal excuses an end from the budget."""
+    """Time after an ordered signal in which an end does not count against the budget."""
     late_tick_s: float = 2.0
-    """A tick later than this means the supervisor itself was stopped: nobody's silence counts for that time."""
+    """A tick later than this means that the supervisor was stopped; missing heartbeats of that time do not count."""
     shutdown_s: float = 25.0
-    """Whole shutdown; past it everything left gets SIGKILL."""
+    """Limit of a whole shutdown; processes that are left get SIGKILL."""
 
 
 CONTROL, WATCHER, NODE = "control", "watcher", "node"
 ADOPT = "adopt"
-"""Alone, beside a real kubelet: no group of a plane."""
+"""The group of `nodeplane adopt`, beside a real kubelet; no part of a plane."""
 GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
 EMBEDDED = "embedded"
-"""The runtime that is a process of the node group."""
+"""The runtime that runs as an actor of the node group."""
 MAX_WATCHERS = 64
 MAX_NODES = 32
 NODE_GRACE_S = 20.0
-"""A whole group ends below it, its pods perhaps with it."""
+"""An additional node ends its whole group, perhaps with its containers."""
 
 ACTORS = {
     CONTROL: ("store", "watchcache", "controllers", "scheduler"),
@@ -82,18 +85,18 @@ ACTORS = {
 }
 
 DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor"})
-"""Without these the plane still keeps its promises to running pods: one of them failed shows in the status, no more."""
+"""Actors without which running pods go on as promised; one that failed only shows in the status."""
 
 
 class PlaneShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted: which groups, how many API processes, and which embedded parts."""
+    """The groups to run, the numbers of processes, and which parts are embedded."""
 
     groups: tuple[str, ...] = GROUPS
     watchers: int = 1
     nodes: int = 1
-    """How many nodes: those beyond the first are groups with supervisors of their own."""
+    """Nodes; those beyond the first are groups with supervisors of their own."""
     first_watcher: int = 0
-    """Number of the first apiserver: not 0 only in the second and later watcher lines of honcho."""
+    """Number of the first API process; not 0 only in further watcher lines of honcho."""
     store_embedded: bool = True
     runtime_embedded: bool = True
 
@@ -112,8 +115,8 @@ def watcher(number: int) -> ChildSpec:
     return child(APISERVER, WATCHER, f"{APISERVER}-{number}")
 
 
-def more_node(number: int) -> ChildSpec:
-    """The number-th node of a plane, from 2 on."""
+def additional_node(number: int) -> ChildSpec:
+    """Return the spec of node `number`, from 2 on."""
     return ChildSpec(
         instance=f"{NODE}-{number}",
         actor=NODE,
@@ -125,7 +128,7 @@ def more_node(number: int) -> ChildSpec:
 
 
 def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
-    """The child specs of a plane, in start order; raises Usage for a group or count that cannot be."""
+    """Return the specs of a plane in start order. Raises Usage for an unknown group or an impossible count."""
     check_watchers(shape.watchers)
     specs: list[ChildSpec] = []
     for group in shape.groups:
@@ -133,7 +136,7 @@ def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
             raise Usage(f"no group is called {group!r}; use one of {', '.join(GROUPS)}")
         specs += [spec for actor in ACTORS[group] for spec in _instances(actor, group, shape)]
     if NODE in shape.groups:
-        specs += map(more_node, range(2, shape.nodes + 1))
+        specs += map(additional_node, range(2, shape.nodes + 1))
     return tuple(specs)
 
 

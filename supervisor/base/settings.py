@@ -1,4 +1,4 @@
-"""What a person may ask of `up`, and how it becomes the settings every actor reads."""
+"""From options to the settings that every actor reads; wrong values raise Usage with the flag and its valid values."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from supervisor.base.options import PlaneOptions, layout_of
 
 
 def settings_of(options: PlaneOptions, port: int) -> Settings:
-    """The settings file's content; `port` is the one really reserved. Raises Usage."""
+    """Return the content of the settings file; `port` is the reserved one. Raises Usage or SettingsInvalid."""
     where = layout_of(options)
     main, *others = stores(options.store, str(where.store_socket))
     external = [store for store in (main, *others) if not store.embedded]
@@ -69,7 +69,7 @@ def shape_of(
 
 
 def pod_resources(options: PlaneOptions) -> PodResources:
-    """What clients of the front door may do."""
+    """Return the limits and permissions of the pod resources sockets. Raises Usage."""
     mode = options.pod_resources_socket_mode
     if not re.fullmatch(r"0?[0-7]{3}", mode):
         raise Usage(f"--pod-resources-socket-mode {mode!r} is no mode; write it like 0660")
@@ -87,7 +87,7 @@ def check_port(value: int) -> int:
 
 
 def alignment(options: PlaneOptions) -> Alignment:
-    """Raises Usage or SettingsInvalid."""
+    """Return the CPU, memory and topology settings. Raises Usage or SettingsInvalid."""
     return check_alignment(
         Alignment(
             cpuManagerPolicy=options.cpu_manager_policy,
@@ -108,7 +108,7 @@ def alignment(options: PlaneOptions) -> Alignment:
 
 
 def pairs(text: str, flag: str) -> dict[str, str]:
-    """`name=value,other=value`."""
+    """Parse `name=value,other=value`. Raises Usage."""
     found: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
@@ -119,7 +119,7 @@ def pairs(text: str, flag: str) -> dict[str, str]:
 
 
 def reserved_memory(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """`NODE:memory=SIZE,hugepages-SIZE=SIZE` each; several in one text are parted by `;`."""
+    """Parse texts of `NODE:memory=SIZE,hugepages-SIZE=SIZE`, several in one separated by `;`. Raises Usage."""
     found: dict[str, dict[str, str]] = {}
     for text in (part for given in texts for part in given.split(";") if part):
         node, colon, sizes = text.partition(":")
@@ -133,11 +133,11 @@ ENDPOINT = re.compile(r"[^\s,/:\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 SCHEME = "etcd://"
 EMBEDDED = "sqlite"
 NAMES = {f"{row.group}/{row.plural}" if row.group else row.plural: row.qualified for row in ALL}
-"""How people name a resource here, as in upstream's `--etcd-servers-overrides`: `events`, `group/resource`."""
+"""Resources as users name them here and in kube-apiserver's `--etcd-servers-overrides`: `events`, `group/resource`."""
 
 
 def stores(values: Iterable[str], socket: str) -> tuple[Store, ...]:
-    """The main store, then the others; `socket` is the embedded one's. Raises Usage."""
+    """Parse --store: the main store, then those of single resources. `socket` is that of the embedded store."""
     main: list[Store] = []
     others: dict[Store, list[str]] = {}
     for value in values:
@@ -158,7 +158,7 @@ def stores(values: Iterable[str], socket: str) -> tuple[Store, ...]:
 
 
 def etcd_files(ca: str, cert: str, key: str, external: bool) -> EtcdFiles:
-    """Raises Usage for files that make no sense together or cannot be read."""
+    """Return the TLS files for etcd. Raises Usage if they do not fit together or cannot be read."""
     given = {"--etcd-cafile": ca, "--etcd-certfile": cert, "--etcd-keyfile": key}
     if not any(given.values()):
         return EtcdFiles()

@@ -1,4 +1,4 @@
-"""Single values of flags: each checked, with a line for people that names the flag and the mend."""
+"""Check single values of flags. Every function raises Usage with the flag, the value and the valid values."""
 
 import grp
 import ipaddress
@@ -23,7 +23,7 @@ def bind_address(value: str, flag: str = "--bind-address") -> str:
 
 
 def node_ip(text: str) -> str:
-    """Empty for loopback: what listens there is no matter of the node's address."""
+    """Return the address; empty for loopback, which other machines cannot reach."""
     found = ipaddress.ip_address(bind_address(text, "--node-ip")) if text else None
     if found is not None and found.is_unspecified:
         raise Usage(f"--node-ip {text} is no address of one machine; name the one that the API server can reach")
@@ -31,7 +31,7 @@ def node_ip(text: str) -> str:
 
 
 def reached_at(address: str) -> str:
-    """The host part of URLs for a server bound there, as this machine's own clients reach it."""
+    """Return the host part of URLs by which clients of this machine reach a server bound to `address`."""
     found = ipaddress.ip_address(bind_address(address))
     if found.is_unspecified:
         return LOOPBACK if found.version == 4 else "[::1]"
@@ -39,7 +39,7 @@ def reached_at(address: str) -> str:
 
 
 def api_names(text: str, bound: str) -> tuple[str, ...]:
-    """What the certificate must name beside what it always does."""
+    """Return the additional names of the API's certificate."""
     names = list(filter(None, text.split(",")))
     for name in names:
         if not NODE_NAME.fullmatch(name) and not _is_address(name):
@@ -60,7 +60,7 @@ def _is_address(text: str) -> bool:
 
 
 def runtime_endpoint(value: str) -> str:
-    """Target of an external CRI runtime, or "" for the embedded one."""
+    """Return the target of an external CRI runtime, or "" for the embedded one."""
     if value == "embedded":
         return ""
     if not value.startswith("unix:///"):
@@ -76,7 +76,7 @@ def node_name(value: str) -> str:
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """`Name=false,Other=true` as a mapping."""
+    """Parse `Name=false,Other=true`."""
     gates = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -89,12 +89,12 @@ def feature_gates(text: str) -> dict[str, bool]:
 
 
 def leader_elect(value: str, alone: bool) -> bool:
-    """`auto`: only where other control planes may use the same store."""
+    """Resolve `auto`: elect a leader where other control planes may use the same store."""
     return one_of(value, ("auto", "true", "false"), "--leader-elect") == "true" or (value == "auto" and not alone)
 
 
 def health_address(text: str) -> str:
-    """`IP:PORT`, or nothing."""
+    """Check `IP:PORT`; empty stays empty."""
     if not text:
         return ""
     host, _, port = text.rpartition(":")
@@ -128,7 +128,7 @@ def size(text: str, flag: str) -> int:
 
 
 def quota(text: str, flag: str) -> int:
-    """A size, or 0 for none."""
+    """Parse a size, or 0 for no quota."""
     return 0 if text.strip() == "0" else size(text, flag)
 
 

@@ -1,4 +1,4 @@
-"""What a script can expect: each condition says whether it holds now, and what is there instead."""
+"""Conditions that a script can expect; each returns whether it holds now, and the actual state."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ async def pod(stage: Stage, words: tuple[str, ...]) -> Seen:
 
 
 def pod_words(found: dict[str, Any]) -> list[str]:
-    """Every word of the grammar that is true of a pod."""
+    """Return every state of the grammar that is true of a pod."""
     if not found:
         return ["gone"]
     status = found.get("status", {})
@@ -63,8 +63,10 @@ async def actor(stage: Stage, words: tuple[str, ...]) -> Seen:
 
 
 async def plane(stage: Stage, words: tuple[str, ...]) -> Seen:
-    """All live, and every replica in step with its owner's present life; settled: at the very same position, as of the
-    last beats."""
+    """Check that all actors are live and their replicas follow the current epoch of their owner.
+
+    `settled` also requires the same position in the last heartbeats.
+    """
     actors = await stage.actors()
     late = [name for name, each in actors.items() if not _live(stage, each)]
     if late:
@@ -74,7 +76,7 @@ async def plane(stage: Stage, words: tuple[str, ...]) -> Seen:
 
 
 def behind_of(actors: dict[str, ActorStatus], exactly: bool) -> list[tuple[str, str]]:
-    """(follower, stream) of each replica that is not where its owner is in its present life."""
+    """Return (follower, stream) of each replica that is not synced with the current epoch of its owner."""
     beats = {name: each.beat for name, each in actors.items() if each.beat}
     at = {(name, own.stream): (beat.epoch, own.seq) for name, beat in beats.items() for own in beat.owns}
     found = []

@@ -1,4 +1,4 @@
-"""What a script can do. Every order may be given again: whoever it goes to may just be dead, that is the point."""
+"""Orders of a script. Each may be repeated, since its receiver may be dead at the time."""
 
 import asyncio
 import signal
@@ -16,10 +16,10 @@ from supervisor.chaos.stage import DEFAULT, Stage, documents
 from supervisor.client.scaling import scale_watchers
 
 ANY = "any"
-"""Stands for one actor by chance, `any any` for two."""
+"""Stands for a random actor; `any any` are two."""
 
 Order = Callable[[Stage, Step], Awaitable[str]]
-"""Returns what was done beyond what the line says, for people."""
+"""Returns a note for the user about a random choice, or ""."""
 
 
 async def kill(stage: Stage, step: Step) -> str:
@@ -70,7 +70,7 @@ async def device(stage: Stage, step: Step) -> str:
     try:
         await stage.asking.call(devices.OWNER, devices.CHAOS_DEVICE, request, devices.Empty)
     except Usage as error:
-        raise SupervisorError(str(error)) from None  # its plugin may be on its way back
+        raise SupervisorError(str(error)) from None  # its plugin may register again, so the order is repeated
     return ""
 
 
@@ -86,7 +86,7 @@ async def apply(stage: Stage, step: Step) -> str:
 
 
 async def _apply(stage: Stage, resource: Resource, obj: dict[str, Any]) -> None:
-    """Made, or merged into what is there: also when only the answer to the first try was lost."""
+    """Create an object, or merge it into the existing one: the answer to an earlier attempt may have been lost."""
     api, space = await stage.api(), obj["metadata"].get("namespace", DEFAULT if resource.namespaced else "")
     try:
         await api.create(resource, obj, space)

@@ -1,4 +1,4 @@
-"""Plays a script line by line. Orders are repeated while whoever takes them is away; expectations are polled."""
+"""Play a script line by line. Orders are repeated while their receiver is down; expectations are polled."""
 
 import asyncio
 import time
@@ -12,9 +12,9 @@ from supervisor.chaos.orders import ORDERS
 from supervisor.chaos.script import Script, ScriptFailed, Step
 from supervisor.chaos.stage import Stage
 
-LOOK_S = 0.05
-REFUSED = (400, 401, 403, 404, 405, 422)
-"""Answers of the API that a repetition does not change."""
+POLL_S = 0.05
+PERMANENT_ERRORS = (400, 401, 403, 404, 405, 422)
+"""Status codes of the API that a repetition does not change."""
 
 Say = Callable[[str], None]
 
@@ -24,35 +24,35 @@ class Player:
         self._script = script
         self._stage = stage
         self._say = say
-        self._aside: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
-        """Raises ScriptFailed at the first line that fails, or a Usage error for one that never can be obeyed."""
+        """Play to the end. Raises ScriptFailed at the first line that fails, Usage for one that cannot succeed."""
         try:
-            await self._all(self._script.steps)
+            await self._steps(self._script.steps)
             await self._join()
         finally:
-            for task in self._aside:
+            for task in self._background:
                 task.cancel()
-            await asyncio.gather(*self._aside, return_exceptions=True)
+            await asyncio.gather(*self._background, return_exceptions=True)
 
-    async def _all(self, steps: Iterable[Step]) -> None:
+    async def _steps(self, steps: Iterable[Step]) -> None:
         for step in steps:
             if step.verb == "repeat":
                 for _ in range(int(float(step.words[0]))):
-                    await self._all(step.body)
+                    await self._steps(step.body)
             elif step.verb == "join":
                 await self._join()
-            elif step.aside:
-                self._aside.append(asyncio.create_task(self._one(step), name=step.text))
+            elif step.background:
+                self._background.append(asyncio.create_task(self._step(step), name=step.text))
             else:
-                await self._one(step)
+                await self._step(step)
 
     async def _join(self) -> None:
-        await asyncio.gather(*self._aside)
-        self._aside.clear()
+        await asyncio.gather(*self._background)
+        self._background.clear()
 
-    async def _one(self, step: Step) -> None:
+    async def _step(self, step: Step) -> None:
         began = time.monotonic()
         note = await (self._expect(step) if step.verb == "expect" else self._order(step))
         self._say(f"{time.monotonic() - began:7.2f} s  {step.text}{f'  ({note})' if note else ''}")
@@ -66,11 +66,11 @@ class Player:
                 raise
             except NodeplaneError as error:
                 why = str(error)
-                if isinstance(error, ApiError) and error.code in REFUSED:
+                if isinstance(error, ApiError) and error.code in PERMANENT_ERRORS:
                     raise self._failed(step, why) from None
             if time.monotonic() >= deadline:
                 raise self._failed(step, f"not within {step.within:g} s; last: {why}")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
     async def _expect(self, step: Step) -> str:
         condition, *words = step.words
@@ -85,7 +85,7 @@ class Player:
                 instead = str(error)
             if time.monotonic() >= deadline:
                 raise self._failed(step, f"not within {step.within:g} s; instead: {instead}")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
     def _failed(self, step: Step, why: str) -> ScriptFailed:
         return ScriptFailed(f"{self._script.name}:{step.line}: {step.text}: {why}")

@@ -1,7 +1,7 @@
-"""The grammar of scripts. Pure: text in, steps out; the whole script is understood before its first line is played.
+"""The grammar of scripts; a whole script is parsed before its first line is played.
 
-A line is an order or an expectation; `#` begins a comment, ` &` at its end lets the script go on meanwhile, and
-`within SECONDS` gives it another time than 60 s.
+A line is an order or an expectation; `#` begins a comment, ` &` at its end runs the line in the background, and
+`within SECONDS` sets another limit than 60 s.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from protocols.messages.cri import RUNTIME_FAULTS
 from supervisor.base.errors import SupervisorError, Usage
 
 WITHIN_S = 60.0
-"""How long an expectation may take to come about, and an order to be taken, when the line does not say."""
+"""Default limit for an expectation to hold and for an order to succeed."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,10 +24,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     verb: str
     words: tuple[str, ...]
     within: float = WITHIN_S
-    aside: bool = False
-    """It ended with `&`: the next line does not wait for it."""
+    background: bool = False
+    """The line ended with `&`: the next one does not wait for it."""
     body: tuple["Step", ...] = ()
-    """What `repeat` repeats."""
+    """Steps between `repeat` and `end`."""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -36,57 +36,57 @@ class Script(msgspec.Struct, frozen=True):
 
 
 class ScriptInvalid(Usage):
-    """Raised before anything is done when a line of a script cannot be understood."""
+    """Raised before anything is played when a line cannot be parsed."""
 
 
 class ScriptFailed(SupervisorError):
-    """Raised when an expectation did not come about, or an order was not taken, within its time."""
+    """Raised when an expectation or order does not succeed within its limit."""
 
 
 LIMIT = 1000
-"""Lines of a script, and repetitions of a block."""
+"""Limit of lines, of repetitions, and of numbers in a script."""
 HEALTH = ("unhealthy", "healthy", "clear")
 POD_STATES = ("ready", "running", "succeeded", "failed", "gone", "restarted")
 DEVICE_STATES = ("healthy", "unhealthy", "unknown", "free", "held")
 
 
-class Form(NamedTuple):
-    """What may follow a verb: a slot is a name for people, a tuple of allowed words, or `number`."""
+class Syntax(NamedTuple):
+    """The words after a verb: a slot is a placeholder name, a tuple of allowed words, or `number`."""
 
     slots: tuple[str | tuple[str, ...], ...]
     repeats: bool = False
 
 
-FORMS = {
-    "kill": Form(("ACTOR",), repeats=True),
-    "stop": Form(("ACTOR",), repeats=True),
-    "continue": Form(("ACTOR",), repeats=True),
-    "restart": Form(("ACTOR",)),
-    "scale": Form(("watcher", "number")),
-    "device": Form(("RESOURCE", "ID", HEALTH)),
-    "runtime": Form((RUNTIME_FAULTS,)),
-    "apply": Form(("FILE",)),
-    "delete": Form(("pod", "NAME")),
-    "wait": Form(("number",)),
-    "join": Form(()),
-    "repeat": Form(("number",)),
-    "end": Form(()),
+SYNTAX = {
+    "kill": Syntax(("ACTOR",), repeats=True),
+    "stop": Syntax(("ACTOR",), repeats=True),
+    "continue": Syntax(("ACTOR",), repeats=True),
+    "restart": Syntax(("ACTOR",)),
+    "scale": Syntax(("watcher", "number")),
+    "device": Syntax(("RESOURCE", "ID", HEALTH)),
+    "runtime": Syntax((RUNTIME_FAULTS,)),
+    "apply": Syntax(("FILE",)),
+    "delete": Syntax(("pod", "NAME")),
+    "wait": Syntax(("number",)),
+    "join": Syntax(()),
+    "repeat": Syntax(("number",)),
+    "end": Syntax(()),
 }
-OF_DRIVERS = {"device": Form(("DRIVER/POOL/DEVICE", (*HEALTH, "unknown")))}
-"""The same verbs, said of a DRA driver's device."""
+SYNTAX_FOR_DRIVERS = {"device": Syntax(("DRIVER/POOL/DEVICE", (*HEALTH, "unknown")))}
+"""The same verbs for the device of a DRA driver."""
 EXPECTED = {
-    "pod": Form(("NAME", POD_STATES)),
-    "device": Form(("RESOURCE", "ID", DEVICE_STATES)),
-    "actor": Form(("NAME", ("live",))),
-    "plane": Form((("synced", "settled"),)),
+    "pod": Syntax(("NAME", POD_STATES)),
+    "device": Syntax(("RESOURCE", "ID", DEVICE_STATES)),
+    "actor": Syntax(("NAME", ("live",))),
+    "plane": Syntax((("synced", "settled"),)),
 }
 
 
-EXPECTED_OF_DRIVERS = {"device": Form(("DRIVER/POOL/DEVICE", ("healthy", "unhealthy", "unknown")))}
+EXPECTED_FOR_DRIVERS = {"device": Syntax(("DRIVER/POOL/DEVICE", ("healthy", "unhealthy", "unknown")))}
 
 
 def parse(name: str, text: str) -> Script:
-    """Raises ScriptInvalid, which names the line."""
+    """Parse a script. Raises ScriptInvalid, which names the line."""
     lines = text.splitlines()
     if len(lines) > LIMIT:
         raise ScriptInvalid(f"{name}: {len(lines)} lines are too many; {LIMIT} are the limit")
@@ -100,7 +100,7 @@ class _Reader:
         self._name = name
 
     def block(self, lines: Iterator[tuple[int, str]], depth: int) -> tuple[Step, ...]:
-        """Steps up to `end` (or the script's end, outside of any `repeat`)."""
+        """Return the steps up to `end`, or to the end of the script outside of `repeat`."""
         steps: list[Step] = []
         for number, line in lines:
             text = line.partition("#")[0].strip()
@@ -121,28 +121,35 @@ class _Reader:
 
     def _step(self, number: int, text: str) -> Step:
         verb, *words = text.removesuffix(" &").split()
-        step = Step(line=number, text=text, verb=verb, words=tuple(words), aside=text.endswith(" &"))
+        step = Step(line=number, text=text, verb=verb, words=tuple(words), background=text.endswith(" &"))
         if "within" in words:
             place = words.index("within")
             self._require(len(words) == place + 2, step, "`within` is followed by seconds, and nothing else")
             seconds = self._number(words[-1], step)
-            step = Step(line=number, text=text, verb=verb, words=tuple(words[:place]), within=seconds, aside=step.aside)
+            step = Step(
+                line=number,
+                text=text,
+                verb=verb,
+                words=tuple(words[:place]),
+                within=seconds,
+                background=step.background,
+            )
         self._check(step)
         return step
 
     def _check(self, step: Step) -> None:
-        words, forms, shorter, verb = step.words, FORMS, OF_DRIVERS, step.verb
+        words, forms, shorter, verb = step.words, SYNTAX, SYNTAX_FOR_DRIVERS, step.verb
         if verb == "expect":
             self._require(bool(words), step, f"expect what? one of {', '.join(EXPECTED)}")
-            forms, shorter, verb, words = EXPECTED, EXPECTED_OF_DRIVERS, words[0], words[1:]
+            forms, shorter, verb, words = EXPECTED, EXPECTED_FOR_DRIVERS, words[0], words[1:]
         form = shorter[verb] if verb in shorter and len(words) == 2 else forms.get(verb)
         if form is None:
             raise self._fault(
-                step, f"{verb!r} is none of {', '.join([*forms, *(['expect'] if forms is FORMS else [])])}"
+                step, f"{verb!r} is none of {', '.join([*forms, *(['expect'] if forms is SYNTAX else [])])}"
             )
         self._fill(step, form, words)
 
-    def _fill(self, step: Step, form: Form, words: tuple[str, ...]) -> None:
+    def _fill(self, step: Step, form: Syntax, words: tuple[str, ...]) -> None:
         enough = len(words) == len(form.slots) or (form.repeats and len(words) > len(form.slots))
         self._require(enough, step, f"it is followed by {' '.join(map(_shown, form.slots)) or 'nothing'}")
         for slot, word in zip(form.slots, words, strict=False):

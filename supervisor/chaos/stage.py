@@ -1,4 +1,4 @@
-"""What a script plays on: a running plane, seen through its bus and its API as any other client sees them."""
+"""The plane that a script is played on, through its bus and its API like any other client."""
 
 import random
 from pathlib import Path
@@ -25,19 +25,19 @@ DEFAULT = "default"
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     asking: Asking
     directory: Path
-    """Files that a script names are looked up here."""
+    """Directory of the files that a script names."""
     dice: random.Random
 
 
 class Stage:
-    """Use between start() and close()."""
+    """A running plane, with the state that conditions need. Close it at the end."""
 
     def __init__(self, options: StageOptions) -> None:
         self.asking = options.asking
         self.directory = options.directory
         self.dice = options.dice
         self.dead: dict[str, int] = {}
-        """Pids this script has killed: an actor is not live again as long as it has that one."""
+        """Pid of the last killed process by actor: the actor is live again only with another one."""
         self._api: ApiClient | None = None
         self._replicas: tuple[Any, ...] = ()
 
@@ -58,7 +58,7 @@ class Stage:
         return self._api
 
     async def pod(self, name: str) -> dict[str, Any]:
-        """{} when there is none."""
+        """Return a pod of the default namespace; {} if there is none."""
         try:
             return await (await self.api()).get(PODS, name, DEFAULT)
         except ApiError as error:
@@ -67,7 +67,7 @@ class Stage:
             raise
 
     def devices(self) -> list[DeviceRow]:
-        """[] until the device manager has been heard, and while it is away."""
+        """Return the devices of plugins; [] while the device manager is not synced."""
         if not self._replicas:
             self._replicas = self._follow()
         *following, inventory, health, pods, _ = self._replicas
@@ -76,7 +76,7 @@ class Stage:
         return rows_of(inventory.items, health.items, pods.items)
 
     def driver_devices(self) -> dict[str, DeviceHealth]:
-        """By DRIVER/POOL/DEVICE, those that claims have; {} while the device manager is away."""
+        """Return devices of claims by DRIVER/POOL/DEVICE; {} while the device manager is not synced."""
         if not self._replicas:
             self._replicas = self._follow()
         *_, drivers = self._replicas
@@ -99,7 +99,7 @@ class Stage:
 
 
 def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
-    """The objects of a manifest; raises ScriptInvalid for what cannot be applied."""
+    """Return the objects of a manifest. Raises ScriptInvalid if one cannot be applied."""
     try:
         found = [each for each in yaml.safe_load_all(path.read_text()) if each]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -1,4 +1,4 @@
-"""nodeplane chaos: break something on purpose."""
+"""`nodeplane chaos`: inject faults into a running plane."""
 
 import argparse
 import random
@@ -15,7 +15,7 @@ from supervisor.client.connection import Asking, ask
 
 DEVICE = "RESOURCE ID of a device plugin, or DRIVER/POOL/DEVICE of a DRA driver"
 HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", "clear": ""}
-"""Word on the command line -> word of the ChaosDevice request."""
+"""Health on the command line -> health in the ChaosDevice request."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -27,7 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     failing = faults.add_parser("device", help="override a device's health", allow_abbrev=False)
     failing.add_argument("words", nargs="+", metavar="DEVICE", help=DEVICE)
     failing.add_argument("health", choices=tuple(HEALTH), help="unknown: of a DRA driver only; clear: as reported")
-    lying = faults.add_parser("runtime", help="falsify what is heard of the runtime's events", allow_abbrev=False)
+    lying = faults.add_parser("runtime", help="falsify the runtime's events", allow_abbrev=False)
     lying.add_argument(
         "fault_of_runtime", metavar="FAULT", choices=cri.RUNTIME_FAULTS, help=", ".join(cri.RUNTIME_FAULTS)
     )
@@ -53,7 +53,7 @@ def chaos(args: argparse.Namespace) -> int:
 
 
 def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
-    """Read and understood here, before the plane is asked anything."""
+    """Parse a script, before the plane is asked anything, and return what plays it. Raises Usage."""
     from supervisor.chaos import player, stage  # the API client is slow to load
 
     file: Path = args.file
@@ -85,7 +85,7 @@ async def device(asking: Asking, args: argparse.Namespace) -> None:
 
 
 def device_order(words: Sequence[str], health: str) -> devices.ChaosDevice:
-    """Raises Usage."""
+    """Return the request for `chaos device`. Raises Usage."""
     if len(words) == 1 and words[0].count("/") < 2:
         raise Usage(f"{words[0]} is no device; name {DEVICE}")
     if len(words) > 2:
@@ -103,7 +103,7 @@ async def runtime(asking: Asking, args: argparse.Namespace) -> None:
 
 
 def signal_number(text: str) -> int:
-    """`9`, `KILL` or `SIGKILL`; raises Usage for what is no signal."""
+    """Parse `9`, `KILL` or `SIGKILL`. Raises Usage."""
     if text.isdigit() and int(text) in signal.valid_signals():
         return int(text)
     name = text.upper()

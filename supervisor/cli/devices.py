@@ -1,4 +1,4 @@
-"""Who holds what of the node: `nodeplane devices`, its views of plugins and drivers, and `nodeplane cpus`."""
+"""Devices and CPUs of the node, and their holders: `nodeplane devices` with its views, and `nodeplane cpus`."""
 
 import argparse
 import time
@@ -252,7 +252,7 @@ class CpuHolder(msgspec.Struct, frozen=True):
 
 
 class CpuView(msgspec.Struct, frozen=True):
-    """CPU lists; `shared` is empty while the CPU manager's policy is none."""
+    """CPU lists; `shared` is empty with the CPU manager policy none."""
 
     online: str
     shared: str
@@ -305,7 +305,7 @@ def cpu_cells(shown: CpuView) -> list[tuple[str, ...]]:
 
 
 def memory(blocks: tuple[AllocatedMemory, ...]) -> str:
-    """`1Gi@0 hugepages-2Mi=4Mi@0`: amounts at NUMA nodes."""
+    """Return amounts at NUMA nodes, such as `1Gi@0 hugepages-2Mi=4Mi@0`."""
     return " ".join(_block(block) for block in blocks if block.size) or "-"
 
 

@@ -1,5 +1,4 @@
-"""`nodeplane devices --patched | --published | --explain DEVICE`: DRA devices with their patches, from an API or from
-files."""
+"""`nodeplane devices --patched | --published | --explain DEVICE`: DRA devices and their patches, by an API or files."""
 
 import argparse
 import sys
@@ -15,8 +14,8 @@ from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
 from supervisor.client.tables import print_json
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
+from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
 from supervisor.dra.sources import read_api, read_objects
-from supervisor.dra.world import Placement, World, known_kinds, placements, world_of
 
 CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 Obj = dict[str, Any]
@@ -24,16 +23,16 @@ Obj = dict[str, Any]
 
 def show_dra_devices(args: argparse.Namespace) -> int:
     objects = _objects(args)
-    world = world_of(objects, _gates(args))
+    snapshot = snapshot_of(objects, _gates(args))
     claims = read_objects(args.claim or [])
     for claim in claims:
         if claim.get("kind") not in CLAIMS:
             raise Usage(f"--claim takes {' and '.join(CLAIMS)}, not {claim.get('kind')}")
-    for line in [*world.unreadable, *fault_lines(world.faults())]:
+    for line in [*snapshot.unreadable, *fault_lines(snapshot.faults())]:
         print(line, file=sys.stderr)
     if claims:
-        return _show_claims(args, placements(world.tracker, claims))
-    return _show(args, world)
+        return _show_claims(args, placements(snapshot.tracker, claims))
+    return _show(args, snapshot)
 
 
 def _objects(args: argparse.Namespace) -> list[Obj]:
@@ -42,7 +41,7 @@ def _objects(args: argparse.Namespace) -> list[Obj]:
             raise Usage("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
         found = read_objects([*(args.slices or ()), *(args.patches or ())])
         for obj in found:
-            known_kinds(obj)
+            check_kind(obj)
         return found
     path = Path(args.kubeconfig) if args.kubeconfig else layout_from(args).kubeconfig
     if not args.kubeconfig and not path.exists():
@@ -51,7 +50,7 @@ def _objects(args: argparse.Namespace) -> list[Obj]:
 
 
 def _gates(args: argparse.Namespace) -> Gates:
-    """Those of the plane that is asked, unless the flags say otherwise."""
+    """Return the feature gates: those of the flags, else those of the plane."""
     gates = feature_gates(args.feature_gates)
     if not gates and not (args.slices or args.patches or args.kubeconfig):
         with suppress(SettingsInvalid):
@@ -59,12 +58,12 @@ def _gates(args: argparse.Namespace) -> Gates:
     return Gates(gates.get("DRAAdminControlledDeviceAttributes", True), gates.get("DRADeviceTaints", True))
 
 
-def _show(args: argparse.Namespace, world: World) -> int:
-    found = world.as_published() if args.published else world.explanations(args.explain or "")
+def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:
+    found = snapshot.as_published() if args.published else snapshot.explanations(args.explain or "")
     if args.explain and not found:
         raise Usage(f"no device is called {args.explain!r}; `nodeplane devices --published` lists them")
     if args.output == "json":
-        _json(found)
+        print_json(found)
     elif args.explain:
         print("\n\n".join(map(explained, found)))
     elif found:
@@ -75,9 +74,9 @@ def _show(args: argparse.Namespace, world: World) -> int:
 
 
 def _show_claims(args: argparse.Namespace, found: list[Placement]) -> int:
-    """0 if every claim fits somewhere."""
+    """Print where each claim fits; return 0 if every claim fits somewhere."""
     if args.output == "json":
-        _json(found)
+        print_json(found)
     else:
         for each in found:
             print(f"{each.claim} on {each.node}: {_given(each.allocation) if each.allocation else each.why}")
@@ -88,7 +87,3 @@ def _show_claims(args: argparse.Namespace, found: list[Placement]) -> int:
 def _given(allocation: Obj) -> str:
     results = allocation["devices"]["results"]
     return ", ".join(f"{each['request']} = {each['driver']}/{each['pool']}/{each['device']}" for each in results)
-
-
-def _json(found: Any) -> None:
-    print_json(found)

@@ -29,7 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run_image_command(args: argparse.Namespace) -> int:
     if args.verb == "import":
-        args.path = os.path.abspath(args.path)  # the runtime's working directory is another one
+        args.path = os.path.abspath(args.path)  # the runtime has another working directory
     print(ask(layout_from(args), lambda asking: VERBS[args.verb](asking, args)))
     return 0
 

@@ -1,4 +1,4 @@
-"""The `nodeplane` command: finds the subcommand, imports that one only, and turns every known error into one line."""
+"""The `nodeplane` command: import the module of the subcommand only, and print errors as one line."""
 
 import importlib
 import sys
@@ -52,7 +52,7 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 clean, 1 runtime failure, 2 usage."""
+    """Run a command; return the exit code: 0 success, 1 failure, 2 usage."""
     words = sys.argv[1:] if argv is None else argv
     return guard(lambda: _run(words))
 
@@ -70,19 +70,19 @@ def _run(words: list[str]) -> int:
     add_root(parser)
     subparsers = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     module.add_parser(subparsers)
-    _offer_root(subparsers.choices.get(name))
+    _add_root_to(subparsers.choices.get(name))
     args = parser.parse_args(words)
     return int(module.run(args, layout_from(args)) if command.is_actor else args.run(args))
 
 
-def _offer_root(parser: Parser | None) -> None:
-    """--root may stand before or after the subcommand."""
+def _add_root_to(parser: Parser | None) -> None:
+    """Allow --root also after the subcommand."""
     if parser and "--root" not in parser._option_string_actions:
         add_root(parser)
 
 
 def _command(words: list[str]) -> str:
-    """The first word that is neither a flag nor the value of --root."""
+    """Return the first word that is neither a flag nor the value of --root."""
     skip = False
     for word in words:
         if skip:
@@ -106,7 +106,7 @@ def _no_command(name: str) -> int:
 def _overview() -> str:
     rows = [f"  {name:<12}{command.help}" for name, command in COMMANDS.items()]
     return "\n".join(
-        ["usage: nodeplane [--root DIR] COMMAND ...", "", *rows, "", "nodeplane COMMAND --help tells the flags of one."]
+        ["usage: nodeplane [--root DIR] COMMAND ...", "", *rows, "", "nodeplane COMMAND --help lists its flags."]
     )
 
 

@@ -1,4 +1,4 @@
-"""nodeplane node-config: the file by which a node on another machine, or beside this plane, joins it."""
+"""`nodeplane node-config`: write the file by which a node on this or another machine joins the plane."""
 
 import argparse
 import ipaddress
@@ -14,8 +14,8 @@ from supervisor.cli.flags import layout_from
 from supervisor.pki import node_config
 from supervisor.pki.certificates import CLUSTER, LOCAL
 
-LONGEST_NAME = 52
-"""What fits a certificate's common name, of 64 characters, behind system:node:"""
+MAX_NAME_LENGTH = 52
+"""A certificate's common name has 64 characters, with the prefix system:node:."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,13 +41,13 @@ def write_node_config(args: argparse.Namespace) -> int:
     write_atomic(target, text.encode(), 0o600)
     print(f"{target}: node {args.name} of {server}; there: nodeplane up --join {target.name}")
     if only_here(server):
-        told = "only this machine reaches that address; for others start the plane with --bind-address"
-        print(f"nodeplane: {told}", file=sys.stderr)
+        warning = "only this machine reaches that address; for others start the plane with --bind-address"
+        print(f"nodeplane: {warning}", file=sys.stderr)
     return 0
 
 
 def api_server(settings: Settings, wanted: str) -> str:
-    """The URL a node is given. Raises Usage for one that the API's certificate does not name."""
+    """Return the API's URL for the node. Raises Usage if the API's certificate does not name its host."""
     if not wanted:
         bound = ipaddress.ip_address(settings.bind_address)
         host = settings.api_names[0] if bound.is_unspecified and settings.api_names else ""
@@ -73,6 +73,6 @@ def bracketed(host: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    if len(node_name(name)) > LONGEST_NAME:
-        raise Usage(f"node name {name} has more than {LONGEST_NAME} characters, which no certificate takes")
+    if len(node_name(name)) > MAX_NAME_LENGTH:
+        raise Usage(f"node name {name} has more than {MAX_NAME_LENGTH} characters, which no certificate takes")
     return name

@@ -74,7 +74,7 @@ def _runs(pid: int) -> bool:
 
 
 def _stop_order(name: str) -> int:
-    """Node first, then watchers, then control."""
+    """Return the sort key of a supervisor: node first, then watchers, then control."""
     order = {f"supervisor-{group}": -index for index, group in enumerate(GROUPS)}
     return order.get(name, -1)
 

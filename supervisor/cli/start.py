@@ -31,7 +31,7 @@ SHARED_FLAGS = frozenset(
         "log_level",
     )
 )
-"""Flags of `up` that mean the same here."""
+"""Flags of `up` that `adopt` shares."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

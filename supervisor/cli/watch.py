@@ -53,7 +53,7 @@ async def _print_events(args: argparse.Namespace) -> None:
 
 def printer(what: str, output: str) -> Callable[[Any], None]:
     lines = {("pods", "text"): pod_lines, ("pods", "json"): pod_json, ("allocatable", "text"): allocatable_lines}
-    make: Callable[[Any], Iterable[str]] = lines.get((what, output), allocatable_json)  # type: ignore[assignment]  # each takes its own event
+    make: Callable[[Any], Iterable[str]] = lines.get((what, output), allocatable_json)  # type: ignore[assignment]  # each takes events of its own type
 
     def show(event: Any) -> None:
         for line in make(event):
@@ -63,7 +63,7 @@ def printer(what: str, output: str) -> Callable[[Any], None]:
 
 
 def pod_lines(event: PodEvent) -> Iterable[str]:
-    """Time, action, pod, container, then what it has: devices with their NUMA nodes, CPUs, memory, claims."""
+    """Yield lines with time, action, pod, container and what it holds: devices, CPUs, memory, claims."""
     head = f"{_now()}  {event.action.name:<7}  {event.pod.namespace}/{event.pod.name}"
     parts = [f"{item.name}  {part}" for item in event.pod.containers for part in _parts(item)]
     parts += [f"(pod)  {part}" for part in _exclusive(event.pod.cpus, event.pod.memory)]
@@ -100,7 +100,7 @@ def _parts(container: ContainerAllocation) -> Iterable[str]:
 
 
 def _grouped(devices: Sequence[Any]) -> Iterable[str]:
-    """By resource: `gpu-0(numa 0) gpu-1(numa 0,1)`."""
+    """Yield a text per resource, such as `gpu-0(numa 0) gpu-1(numa 0,1)`."""
     groups: dict[str, list[str]] = {}
     for device in devices:
         groups.setdefault(device.resource, []).append(device.id + _numa(device.numa))

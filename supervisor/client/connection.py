@@ -1,4 +1,4 @@
-"""How a command talks to a running plane: a client-only bus below its root."""
+"""Talk to a running plane: a client of the buses of its supervisors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,21 +18,21 @@ TIMEOUT_S = 10.0
 
 
 class Asking:
-    """Use inside `ask`."""
+    """Calls to the supervisors below a root; `ask` makes it."""
 
     def __init__(self, bus: Bus, layout: Layout) -> None:
         self.bus = bus
         self.layout = layout
 
     def names(self) -> list[str]:
-        """The supervisors that live below this root; raises NotRunning when there is none."""
+        """Return the running supervisors. Raises NotRunning if there are none."""
         names = list(supervisors(self.layout.run))
         if not names:
             raise NotRunning(f"no plane runs below {self.layout.root}; start it with `nodeplane up` or give --root")
         return names
 
     async def status(self) -> PlaneStatus:
-        """All groups as one."""
+        """Return the status of all groups as one."""
         names = self.names()
         return merge(await asyncio.gather(*(self.call(name, STATUS, Empty(), PlaneStatus) for name in names)))
 
@@ -47,7 +47,7 @@ class Asking:
             raise SupervisorError(str(error)) from None
 
     async def owner_of(self, instance: str) -> str:
-        """Which supervisor runs this actor; raises Usage when none does."""
+        """Return the supervisor that runs this actor. Raises Usage if none does."""
         known: list[str] = []
         for name in self.names():
             plane = await self.call(name, STATUS, Empty(), PlaneStatus)
@@ -58,7 +58,7 @@ class Asking:
 
 
 async def devices_known(following: Iterable[Following[Any]]) -> None:
-    """Until these streams of the device manager are synced. Raises NotRunning."""
+    """Wait until these streams of the device manager are synced. Raises NotRunning."""
     try:
         await asyncio.gather(*(stream.wait_synced(TIMEOUT_S) for stream in following))
     except Unavailable:
@@ -66,7 +66,7 @@ async def devices_known(following: Iterable[Following[Any]]) -> None:
 
 
 def ask(layout: Layout, question: Callable[[Asking], Awaitable[R]]) -> R:
-    """Run one conversation with the plane below this layout."""
+    """Run `question` with a connection to the plane below this layout. Raises NotRunning."""
 
     async def conversation() -> R:
         if not supervisors(layout.run):

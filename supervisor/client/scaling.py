@@ -10,7 +10,7 @@ FIRST_WATCHER_GROUP = f"{ROOT_NAME}-{WATCHER}"
 
 
 async def scale_nodes(asking: Asking, count: int) -> None:
-    """The supervisor of the first node runs the others."""
+    """Order the supervisor of the first node, which runs the others."""
     names = asking.names()
     owner = ROOT_NAME if ROOT_NAME in names else f"{ROOT_NAME}-{NODE}"
     if owner not in names:

@@ -1,4 +1,4 @@
-"""Devices for people: a line for each value, with where it comes from."""
+"""Tables of DRA devices: a line for each value, with its source."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -16,7 +16,7 @@ def published_table(found: Iterable[Explanation]) -> str:
 
 
 def patched_table(found: Iterable[Explanation]) -> str:
-    """Where the driver's value stands, its column is empty: it is the value."""
+    """Return devices with their patches; the column PUBLISHED is empty where the value is the driver's."""
     return table(PATCHED, list(_rows(found, _origin)))
 
 
@@ -35,7 +35,7 @@ def _rows(found: Iterable[Explanation], more: More) -> Iterator[Sequence[str]]:
 
 
 def explained(each: Explanation) -> str:
-    """All there is to say of one device."""
+    """Return all values of one device, and the verdict on each patch."""
     lines = [f"{each.device}  (slice {each.slice}, node {each.node or '-'})"]
     rows = [
         (entry.kind, entry.name, entry.value or "(removed)", entry.source, entry.published or "-", _others(entry))

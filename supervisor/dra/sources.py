@@ -1,4 +1,4 @@
-"""Objects from YAML or JSON files, in any order, several to a file, older versions of slices and claims included."""
+"""Read DRA objects from YAML or JSON files, or from an API, older versions included."""
 
 import asyncio
 import base64
@@ -29,12 +29,12 @@ Obj = dict[str, Any]
 GROUP = "resource.k8s.io/"
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
-"""Whose older versions are read as v1."""
-MANY = 64 * 1024 * 1024
+"""Kinds whose older versions are read as v1."""
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 def read_objects(paths: list[str]) -> list[Obj]:
-    """Raises Usage."""
+    """Read objects from files, in any order. Raises Usage."""
     found: list[Obj] = []
     for path in paths:
         for obj in _documents(path):
@@ -49,10 +49,10 @@ def _documents(path: str) -> Iterator[Any]:
         raw = Path(path).read_bytes()
     except OSError as error:
         raise Usage(f"cannot read {path}: {error.strerror}") from None
-    if len(raw) > MANY:
-        raise Usage(f"{path} is larger than {MANY >> 20} MiB; give a part of it")
+    if len(raw) > MAX_FILE_BYTES:
+        raise Usage(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; give a part of it")
     try:
-        yield from yaml.load_all(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # safe in both forms
+        yield from yaml.load_all(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # both are safe
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Usage(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
 
@@ -71,7 +71,7 @@ def _items(path: str, obj: Any) -> list[Obj]:
 
 
 def _complete(obj: Obj, number: int) -> None:
-    """A name, where its author left it to the server. Objects without a time are of one age, as after one apply."""
+    """Give an object a name where the server would. Objects without a creation time count as equally old."""
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise Usage(f"metadata of a {obj.get('kind')} is no map")
@@ -79,7 +79,7 @@ def _complete(obj: Obj, number: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: YAML makes dates of times, and nothing at all of a key that reads null."""
+    """Convert to JSON types: YAML makes dates of times, and None of the key `null`."""
     if isinstance(value, dict):
         return {"null" if key is None else str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -95,7 +95,10 @@ PARTS = ("certificate-authority", "client-certificate", "client-key")
 
 @contextmanager
 def client_options(path: Path) -> Iterator[ClientOptions]:
-    """Valid inside: what the file embeds stands in a private directory meanwhile. Raises Usage."""
+    """Return options for an API client by a kubeconfig; embedded certificates are files inside the context.
+
+    Raises Usage.
+    """
     cluster, user = _current(path)
     server = str(cluster.get("server") or "")
     if not server.startswith("https://"):
@@ -132,7 +135,7 @@ def _named(config: Any, kind: str, name: str) -> Any:
 
 
 def _file(path: Path, holder: dict[str, Any], part: str, directory: Path) -> Path | None:
-    """The file that holds this part, made if the kubeconfig embeds it; None if it has none."""
+    """Return the file of this part, written if the kubeconfig embeds it; None if it has none."""
     if data := holder.get(f"{part}-data"):
         made = directory / part
         try:
@@ -144,14 +147,14 @@ def _file(path: Path, holder: dict[str, Any], part: str, directory: Path) -> Pat
     return path.parent / holder[part] if holder.get(part) else None
 
 
-ASKED = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
+RESOURCES = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
 OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
-"""Not every API serves them: where it does not, there are none."""
+"""Resources that not every API serves."""
 TIMEOUT_S = 20.0
 
 
 def read_api(kubeconfig: Path) -> list[Obj]:
-    """Raises NotRunning, SupervisorError, Usage."""
+    """List the DRA objects of an API. Raises NotRunning, SupervisorError, Usage."""
     with client_options(kubeconfig) as options:
         try:
             return asyncio.run(_read(options))
@@ -165,7 +168,7 @@ async def _read(options: ClientOptions) -> list[Obj]:
     client = ApiClient(options)
     await client.start()
     try:
-        found = await asyncio.gather(*(_list(client, resource) for resource in ASKED))
+        found = await asyncio.gather(*(_list(client, resource) for resource in RESOURCES))
     finally:
         await client.close()
     return [obj for objects in found for obj in objects]

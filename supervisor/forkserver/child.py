@@ -1,4 +1,4 @@
-"""The first moments of an actor's process, between fork and its own main()."""
+"""The process of an actor between fork() and its main(): detach from the forkserver, log file, signals."""
 
 import ctypes
 import faulthandler
@@ -11,7 +11,6 @@ import sys
 import traceback
 from typing import NoReturn
 
-from supervisor.forkserver import child as prctl
 from supervisor.forkserver import wire
 
 PR_SET_PDEATHSIG = 1
@@ -21,27 +20,27 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(parent: int) -> None:
-    """SIGKILL for this process when `parent` dies; at once if it is dead already."""
+    """Get SIGKILL when `parent` dies; exit if it is dead already."""
     if _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:  # it died before the signal was asked for
+    if os.getppid() != parent:  # it died before prctl()
         os._exit(1)
 
 
 def set_name(name: str) -> None:
-    """The name `ps -o comm` and `top` show, first 15 bytes."""
+    """Set the name that `ps -o comm` and `top` show; 15 bytes."""
     _libc.prctl(PR_SET_NAME, name.encode()[:15] + b"\0", 0, 0, 0)
 
 
 CRASHED = 70
 
 
-def run(order: wire.Fork, parent: int, keep_away: tuple[int, ...]) -> NoReturn:
-    """Cut every tie to the forkserver, then run the actor. Never returns."""
+def run(order: wire.Fork, parent: int, inherited: tuple[int, ...]) -> NoReturn:
+    """Detach from the forkserver and run the actor. Never returns."""
     code = CRASHED
     try:
-        prctl.die_with_parent(parent)
-        _detach(order, keep_away)
+        die_with_parent(parent)
+        _detach(order, inherited)
         _reset_signals()
         gc.enable()
         faulthandler.enable()
@@ -53,17 +52,17 @@ def run(order: wire.Fork, parent: int, keep_away: tuple[int, ...]) -> NoReturn:
         os._exit(code)
 
 
-def _detach(order: wire.Fork, keep_away: tuple[int, ...]) -> None:
+def _detach(order: wire.Fork, inherited: tuple[int, ...]) -> None:
     os.setsid()
     os.umask(0o077)
     log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for source, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
-    for descriptor in (*keep_away, log, null):
+    for descriptor in (*inherited, log, null):
         os.close(descriptor)
-    prctl.set_name(f"np-{order.instance}")
-    # SIGABRT of a hung actor is for the stack dump in its log; a core file each time would fill the disk
+    set_name(f"np-{order.instance}")
+    # SIGABRT makes a hung actor dump its stack into the log; core files would fill the disk
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 

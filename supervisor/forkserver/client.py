@@ -1,4 +1,8 @@
-"""The supervisor's end of the forkserver: start it, order forks, hear reports."""
+"""The supervisor's end of the forkserver: start it, order forks, read reports.
+
+A supervisor execs its forkserver (`launch`). A node group, itself forked from one, forks its own (`fork`): what it
+would import is loaded and shared, so one more node costs neither the time nor the memory of the libraries.
+"""
 
 import contextlib
 import os
@@ -13,8 +17,8 @@ from typing import Protocol
 from supervisor.base.errors import ForkserverLost
 from supervisor.forkserver import wire
 
-PREPARED = ("asyncio", "ssl")
-"""Imported before any actor: what all of them need."""
+PRELOADED = ("asyncio", "ssl")
+"""Modules that all actors need, imported first."""
 
 SERVER = "supervisor.forkserver.server"
 
@@ -24,7 +28,7 @@ PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent.parent)
 
 
 class Process(Protocol):
-    """Of the forkserver; subprocess.Popen is one."""
+    """The forkserver's process; subprocess.Popen is one."""
 
     @property
     def pid(self) -> int: ...
@@ -35,7 +39,7 @@ class Process(Protocol):
 
 
 class ForkClient:
-    """One forkserver process. Light to import and start, so that its imports run beside the supervisor's own."""
+    """One forkserver process."""
 
     def __init__(self, process: Process, sock: socket.socket) -> None:
         self._process = process
@@ -49,15 +53,15 @@ class ForkClient:
         return self._socket.fileno()
 
     def send(self, order: wire.Order) -> bool:
-        """Give an order; False when the forkserver is gone, or so far behind that it takes no more."""
+        """Send an order; return False if the forkserver is gone or its queue is full."""
         try:
             self._socket.send(wire.encode(order))
         except OSError:
             return False
         return True
 
-    def reports(self, heard: Callable[[wire.Report], None]) -> bool:
-        """Drain what it said; False once it has hung up."""
+    def reports(self, on_report: Callable[[wire.Report], None]) -> bool:
+        """Pass all reports that have arrived to `on_report`; return False once the forkserver has closed the socket."""
         while True:
             try:
                 packet = self._socket.recv(wire.PACKET)
@@ -67,7 +71,7 @@ class ForkClient:
                 return False
             if not packet:
                 return False
-            heard(wire.decode_report.decode(packet))
+            on_report(wire.decode_report.decode(packet))
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -76,17 +80,17 @@ class ForkClient:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it, and by the parent-death signal whatever it still holds."""
+        """Kill the forkserver, and by the parent-death signal its children."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
 
 
 def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
-    """Exec a fresh interpreter; returns at once, while it is still importing. Orders may be sent right away."""
+    """Start a new interpreter and return while it imports; orders may be sent at once. Raises ForkserverLost."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    wanted = [*PREPARED, *dict.fromkeys(modules)]
+    wanted = [*PRELOADED, *dict.fromkeys(modules)]
     command = [sys.executable, "-P", "-m", SERVER, str(theirs.fileno()), str(os.getpid()), *wanted]
     try:
         with theirs, open(log, "ab") as output:
@@ -109,7 +113,7 @@ def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
 def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CHILDREN}
     given = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
-    kept.setdefault("GRPC_VERBOSITY", "NONE")  # its faults are told by ours, once; it would tell each try again
+    kept.setdefault("GRPC_VERBOSITY", "NONE")  # our errors name a failure once, gRPC logs every attempt
     kept["PYTHONPATH"] = os.pathsep.join([PACKAGE_ROOT, *given])
     return kept
 
@@ -118,7 +122,7 @@ CRASHED = 70
 
 
 class ForkedProcess:
-    """The part of subprocess.Popen that a forkserver's client needs."""
+    """A forked child with the interface of subprocess.Popen."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -149,7 +153,7 @@ class ForkedProcess:
 
 
 def fork(modules: Sequence[str]) -> ForkClient:
-    """Raises ForkserverLost."""
+    """Fork a forkserver, from a process with one thread, no loop and no socket yet. Raises ForkserverLost."""
     from supervisor.forkserver import server  # not loaded by a supervisor that uses `launch`
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,8 +1,8 @@
-"""The process actors are forked from: everything heavy imported once, one thread, no zmq context, no loop.
+"""The process that actors are forked from: it imports everything once, with one thread, no zmq context and no loop.
 
-Owns the actor processes as their parent (it reaps them and reports how they ended). Dies with the supervisor, and
-they die with it; kill -9 of it costs one restart of each actor.
-Run as `python -m supervisor.forkserver.server FD SUPERVISOR_PID MODULE...`, modules in the order of their use.
+It is the parent of all actors: it reaps them and reports how they ended. It dies with the supervisor and they die with
+it; kill -9 of it restarts every actor once. Run as `python -m supervisor.forkserver.server FD SUPERVISOR_PID MODULE...`
+with modules in the order of their use.
 """
 
 import gc
@@ -19,18 +19,20 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from supervisor.forkserver import child, wire
-from supervisor.forkserver import child as prctl
-from supervisor.forkserver import server as authorities
 
-PLACES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Where OpenSSL is told to look for them."""
+AUTHORITY_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Environment variables that name the system's certificate authorities for OpenSSL."""
 
 
 @contextmanager
-def unread() -> Generator[None]:
-    """The environment is as it was afterwards. For a process of one thread."""
-    before = {name: os.environ.get(name) for name in PLACES}
-    os.environ.update(dict.fromkeys(PLACES, os.devnull))
+def without_system_authorities() -> Generator[None]:
+    """Hide the system's certificate authorities during imports.
+
+    aiohttp reads them twice on import, for requests without a CA of their own. Ours all have one, and the reading took
+    a tenth of all imports of a plane. Changes the environment for that time: for a process with one thread.
+    """
+    before = {name: os.environ.get(name) for name in AUTHORITY_VARIABLES}
+    os.environ.update(dict.fromkeys(AUTHORITY_VARIABLES, os.devnull))
     try:
         yield
     finally:
@@ -53,8 +55,10 @@ class Forkserver:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self) -> None:
-        """Import and serve in turns until the supervisor hangs up: an order for a module that is loaded never waits for
-        the rest of the imports."""
+        """Import and serve in turns until the supervisor closes the socket.
+
+        A fork of a module that is loaded does not wait for the remaining imports.
+        """
         while self._serve(block=not self._todo):
             if self._todo:
                 self._load(self._todo.popleft())
@@ -62,9 +66,9 @@ class Forkserver:
 
     def _load(self, module: str) -> None:
         try:
-            with authorities.unread():
+            with without_system_authorities():
                 importlib.import_module(module)
-        except BaseException:  # the actor's own fault: its child will run into it again and say so in its own log
+        except BaseException:  # its child will fail in the same way and log it
             traceback.print_exc(limit=-2)
 
     def _serve(self, block: bool) -> bool:
@@ -104,7 +108,7 @@ class Forkserver:
             self._say(wire.NotForked(order.instance, f"fork: {error.strerror}"))
             return
         if pid == 0:
-            child.run(order, parent, keep_away=(self._socket.fileno(), self._wake))
+            child.run(order, parent, inherited=(self._socket.fileno(), self._wake))
         self._children[pid] = order.instance
         self._say(wire.Forked(order.instance, pid))
 
@@ -121,17 +125,17 @@ class Forkserver:
 
 def main(argv: list[str]) -> NoReturn:
     descriptor, parent, modules = int(argv[0]), int(argv[1]), argv[2:]
-    prctl.die_with_parent(parent)
-    prctl.set_name("np-forkserver")
+    child.die_with_parent(parent)
+    child.set_name("np-forkserver")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # nothing here makes garbage; children turn it on again
+    gc.disable()  # no garbage here, and untouched pages stay shared; children enable it
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     try:
         Forkserver(sock, modules).run()
     except OSError:
         traceback.print_exc()
-    os._exit(0)  # children have the parent-death signal
+    os._exit(0)  # the parent-death signal ends the children
 
 
 if __name__ == "__main__":

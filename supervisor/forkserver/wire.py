@@ -1,4 +1,4 @@
-"""What supervisor and forkserver say to each other: one msgpack message per packet of a SOCK_SEQPACKET pair."""
+"""Messages between supervisor and forkserver: one msgpack message per packet of a SOCK_SEQPACKET pair."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Ping(msgspec.Struct, frozen=True, tag="ping"):
 
 
 class Pong(msgspec.Struct, frozen=True, tag="pong"):
-    """`loading`: it still imports modules, and answers between two of them only."""
+    """Answer to a Ping. While `loading`, the forkserver answers only between two imports."""
 
     loading: bool
 

@@ -1,5 +1,7 @@
-"""The plane's own certificates: what must exist, and whether it does. No cryptography is loaded here: files are made by
-`supervisor.pki_issue` in a short-lived process, and a manifest (written last) says what they hold.
+"""The certificates of a plane: which ones must exist, and whether they do.
+
+No cryptography is loaded here: a process of `supervisor.pki.issue` makes the files, and a manifest, written last, lists
+them.
 """
 
 import os
@@ -20,7 +22,7 @@ CA_DAYS = 3650
 LEAF_DAYS = 730
 RENEW_DAYS = 60
 BACKDATED_DAYS = 3650
-"""A clock that was ahead when they were made, and is set right, must not make them unusable."""
+"""Certificates stay valid if the clock was ahead when they were issued."""
 DAY_S = 86400
 ISSUE_S = 30.0
 
@@ -29,12 +31,12 @@ CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubern
 
 
 CLUSTER_CA = "ca"
-"""Signs the users of the API, and every server that these talk to. Its files are PKI/ca.crt and PKI/ca.key."""
+"""Signs the users of the API and the servers that they connect to. Its files are PKI/ca.crt and PKI/ca.key."""
 STORE_CA = "etcd/ca"
-"""Signs the store's server and its clients, and nobody else: whoever has such a certificate has the whole store."""
+"""Signs only the store's server and its clients: a client certificate gives access to the whole store."""
 AUTHORITIES = (CLUSTER_CA, STORE_CA)
-FORMER = ("store.crt", "store.key", "store-client.crt", "store-client.key")
-"""Of versions whose store trusted the cluster's CA."""
+OBSOLETE_FILES = ("store.crt", "store.key", "store-client.crt", "store-client.key")
+"""Files of versions whose store trusted the cluster's CA."""
 
 
 class Certificate(msgspec.Struct, frozen=True):
@@ -44,7 +46,7 @@ class Certificate(msgspec.Struct, frozen=True):
     common_name: str
     organization: str = ""
     hosts: tuple[str, ...] = ()
-    """Addresses and DNS names it serves; empty for a client certificate."""
+    """Addresses and DNS names of a server; empty for a client certificate."""
     authority: str = CLUSTER_CA
 
 
@@ -55,11 +57,11 @@ class Wanted(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     wanted: Wanted
     not_after: float
-    """Unix time at which the first of them ends."""
+    """Unix time at which the first of them expires."""
 
 
 def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
-    """The API users and servers of a plane, least rights each; the API is also known by these names."""
+    """Return the certificates of a plane's users and servers, least privileges each."""
     node = Certificate("podworker", f"system:node:{node_name}", "system:nodes")
     return Wanted(
         (
@@ -78,7 +80,7 @@ def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
 
 
 def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
-    """Whether everything wanted is there and whole, for the same names, and good for a while yet."""
+    """Return True if all certificates exist, are intact, have the same names and do not expire soon."""
     now = time.time() if now is None else now
     try:
         manifest = msgspec.json.decode((pki / MANIFEST).read_bytes(), type=Manifest)
@@ -92,7 +94,7 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
 
 
 def whole(path: Path) -> bool:
-    """Whether a file looks like PEM from its first to its last line: one cut short or overwritten is made anew."""
+    """Return True if a file is PEM from its first to its last line; others are replaced."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -101,7 +103,7 @@ def whole(path: Path) -> bool:
 
 
 class Issuing:
-    """A process that makes what is missing, while the supervisor does other things."""
+    """The process that issues missing certificates while the supervisor starts."""
 
     def __init__(self, pki: Path, what: Wanted) -> None:
         command = [sys.executable, "-P", "-m", "supervisor.pki.issue", str(pki)]
@@ -118,7 +120,7 @@ class Issuing:
         self._process.stdin = None
 
     def wait(self) -> None:
-        """Block until it is done; raises PkiFailed with its reason."""
+        """Block until it has ended. Raises PkiFailed with its reason."""
         late = not ended(self._process.pid, ISSUE_S)
         if late:
             self._process.kill()
@@ -131,7 +133,7 @@ class Issuing:
 
 
 def ended(pid: int, timeout: float) -> bool:
-    """Block until our child `pid` has ended, `timeout` seconds at most; told by the kernel, not asked for."""
+    """Block until our child `pid` has ended, without polling; return False after `timeout` seconds."""
     handle = os.pidfd_open(pid)
     try:
         waiting = select.poll()
@@ -142,5 +144,5 @@ def ended(pid: int, timeout: float) -> bool:
 
 
 def begin(pki: Path, what: Wanted) -> Issuing | None:
-    """Start making certificates if any are missing, old or for other names; None when all is well."""
+    """Start issuing if certificates are missing, expire soon or have other names; return None if none are."""
     return None if current(pki, what) else Issuing(pki, what)

@@ -1,7 +1,7 @@
-"""Makes the certificates of a plane: own CAs, ECDSA P-256 throughout. Runs as a process of its own and ends.
+"""Issue the certificates of a plane with CAs of its own, all ECDSA P-256. Runs as a process of its own.
 
-Serialised by a lock file, so groups that start together agree on the CAs. Keeps a CA that is still good: clients
-that trust it need nothing new when names change.
+A lock file serialises groups that start together. A CA that is still valid stays, so that clients that trust it go on
+when names change.
 """
 
 import datetime
@@ -32,7 +32,7 @@ class Authority(msgspec.Struct, frozen=True):
 
 
 def issue(directory: Path, what: Wanted) -> None:
-    """Make everything wanted in `directory`, unless somebody else did so while we waited for the lock."""
+    """Issue all certificates in `directory`, unless another process did so while this one waited for the lock."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -53,14 +53,14 @@ def _issue(directory: Path, what: Wanted) -> None:
     _service_account_keys(directory)
     ends = [authority.certificate.not_valid_after_utc for authority in authorities.values()]
     ends += [_leaf(directory, authorities[leaf.authority], leaf, now) for leaf in what.certificates]
-    for name in certificates.FORMER:
+    for name in certificates.OBSOLETE_FILES:
         (directory / name).unlink(missing_ok=True)
     manifest = Manifest(what, min(ends).timestamp())
     write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
 def load_authority(directory: Path, now: datetime.datetime, name: str = certificates.CLUSTER_CA) -> Authority | None:
-    """Return a CA from its files, or None unless it is whole and good for a while."""
+    """Return a CA from its files, or None if it is damaged or expires soon."""
     try:
         certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
         key = serialization.load_pem_private_key((directory / f"{name}.key").read_bytes(), password=None)
@@ -102,7 +102,7 @@ def _leaf(directory: Path, authority: Authority, what: Certificate, now: datetim
 
 
 def make_leaf(authority: Authority, what: Certificate, now: datetime.datetime) -> Leaf:
-    """One certificate with a key of its own, both PEM."""
+    """Issue one certificate with a new key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)]
     if what.organization:
@@ -161,8 +161,10 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _service_account_keys(directory: Path) -> None:
-    """The key that signs service account tokens, kept for ever, since tokens outlive certificates; and beside it those
-    that are believed, to which people may add."""
+    """Make the key that signs service account tokens, and the file of public keys that verify them.
+
+    The key is never renewed, since tokens outlive certificates. Users may add public keys to the file.
+    """
     private, public = directory / "sa.key", directory / "sa.pub"
     if certificates.whole(private) and certificates.whole(public):
         return
@@ -175,7 +177,7 @@ def _service_account_keys(directory: Path) -> None:
 
 
 def _private_key(path: Path) -> Key | rsa.RSAPrivateKey | None:
-    """None where there is none that signs."""
+    """Read a private key; return None if there is none that can sign."""
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError):

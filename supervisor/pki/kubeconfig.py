@@ -1,5 +1,4 @@
-"""What a kubeconfig of ours says, with certificates embedded, so that the one file can be copied; and the admin's,
-ROOT/kubeconfig."""
+"""Kubeconfigs with embedded certificates, so that one file can be copied; among them the admin's, ROOT/kubeconfig."""
 
 import base64
 from pathlib import Path
@@ -32,7 +31,7 @@ current-context: nodeplane
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Who may come in, and where. PEM each."""
+    """User and server of a kubeconfig; certificates and key are PEM."""
 
     server: str
     user: str
@@ -52,12 +51,12 @@ def kubeconfig(access: Access) -> str:
 
 
 def embedded(data: bytes) -> str:
-    """As a kubeconfig holds a file's content."""
+    """Encode the content of a file for a kubeconfig."""
     return base64.b64encode(data).decode()
 
 
 def write_kubeconfig(layout: Layout, server: str) -> None:
-    """Write it (mode 0600) if it would change."""
+    """Write the admin's kubeconfig (mode 0600) if it changes."""
     ca, certificate, key = (path.read_bytes() for path in (layout.ca_cert, *layout.client_cert("admin")))
     text = kubeconfig(Access(server=server, user="admin", ca=ca, certificate=certificate, key=key))
     if _read(layout.kubeconfig) != text.encode():

@@ -1,4 +1,4 @@
-"""The supervisor's own bus endpoint: beats in, status out, and the orders of the command line."""
+"""The supervisor's bus endpoint: heartbeats of actors, status, and orders of the command line."""
 
 import itertools
 import time
@@ -16,14 +16,14 @@ from supervisor.base.groups import (
     NODE,
     WATCHER,
     ChildSpec,
+    additional_node,
     check_nodes,
     check_watchers,
-    more_node,
     watcher,
 )
 from supervisor.report.metrics import own_text
 from supervisor.report.status import actor_status, endpoints
-from supervisor.root.lock import held
+from supervisor.root.lock import is_locked
 from supervisor.tree.tree import Tree
 
 SCALE_STOP_S = 10.0
@@ -35,13 +35,13 @@ class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     settings: Settings
     started_at: float
-    """Monotonic."""
+    """Monotonic time."""
     metrics: Callable[[], str]
-    """Where the metrics page is, or why it is not."""
+    """Returns the URL of the metrics page, or why there is none."""
     stop: Callable[[bool], None]
     """Begin the shutdown; True also stops containers."""
     stop_nodes: Callable[[list[str]], Awaitable[None]]
-    """End these nodes and their containers."""
+    """Stop these nodes and their containers."""
 
 
 class Control:
@@ -67,7 +67,7 @@ class Control:
         )
 
     async def _beat(self, beat: messages.Heartbeat, call: Call) -> messages.Empty:
-        self._tree.hear(beat)
+        self._tree.on_beat(beat)
         return messages.Empty()
 
     async def _status(self, request: messages.Empty, call: Call) -> messages.PlaneStatus:
@@ -84,7 +84,7 @@ class Control:
         return messages.Empty()
 
     async def _scale(self, request: messages.ScaleActor, call: Call) -> messages.Empty:
-        """Answered when the surplus is gone; new ones are starting then."""
+        """Scale; the answer comes when the surplus is gone, while new processes start."""
         if request.actor == NODE:
             return await self._scale_nodes(request.count)
         if request.actor not in (WATCHER, APISERVER):
@@ -97,12 +97,12 @@ class Control:
         return messages.Empty()
 
     async def _scale_nodes(self, count: int) -> messages.Empty:
-        """The first node is the plane's own; those beyond it come and go by their numbers."""
+        """Add or remove nodes by number; the first one stays."""
         settings, children = self._options.settings, self._tree.children
         if settings.joined or not any(child.spec.group == NODE for child in children.values()):
             raise Usage("this supervisor runs no node group of a plane")
         check_nodes(count, EMBEDDED if settings.runtime_embedded else settings.runtime_endpoint)
-        wanted = {spec.instance: spec for spec in map(more_node, range(2, count + 1))}
+        wanted = {spec.instance: spec for spec in map(additional_node, range(2, count + 1))}
         surplus = [name for name, child in children.items() if child.spec.actor == NODE and name not in wanted]
         await self._options.stop_nodes(surplus)
         for name in surplus:
@@ -121,10 +121,10 @@ class Control:
             self._tree.add(self._free_watcher(int(running[0].rsplit("-", 1)[1])))
 
     def _free_watcher(self, first: int) -> ChildSpec:
-        """The next one whose name is free: other lines of honcho run some too."""
+        """Return the next API process whose name is free, since other watcher lines of honcho run some too."""
         run_dir = self._options.settings.layout.run
         for spec in map(watcher, itertools.count(first + 1)):
-            if spec.instance not in self._tree.children and not held(run_dir / f"{spec.instance}.lock"):
+            if spec.instance not in self._tree.children and not is_locked(run_dir / f"{spec.instance}.lock"):
                 return spec
         raise AssertionError("there is always another number")
 

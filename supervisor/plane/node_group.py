@@ -1,8 +1,8 @@
-"""One more node of a plane, on the same machine: a node group with a root, a bus and a supervisor of its own.
+"""A further node of a plane on the same machine: a node group with a root, a bus and a supervisor of its own.
 
-Why a process: each node's actors share a bus directory and fall together at most with their own supervisor; the plane's
-supervisor starts it like any actor. Owns ROOT/nodes/NAME. On kill -9 its actors end with it, containers go on, and the
-next life takes them up.
+A process, so that a failure of one node's supervisor ends only that node's actors; the plane's supervisor starts it
+like any actor. Owns ROOT/nodes/NAME. On kill -9 its actors end, containers keep running, and the restarted group adopts
+them.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from supervisor.base.groups import NODE, Limits, PlaneShape, children
 from supervisor.forkserver.client import ForkClient, fork
 from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid
 from supervisor.plane.start import Begin, process_age_s, run_prepared
-from supervisor.startup import join as node
+from supervisor.startup import join
 from supervisor.startup.prepared import Parent
 
-SOON_S = 60 * 86400.0
+RENEW_BEFORE_S = 60 * 86400.0
 DETACHED = 0
-"""No person waits for its word."""
+"""Console without a reader."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    forkserver = fork([spec.module for spec in children(PlaneShape(groups=(NODE,)))])  # while nothing is opened here
+    forkserver = fork([spec.module for spec in children(PlaneShape(groups=(NODE,)))])  # before anything is opened here
     try:
         return _serve(args, forkserver)
     except (NodeplaneError, OSError):
@@ -49,8 +49,8 @@ def _run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace, forkserver: ForkClient) -> int:
     plane = load_settings(Path(args.settings))
     settings = local_settings(plane, int(args.instance.rpartition("-")[2]))
-    prepared = node.prepare_node(
-        settings, ROOT_NAME, lambda: node.write_node_files(settings.layout, _pass(plane, settings))
+    prepared = join.prepare_node(
+        settings, ROOT_NAME, lambda: join.write_node_files(settings.layout, _node_config(plane, settings))
     )
     parent = Parent(run_dir=plane.layout.run, supervisor=args.supervisor, instance=args.instance)
     begin = Begin(time.monotonic() - process_age_s(), Limits(), lambda same: same)
@@ -58,7 +58,7 @@ def _serve(args: argparse.Namespace, forkserver: ForkClient) -> int:
 
 
 def local_settings(plane: Settings, number: int) -> Settings:
-    """Those of the plane, for another root. Its metrics take a free port."""
+    """Return the plane's settings for the root of node `number`; its metrics take a free port."""
     name = f"{plane.node_name}-{number}"
     where = plane.layout.node(name)
     return msgspec.structs.replace(
@@ -74,15 +74,15 @@ def local_settings(plane: Settings, number: int) -> Settings:
     )
 
 
-def _pass(plane: Settings, settings: Settings) -> NodeConfig:
-    """That of its last life while it is good, or a new one. Raises PkiFailed."""
+def _node_config(plane: Settings, settings: Settings) -> NodeConfig:
+    """Return the node's certificates of its last run while they are valid, or new ones. Raises PkiFailed."""
     from supervisor.pki.issue_node import issued
 
     try:
-        known = node.read_node_config(settings.layout.node_kubeconfig)
+        known = join.read_node_config(settings.layout.node_kubeconfig)
     except NodeConfigInvalid:
         known = None
-    good = known is not None and known.not_after - time.time() > SOON_S and known.server == plane.api_url
+    good = known is not None and known.not_after - time.time() > RENEW_BEFORE_S and known.server == plane.api_url
     good = good and known is not None and known.serving_name == serving_name(settings.node_name)
     if known is not None and good and known.ca == plane.layout.ca_cert.read_bytes():
         return known

@@ -1,4 +1,4 @@
-"""A node's supervisor as an actor of the plane's: its beats go up, the order to end comes down."""
+"""The connection of a node group to the plane's supervisor, for which it is an actor."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import METRICS, STOP, Empty, MetricsText, StopPlane
 from supervisor.startup.prepared import Parent
 
-HERE = "# its metrics are on a page of its own\n"
+SEPARATE_PAGE = "# its metrics are on a page of its own\n"
 
 
 class ParentLink:
-    """`stop`: begin the shutdown; True also stops containers."""
+    """`stop` begins the shutdown; with True it also stops containers."""
 
     def __init__(self, parent: Parent, stop: Callable[[bool], None]) -> None:
         self._parent = parent
@@ -27,7 +27,7 @@ class ParentLink:
         self._beats = Heartbeats(self._bus, self._parent.supervisor, LivenessDeadlines(time.monotonic))
         self._beats.start()
 
-    def tell(self, note: str, ready: bool = False) -> None:
+    def report(self, note: str, ready: bool = False) -> None:
         if self._beats and (ready or note != self._beats.note):
             self._beats.change(state=READY if ready else "", note=note)
 
@@ -41,4 +41,4 @@ class ParentLink:
         return Empty()
 
     async def _page(self, request: Empty, call: Call) -> MetricsText:
-        return MetricsText(HERE)
+        return MetricsText(SEPARATE_PAGE)

@@ -1,4 +1,7 @@
-"""From parsed flags to a running supervisor. Light to import: the forkserver starts before anything heavy is loaded."""
+"""From options to a running supervisor.
+
+Light to import: the forkserver starts before anything heavy is loaded.
+"""
 
 import os
 import time
@@ -13,8 +16,7 @@ from supervisor.base.options import PlaneOptions
 from supervisor.forkserver.client import ForkClient, launch
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Issuing
-from supervisor.report import console as detaching
-from supervisor.report.console import Console
+from supervisor.report.console import Console, detach_plane, wait_until_started
 from supervisor.root import logs
 from supervisor.startup.prepare import prepare, supervisor_name
 from supervisor.startup.prepared import Parent, Prepared
@@ -31,15 +33,17 @@ def start(
     limits: Limits | None = None,
     adapt: Adapt | None = None,
 ) -> int:
-    """Run a plane, or one group of it, to its end and return the exit code; detached: until it is ready or has failed.
-    `adapt` changes what was prepared (tests put their own children in)."""
+    """Run a plane, or one group of it, to its end and return the exit code.
+
+    With `detach`, return when it is ready or has failed. `adapt` changes what was prepared: tests use other children.
+    """
     begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt or (lambda prepared: prepared))
     if not detach:
         return run_prepared(prepare(options, group, slot), begin, -1)
-    prepare(options, group, slot).release()  # refuse here, where the caller sees it
-    parent_end, report_to = detaching.split(options)
+    prepare(options, group, slot).release()  # errors reach the caller's terminal
+    parent_end, report_to = detach_plane(options)
     if parent_end >= 0:
-        return detaching.wait(parent_end)
+        return wait_until_started(parent_end)
     try:
         return run_prepared(prepare(options, group, slot), begin, report_to)
     except (NodeplaneError, OSError) as error:
@@ -56,7 +60,7 @@ class Begin(NamedTuple):
 def run_prepared(
     prepared: Prepared, begin: Begin, report_to: int, parent: Parent | None = None, known: ForkClient | None = None
 ) -> int:
-    """`known`: a forkserver that runs already."""
+    """Run a prepared plane to its end. `known` is a forkserver that runs already."""
     prepared = begin.adapt(prepared)
     layout = prepared.settings.layout
     forkserver = known or _launch(prepared, layout.logs)
@@ -81,15 +85,17 @@ def _issue(prepared: Prepared) -> Issuing | None:
 
 
 def process_age_s() -> float:
-    """Seconds since this process was started: the interpreter's own start belongs to the time to Ready."""
+    """Return the seconds since the process started: the time to Ready includes the interpreter's start."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return max(0.0, age)
 
 
 def under_honcho(environment: Mapping[str, str]) -> bool:
-    """Whether `honcho start` runs us: its Ctrl-C reaches us as SIGTERM. Units made by `honcho export` carry systemd's
-    INVOCATION_ID, and a service restart keeps containers."""
+    """Return True under `honcho start`, whose Ctrl-C arrives as SIGTERM.
+
+    Units of `honcho export` have systemd's INVOCATION_ID: a service restart keeps containers.
+    """
     return "HONCHO_PROCESS_NAME" in environment and "INVOCATION_ID" not in environment
 
 

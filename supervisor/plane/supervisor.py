@@ -1,6 +1,6 @@
-"""The supervisor process: wiring of tree, bus, metrics and signals, from the first fork to the last socket removed.
+"""The supervisor process: joins tree, bus, metrics and signals, from the first fork to the removal of the last socket.
 
-Owns nothing that must last: kill -9 of it ends every actor (parent-death signals), and the next start cleans up.
+It owns nothing durable: kill -9 of it ends every actor by parent-death signals, and the next start cleans up.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CONTAINER_GRACE_S = 2.0
 ORDER_S = 2.0
 SECOND_S = 1.0
-PATIENCE_S = 10.0
+SLOW_START_S = 10.0
 ROTATE_EVERY = 10
 
 
@@ -47,12 +47,12 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     prepared: Prepared
     console: Console
     started_at: float
-    """Monotonic time of the command's start."""
+    """Monotonic time at which the command started."""
     limits: Limits = Limits()
     parent: Parent | None = None
-    """Whose actor this is: one of several nodes of a plane."""
+    """The plane's supervisor, if this is one of several nodes."""
     containers_on_term: bool = False
-    """SIGTERM stops containers too: so under honcho, whose Ctrl-C arrives as SIGTERM."""
+    """SIGTERM stops containers too: under honcho, Ctrl-C arrives as SIGTERM."""
 
 
 class Supervisor:
@@ -96,7 +96,7 @@ class Supervisor:
         )
 
     async def run(self) -> int:
-        """Until the plane has ended; returns the exit code."""
+        """Run until the plane has ended; return the exit code."""
         self._watch_signals()
         await self._bus.start()
         if self._link:
@@ -145,31 +145,31 @@ class Supervisor:
 
     async def _announce(self, control: Control) -> None:
         children = self._tree.children
-        patience = asyncio.create_task(self._tell_patience(control))
+        slow_start = asyncio.create_task(self._report_slow_start(control))
         while not all(child.settled for child in children.values()):
             self._tree.changed.clear()
             await self._tree.changed.wait()
-        patience.cancel()
+        slow_start.cancel()
         seconds = time.monotonic() - self._options.started_at
         text = summary(control.status(), seconds)
         if self._link:
-            self._link.tell(self._told(), ready=True)
+            self._link.report(self._node_note(), ready=True)
         if all_serving(children.values()):
             self._notifier.ready(f"ready in {seconds:.2f} s")
             self._console.ready(text)
         else:
             self._console.failed(text)
 
-    def _told(self) -> str:
-        """What the plane's status shows of a node."""
+    def _node_note(self) -> str:
+        """Return the note that the plane's status shows for this node."""
         down = [child.spec.instance for child in self._tree.children.values() if child.state not in SERVING]
         name = f"node {self._settings.node_name} below {self._settings.root}"
         return f"{name}; not serving: {', '.join(down)}" if down else name
 
-    async def _tell_patience(self, control: Control) -> None:
-        """A start that waits for something outside says for what."""
+    async def _report_slow_start(self, control: Control) -> None:
+        """Report what a slow start waits for."""
         while True:
-            await asyncio.sleep(PATIENCE_S)
+            await asyncio.sleep(SLOW_START_S)
             if waiting := still_waiting(control.status()):
                 self._console.waiting(waiting)
 
@@ -179,15 +179,15 @@ class Supervisor:
             self._seconds += 1
             self._console.show_new()
             if self._link:
-                self._link.tell(self._told())
+                self._link.report(self._node_note())
             if self._seconds % ROTATE_EVERY == 0:
                 await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
-            self._check_presence()
+            self._check_files()
             self._notifier.alive()
-            _reap_strangers()
+            _reap_orphans()
 
-    def _check_presence(self) -> None:
-        """A plane without its locks must end before another starts in its place; one without a socket mends that."""
+    def _check_files(self) -> None:
+        """End the plane if its locks were removed, since another could start; restart actors without sockets."""
         if self._prepared.lock.lost or not leftovers.has_endpoints(self._run_dir, self._prepared.name):
             return self._fail(f"{self._run_dir} was removed or emptied under the running plane; start it again")
         serving = [name for name, is_serving in self._serving().items() if is_serving]
@@ -220,11 +220,10 @@ class Supervisor:
         return list(dict.fromkeys(child.spec.actor for child in self._tree.children.values()))
 
     async def _stop_nodes(self, instances: list[str]) -> None:
-        """With their containers."""
         await asyncio.gather(*map(self._stop_node, instances))
 
     async def _stop_node(self, instance: str) -> None:
-        """The order first, since a signal alone would leave its containers; the signal at once behind it."""
+        """Order a node to stop with its containers, then send the signal, which alone would leave them running."""
         with suppress(BusError):
             order = StopPlane(containers=True)
             await self._bus.call(instance, STOP, order, Empty, timeout=ORDER_S, idempotent=True)
@@ -241,7 +240,7 @@ class Supervisor:
             self._console.say(f"containers may still run: {error}")
 
     def _kill_all(self) -> None:
-        """After this no process and no socket file of ours is left."""
+        """Kill every process that is left and remove the sockets."""
         instances = list(self._tree.children)
         self._tree.close()
         leftovers.wait_released(self._run_dir, instances)
@@ -261,7 +260,7 @@ class Supervisor:
 
 
 def run(options: SupervisorOptions, forkserver: ForkClient, issuing: Issuing | None) -> int:
-    """Run a prepared plane to its end. Raises a SupervisorError if it cannot even start."""
+    """Run a prepared plane to its end. Raises SupervisorError if it cannot start."""
     try:
         if issuing:
             issuing.wait()
@@ -277,7 +276,7 @@ def run(options: SupervisorOptions, forkserver: ForkClient, issuing: Issuing | N
 
 
 def _link(parent: Parent, stop: Callable[[bool], None]) -> "ParentLink":
-    from supervisor.plane.parent import ParentLink  # what actors load: the one supervisor of a plane does without
+    from supervisor.plane.parent import ParentLink  # loads the actor library, which a plane's supervisor does without
 
     return ParentLink(parent, stop)
 
@@ -286,8 +285,8 @@ async def _run(options: SupervisorOptions, forkserver: ForkClient) -> int:
     return await Supervisor(options, forkserver).run()
 
 
-def _reap_strangers() -> None:
-    """As PID 1 of a container this process inherits orphans; they must not stay as zombies."""
+def _reap_orphans() -> None:
+    """Reap inherited processes, as PID 1 of a container must."""
     if os.getpid() != 1:
         return
     for entry in Path("/proc/self/task/1/children").read_text().split():

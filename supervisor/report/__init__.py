@@ -1,1 +1,1 @@
-"""How a running supervisor reports: on the terminal, to systemd, as status, as metrics and health over HTTP."""
+"""Reports of a running supervisor: on the terminal, to systemd, as status, as metrics and health over HTTP."""

@@ -1,6 +1,6 @@
-"""What a running supervisor shows: to the person in front of it, or to the caller of `up --detach` through a pipe.
+"""Report the start and the state of a plane: on the terminal, to the caller of `up --detach` by a pipe, and to systemd.
 
-A full disk or a reader that went away costs the line, never more: what is said must not stop what is done.
+A full disk or a reader that is gone loses the line: output never stops the plane.
 """
 
 import os
@@ -15,15 +15,15 @@ from protocols.messages.supervisor import PlaneStatus
 from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.root import logs
 
-AT_ONCE = 5
-"""Warnings shown of one actor in one look: a flood belongs in the log."""
+MAX_WARNINGS = 5
+"""Warnings of one actor shown in a second; more are counted."""
 READY, FAILED = b"ready\n", b"failed\n"
 WAITING = b"waiting "
-"""Begins any number of lines before one of these two."""
+"""Prefix of progress lines before READY or FAILED."""
 
 
 class Console:
-    """`report_to`: write end of a pipe whose reader waits for READY or FAILED and the text that follows, or -1."""
+    """Output of a supervisor. `report_to` is the pipe to the caller of --detach, or -1 in the foreground."""
 
     def __init__(self, name: str, report_to: int = -1) -> None:
         self._name = name
@@ -39,7 +39,6 @@ class Console:
         _show(f"{stamp}{self._name}: {line}")
 
     def ready(self, text: str) -> None:
-        """Said once."""
         if self.foreground:
             with suppress(OSError):
                 print(text, flush=True)
@@ -47,7 +46,6 @@ class Console:
             self._report(READY + text.encode())
 
     def waiting(self, line: str) -> None:
-        """Why it takes long."""
         if self.foreground:
             _show(f"nodeplane: {line}")
         elif self._report_to > 0:
@@ -62,7 +60,7 @@ class Console:
             self._report(FAILED + reason.encode())
 
     def watch(self, log_dir: Path, instances: Iterable[str]) -> None:
-        """Show warnings and errors these actors log from now on (foreground only)."""
+        """Show warnings and errors that these actors log from now on, in the foreground."""
         for name in instances:
             path = logs.path_of(log_dir, name)
             self._tails.setdefault(name, logs.Tail(path, logs.size(path)))
@@ -71,11 +69,11 @@ class Console:
         if not self.foreground:
             return
         for name, tail in self._tails.items():
-            loud = [line for line in tail.lines() if logs.loud(line)]
-            for line in loud[:AT_ONCE]:
+            loud = [line for line in tail.lines() if logs.is_warning(line)]
+            for line in loud[:MAX_WARNINGS]:
                 _show(f"{name}: {line}")
-            if len(loud) > AT_ONCE:
-                _show(f"{name}: {len(loud) - AT_ONCE} more such lines in its log")
+            if len(loud) > MAX_WARNINGS:
+                _show(f"{name}: {len(loud) - MAX_WARNINGS} more such lines in its log")
 
     def _report(self, text: bytes) -> None:
         if self._report_to > 0:
@@ -83,7 +81,7 @@ class Console:
                 os.write(self._report_to, text)
                 os.close(self._report_to)
             except OSError:
-                pass  # the caller of --detach went away; the plane goes on
+                pass  # the caller of --detach is gone; the plane keeps running
         self._report_to = 0
 
 
@@ -93,7 +91,7 @@ def _show(line: str) -> None:
 
 
 def summary(status: PlaneStatus, seconds: float) -> str:
-    """The table `up` prints once; what failed comes first."""
+    """Return the table that `up` prints once; failures come first."""
     width = max(len(actor.instance) for actor in status.actors)
     rows = [f"  {actor.instance:<{width}}  {actor.pid:>7}  {actor.state}" for actor in status.actors]
     down = [f"{actor.instance} failed: {actor.last_reason}" for actor in status.actors if actor.state == "failed"]
@@ -104,13 +102,15 @@ def summary(status: PlaneStatus, seconds: float) -> str:
 
 
 def still_waiting(status: PlaneStatus) -> str:
-    """For whom, and what they say; "" when everybody serves."""
+    """Return the actors that a start waits for, with their notes; "" if there are none."""
     slow = [actor for actor in status.actors if actor.state == "starting"]
-    told = [f"{actor.instance}: {actor.beat.note}" for actor in slow if actor.beat and actor.beat.note]
-    return f"still waiting; {'; '.join(told) or ', '.join(actor.instance for actor in slow)}" if slow else ""
+    notes = [f"{actor.instance}: {actor.beat.note}" for actor in slow if actor.beat and actor.beat.note]
+    return f"still waiting; {'; '.join(notes) or ', '.join(actor.instance for actor in slow)}" if slow else ""
 
 
 class Notifier:
+    """systemd's readiness and watchdog protocol; does nothing without NOTIFY_SOCKET."""
+
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
@@ -123,7 +123,7 @@ class Notifier:
         self._send(f"STATUS={status}")
 
     def alive(self) -> None:
-        """To be called from real progress only: a supervisor that supervises nothing must be restarted."""
+        """Feed the watchdog. Call it only on real progress, so that a hung supervisor is restarted."""
         if self.watchdog_s:
             self._send("WATCHDOG=1")
 
@@ -137,7 +137,7 @@ class Notifier:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock:
                 sock.sendto(text.encode(), self._address)
         except OSError:
-            return  # systemd away or busy: its own timeout speaks for us
+            return  # systemd is busy: its timeout acts
 
 
 def _watchdog(environment: Mapping[str, str]) -> float:
@@ -150,11 +150,11 @@ def _watchdog(environment: Mapping[str, str]) -> float:
         return 0.0
 
 
-LOST = "the supervisor ended while it was starting; see logs/supervisor.log below the root"
+ENDED_EARLY = "the supervisor ended while it was starting; see logs/supervisor.log below the root"
 
 
-def split(options: PlaneOptions) -> tuple[int, int]:
-    """Fork. In the caller: (read end, -1). In the plane: (-1, write end), detached from terminal and session."""
+def detach_plane(options: PlaneOptions) -> tuple[int, int]:
+    """Fork; return (read end, -1) in the caller, and (-1, write end) in the plane, which has a session of its own."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     if os.fork() > 0:
@@ -173,8 +173,8 @@ def split(options: PlaneOptions) -> tuple[int, int]:
     return -1, writing
 
 
-def wait(reading: int) -> int:
-    """Wait for the plane's word and pass it on; returns the exit code."""
+def wait_until_started(reading: int) -> int:
+    """Print the progress and result of the start; return the exit code."""
     with os.fdopen(reading, "rb") as pipe:
         while (word := pipe.readline()).startswith(WAITING):
             print(f"nodeplane: {word.removeprefix(WAITING).decode().rstrip()}", file=sys.stderr, flush=True)
@@ -182,5 +182,5 @@ def wait(reading: int) -> int:
     if word.startswith(READY):
         print(word.removeprefix(READY).decode())
         return 0
-    print(f"nodeplane: {word.removeprefix(FAILED).decode() or LOST}", file=sys.stderr)
+    print(f"nodeplane: {word.removeprefix(FAILED).decode() or ENDED_EARLY}", file=sys.stderr)
     return 1

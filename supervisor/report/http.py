@@ -1,4 +1,8 @@
-"""The one Prometheus endpoint of a plane: GET /metrics and /healthz over the smallest HTTP that scrapers need."""
+"""The HTTP endpoint of a plane: GET /metrics for Prometheus, and /healthz as Kubernetes has it.
+
+`/healthz` answers ok, or the actors that do not serve; `/healthz?verbose` lists all; `/healthz/NAME` is one actor. The
+server is minimal: no HTTP library in a process that every other one depends on.
+"""
 
 import asyncio
 import errno
@@ -13,59 +17,58 @@ import msgspec
 
 from supervisor.base.options import LOOPBACK
 from supervisor.base.values import reached_at
-from supervisor.report import http as healthz
-from supervisor.root.lock import held
+from supervisor.root.lock import is_locked
 
-ROOT = "/healthz"
-KUBELETS_NAMES = {"devices": "device-plugin"}
-"""Parts that kubelet's page knows under another name: there it is the server that device plugins register with."""
+HEALTHZ = "/healthz"
+KUBELET_NAMES = {"devices": "device-plugin"}
+"""Actors that kubelet's page lists under another name."""
 
 
-def answer(path: str, query: str, serving: Mapping[str, bool]) -> tuple[int, str]:
-    """`serving`: each actor of this supervisor, and whether it serves."""
-    parts = {KUBELETS_NAMES.get(name, name): well for name, well in serving.items()}
-    wanted = path.removeprefix(ROOT).strip("/")
+def healthz_answer(path: str, query: str, serving: Mapping[str, bool]) -> tuple[int, str]:
+    """Return status and body. `serving`: whether each actor of this supervisor serves."""
+    parts = {KUBELET_NAMES.get(name, name): well for name, well in serving.items()}
+    wanted = path.removeprefix(HEALTHZ).strip("/")
     if wanted and wanted not in parts:
         return 404, f"no part {wanted} here; there are {' '.join(parts)}\n"
     if wanted:
         parts = {wanted: parts[wanted]}
     if all(parts.values()):
-        return 200, _list(parts, "passed") if "verbose" in query.split("&") else "ok\n"
-    return 500, _list(parts, "failed")
+        return 200, _health_list(parts, "passed") if "verbose" in query.split("&") else "ok\n"
+    return 500, _health_list(parts, "failed")
 
 
-def _list(parts: Mapping[str, bool], verdict: str) -> str:
+def _health_list(parts: Mapping[str, bool], verdict: str) -> str:
     lines = (f"[+]{name} ok" if well else f"[-]{name} failed" for name, well in parts.items())
     return "\n".join((*lines, f"healthz check {verdict}\n"))
 
 
-MOST = 32
-"""Connections at once."""
-MOST_OF_PEER = 24
-"""Of one address: scrapers of other addresses always find room. All of this machine share one address."""
-READING, MAKING, WRITING = "reading", "making", "writing"
-"""The request has not come whole; its answer is made; the answer has not been taken whole."""
+MAX_CONNECTIONS = 32
+MAX_CONNECTIONS_OF_PEER = 24
+"""Limit per address, which leaves room for scrapers elsewhere; all clients on this machine share one address."""
+READING, ANSWERING, WRITING = "reading", "answering", "writing"
+"""Phases of a connection: the request is incomplete; the answer is computed; the answer is sent."""
 
 
 class Connection(msgspec.Struct, eq=False):
     peer: str
     close: Callable[[], None]
-    """At once, whatever has not been sent."""
+    """Close at once, without sending what is queued."""
     phase: str = READING
 
 
 class Connections:
-    """In the order in which they came. The answer of one in the phase MAKING costs a moment, so it never gives way."""
+    """Open connections, oldest first. When there are too many, one that waits for its client is closed. Pure."""
 
     def __init__(self) -> None:
         self._open: list[Connection] = []
 
     def enter(self, connection: Connection) -> bool:
-        """Let it in, instead of the one that has kept us waiting longest if need be; False when nobody gives way."""
+        """Admit a connection, if need be by closing the longest idle one; return False if none is idle."""
         of_peer = [each for each in self._open if each.peer == connection.peer]
-        full = len(self._open) >= MOST
-        if len(of_peer) >= MOST_OF_PEER or full:
-            leaving = _idlest(of_peer) if len(of_peer) >= MOST_OF_PEER else _idlest(self._of_busiest())
+        full = len(self._open) >= MAX_CONNECTIONS
+        if len(of_peer) >= MAX_CONNECTIONS_OF_PEER or full:
+            candidates = of_peer if len(of_peer) >= MAX_CONNECTIONS_OF_PEER else self._of_busiest()
+            leaving = _longest_idle(candidates)
             if leaving is None:
                 return False
             self.leave(leaving)
@@ -78,13 +81,13 @@ class Connections:
             self._open.remove(connection)
 
     def _of_busiest(self) -> list[Connection]:
-        """Connections of the address that has most of those that may give way."""
-        counts = Counter(each.peer for each in self._open if each.phase != MAKING)
+        """Return the connections of the address with most connections that can be closed."""
+        counts = Counter(each.peer for each in self._open if each.phase != ANSWERING)
         busiest = counts.most_common(1)[0][0] if counts else ""
         return [each for each in self._open if each.peer == busiest]
 
 
-def _idlest(connections: list[Connection]) -> Connection | None:
+def _longest_idle(connections: list[Connection]) -> Connection | None:
     for phase in (READING, WRITING):
         for connection in connections:
             if connection.phase == phase:
@@ -95,9 +98,9 @@ def _idlest(connections: list[Connection]) -> Connection | None:
 LINE_LIMIT = 8 * 1024
 HEADERS_LIMIT = 100
 REQUEST_S = 5.0
-"""Of a whole connection, whose answer may be large."""
+"""Limit of a whole connection, whose answer may be large."""
 HEADERS_S = 2.0
-"""Until the request has come; scrapers send it with the connection."""
+"""Limit for the request; scrapers send it at once."""
 RETRY_S = 5.0
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 REASONS = {
@@ -118,13 +121,13 @@ class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = LOOPBACK
     page: Page
     serving: Callable[[], Mapping[str, bool]]
-    """Every actor of this supervisor, and whether it serves."""
+    """Whether each actor of this supervisor serves."""
     lock: Path
-    """Held by the one group of a plane that has the port: its page is the page of all."""
+    """Lock file of the one group of a plane that has the port; its page covers all groups."""
 
 
 class MetricsHttp:
-    """Serves the page on its port. A taken port is no failure: it says so and waits for it."""
+    """Serve the page. A port in use is no failure: `endpoint` reports it, and the port is retried."""
 
     def __init__(self, options: MetricsOptions) -> None:
         self._options = options
@@ -134,7 +137,7 @@ class MetricsHttp:
         self._server: asyncio.Server | None = None
         self._task: asyncio.Task[None] | None = None
         self._connections = Connections()
-        self._making: asyncio.Task[str] | None = None
+        self._page_task: asyncio.Task[str] | None = None
         self.port = 0
         self.trouble = ""
 
@@ -153,8 +156,8 @@ class MetricsHttp:
 
     @property
     def endpoint(self) -> str:
-        """Where the page is, or why it is not. Another group of the same plane may be the one that serves it."""
-        if self.trouble and not held(self._options.lock):
+        """URL of the page, which another group of the plane may serve, or the reason why there is none."""
+        if self.trouble and not is_locked(self._options.lock):
             return self.trouble
         return f"http://{reached_at(self._options.host)}:{self.port or self._wanted}/metrics"
 
@@ -191,13 +194,13 @@ class MetricsHttp:
                     return
                 async with asyncio.timeout(HEADERS_S):
                     target = await read_request(reader)
-                connection.phase = MAKING
+                connection.phase = ANSWERING
                 status, body = await self._answer(target)
                 connection.phase = WRITING
                 writer.write(_response(status, body))
                 await writer.drain()
         except (OSError, TimeoutError):
-            pass  # the scraper went away, gave way or is too slow; nobody else is disturbed
+            pass  # the scraper disconnected, was closed for another, or is too slow
         finally:
             self._connections.leave(connection)
             writer.close()
@@ -206,17 +209,17 @@ class MetricsHttp:
         if isinstance(target, int):
             return target, f"{REASONS[target]}\n"
         path, _, query = target.partition("?")
-        if path == healthz.ROOT or path.startswith(f"{healthz.ROOT}/"):
-            return healthz.answer(path, query, self._options.serving())
+        if path == HEALTHZ or path.startswith(f"{HEALTHZ}/"):
+            return healthz_answer(path, query, self._options.serving())
         if path == "/metrics":
             return 200, await self._shared_page()
         return 404, "only /metrics and /healthz live here\n"
 
     async def _shared_page(self) -> str:
-        """One page for all who ask while it is made: each asks every process of the plane."""
-        if self._making is None or self._making.done():
-            self._making = asyncio.create_task(_made(self._page), name="metrics-page")
-        return await asyncio.shield(self._making)
+        """Return one page to all concurrent requests, since it queries every process of the plane."""
+        if self._page_task is None or self._page_task.done():
+            self._page_task = asyncio.create_task(_made(self._page), name="metrics-page")
+        return await asyncio.shield(self._page_task)
 
 
 async def _made(page: Page) -> str:
@@ -224,7 +227,7 @@ async def _made(page: Page) -> str:
 
 
 async def read_request(reader: asyncio.StreamReader) -> str | int:
-    """The path and query of one GET request, or the HTTP status that refuses it."""
+    """Read a GET request; return its path and query, or the HTTP status of an error."""
     try:
         method, target, version = (await reader.readuntil(b"\n")).decode("ascii").split()
         if not version.startswith("HTTP/1.") or not target.startswith("/"):

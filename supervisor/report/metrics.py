@@ -1,4 +1,4 @@
-"""The supervisor's own figures, and the page that joins everybody's."""
+"""The metrics page: the supervisor's own metrics, merged with those of every process of the plane."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ ANSWER_S = 1.0
 
 
 def own_text(tree: Tree, started_at: float) -> str:
-    """Prometheus text of this supervisor; families without a client library, which would triple its memory."""
+    """Return this supervisor's metrics, made without the client library, which would triple its memory."""
     up = [_sample("nodeplane_actor_up", name, int(c.state in SERVING)) for name, c in tree.children.items()]
     restarts = [_sample("nodeplane_actor_restarts_total", name, c.restarts) for name, c in tree.children.items()]
     uptime = f"nodeplane_supervisor_uptime_seconds {time.monotonic() - started_at:.3f}"
@@ -35,7 +35,7 @@ def own_text(tree: Tree, started_at: float) -> str:
 
 
 async def whole_page(bus: Bus, own_name: str, own: str, run_dir: Path) -> str:
-    """One page of every process that answers within the deadline; who does not is missing, and says so."""
+    """Return one page of all processes; nodeplane_scrape_up is 0 for those that do not answer in time."""
     others = [name for name in _names(run_dir) if name != own_name]
     texts = await asyncio.gather(*(_ask(bus, name) for name in others))
     pages = {own_name: own} | {name: text for name, text in zip(others, texts, strict=True) if text}
@@ -72,7 +72,7 @@ class Sample(msgspec.Struct):
     actor: str
     name: str
     labels: str
-    """Inside of the braces, as it came."""
+    """The text inside the braces."""
     value: str
 
 
@@ -84,8 +84,11 @@ class Family(msgspec.Struct):
 
 
 def merge(pages: Mapping[str, str]) -> str:
-    """One page of all. Names of our own and per-process ones always say the actor; upstream's names keep
-    their exact labels unless two actors expose the same sample."""
+    """Merge pages, each family once.
+
+    Metrics of our own and of processes get an `actor` label; upstream's metrics only if two actors have the same
+    sample.
+    """
     families: dict[str, Family] = {}
     for actor, text in pages.items():
         _read(actor, text, families)
@@ -134,8 +137,8 @@ def _render(family: Family) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(sample: Sample, say_actor: bool) -> str:
+def _line(sample: Sample, label_actor: bool) -> str:
     labels = sample.labels
-    if say_actor and not re.search(r'(^|,)\s*actor="', labels):
+    if label_actor and not re.search(r'(^|,)\s*actor="', labels):
         labels = f'{labels},actor="{sample.actor}"' if labels else f'actor="{sample.actor}"'
     return f"{sample.name}{{{labels}}} {sample.value}" if labels else f"{sample.name} {sample.value}"

@@ -1,4 +1,4 @@
-"""What a supervisor tells about its plane. Pure."""
+"""The status of a plane, as `nodeplane status` requests it."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ def actor_status(child: Child, now: float) -> ActorStatus:
 
 
 def endpoints(settings: Settings, metrics: str) -> dict[str, str]:
-    """Where people connect, in the order they are shown."""
+    """Return the addresses of a plane in the order of their display."""
     layout = settings.layout
     if settings.adopt:
         return {
@@ -42,7 +42,7 @@ def endpoints(settings: Settings, metrics: str) -> dict[str, str]:
 
 
 def merge(planes: Iterable[PlaneStatus]) -> PlaneStatus:
-    """Groups run by supervisors of their own, seen as one plane. `planes` must not be empty."""
+    """Merge the groups of a plane that have supervisors of their own. `planes` must not be empty."""
     first, *rest = planes
     everyone = (first, *rest)
     shown: dict[str, str] = {}

@@ -1,9 +1,9 @@
-"""Whose a directory is, and who may change it: a plane starts on directories that nobody else can write or replace.
+"""Make ROOT and the directories in it, and check that no other user can write or replace them.
 
-Root reads keys, static pods, CDI files and shims' records below ROOT and acts on them; whoever can write one of these
-directories, or put another in its place, is root. So each is refused that belongs to somebody else, or that others
-may write, and so is each directory or symbolic link on the way to it. A sticky directory like /tmp may be everybody's:
-nobody can replace there what is not theirs.
+Root reads keys, static pods, CDI files and records of shims below ROOT and acts on them: whoever can write or replace
+one of these directories is root. So a plane does not start on a directory that belongs to another user or that others
+may write, nor if that is true of a directory or symbolic link on the path to it. A sticky directory such as /tmp may be
+writable by all, since only the owner of an entry can replace it there.
 """
 
 import grp
@@ -19,14 +19,14 @@ from protocols.process.layout import Layout
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
 
 ROOT_UID = 0
-MOST_LINKS = 40
-"""Symbolic links on the way to one directory, the kernel's own figure."""
+MAX_LINKS = 40
+"""Symbolic links on a path; the limit of the kernel."""
 OTHERS_WRITE = stat.S_IWOTH
 GROUP_WRITE = stat.S_IWGRP
 
 
 class Step(NamedTuple):
-    """A directory, symbolic link or file on the way to a path, the last one included."""
+    """A directory, symbolic link or file on a path, its end included."""
 
     path: Path
     state: os.stat_result
@@ -35,9 +35,9 @@ class Step(NamedTuple):
 def check_directory(path: Path, *, shared: bool = False) -> None:
     """Raise DirectoryNotTrusted unless `path` is ours and nobody else can write or replace it.
 
-    A `shared` directory may be root's. What does not exist yet is no fault: its nearest parent is looked at.
+    A `shared` directory may belong to root. For a path that does not exist yet, its nearest parent is checked.
     """
-    steps = list(way(path))
+    steps = list(path_steps(path))
     for number, step in enumerate(steps):
         is_target = number == len(steps) - 1 and os.path.lexists(path) and not stat.S_ISLNK(step.state.st_mode)
         owners = {os.geteuid()} if is_target and not shared else {os.geteuid(), ROOT_UID}
@@ -45,7 +45,7 @@ def check_directory(path: Path, *, shared: bool = False) -> None:
 
 
 def check_files(directory: Path) -> None:
-    """Raise DirectoryNotTrusted for the first file of a checked directory that is somebody else's to change."""
+    """Raise DirectoryNotTrusted for the first file of a checked directory that another user can change."""
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
         _check_step(Step(path, path.lstat()), {os.geteuid(), ROOT_UID}, is_parent=False)
 
@@ -68,14 +68,17 @@ def _check_step(step: Step, owners: set[int], *, is_parent: bool) -> None:
 
 
 def writable_by_others(state: os.stat_result) -> bool:
-    """True when anybody but the owner may write. A group that is the owner's alone counts as the owner."""
+    """Return True if anybody but the owner may write. A private group counts as its owner."""
     if state.st_mode & OTHERS_WRITE:
         return True
     return bool(state.st_mode & GROUP_WRITE) and not _is_private(state.st_gid, state.st_uid)
 
 
-def way(path: Path) -> Iterator[Step]:
-    """Every directory and symbolic link from / to `path`, links followed, as far as they exist. Raises OSError."""
+def path_steps(path: Path) -> Iterator[Step]:
+    """Yield every directory and symbolic link from / to `path`, as far as they exist, and follow links.
+
+    Raises OSError.
+    """
     left, here, links = list(path.absolute().parts), Path("/"), 0
     yield Step(here, here.lstat())
     left.pop(0)
@@ -94,15 +97,15 @@ def way(path: Path) -> Iterator[Step]:
             here = step
             continue
         links += 1
-        if links > MOST_LINKS:
-            raise DirectoryNotTrusted(f"{path} leads through more than {MOST_LINKS} symbolic links; use another --root")
+        if links > MAX_LINKS:
+            raise DirectoryNotTrusted(f"{path} leads through more than {MAX_LINKS} symbolic links; use another --root")
         target = step.readlink()
         here = Path("/") if target.is_absolute() else here
         left = [part for part in target.parts if part != "/"] + left
 
 
 def _is_private(gid: int, uid: int) -> bool:
-    """True for a group named as its user, with no other members: Debian's umask lets it write."""
+    """Return True for a group with the name of its user and no other members; Debian's umask lets it write."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
     except KeyError:
@@ -122,9 +125,9 @@ PROBE = b"\0" * 4096
 
 
 def make_directories(where: Layout) -> None:
-    """Make ROOT and what the supervisor keeps in it, and prove that the disk takes a write.
+    """Make ROOT and the supervisor's directories in it, and prove that the disk can be written.
 
-    Raises RootUnusable, and DirectoryNotTrusted before anything is written where others could have been before.
+    Raises RootUnusable, or DirectoryNotTrusted before anything is written into a directory of others.
     """
     try:
         check_trust(where)
@@ -132,7 +135,7 @@ def make_directories(where: Layout) -> None:
             _make(path, OPEN)
         for path in (where.run, where.logs, where.store, where.runtime, where.devices):
             _make(path, CLOSED)
-        check_trust(where)  # between the first check and making them somebody else may have made them
+        check_trust(where)  # another user may have made them since the first check
         where.run.chmod(CLOSED)
         probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side
         write_atomic(probe, PROBE)
@@ -144,7 +147,7 @@ def make_directories(where: Layout) -> None:
 
 
 def check_trust(where: Layout) -> None:
-    """Raise DirectoryNotTrusted for what others can write: keys, state, and whatever is run as the plane's user."""
+    """Raise DirectoryNotTrusted if others can write keys, state, or anything that runs as the user of the plane."""
     etcd = where.etcd_ca.parent
     for path in (where.root, where.run, where.pki, etcd, where.store, where.runtime, where.devices, where.logs):
         check_directory(path)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from supervisor.root.lock import held
+from supervisor.root.lock import is_locked
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
@@ -25,7 +25,7 @@ def clean(run_dir: Path) -> None:
 
 def remove_all(run_dir: Path, names: Iterable[str]) -> None:
     for name in names:
-        if not held(run_dir / f"{name}.lock"):
+        if not is_locked(run_dir / f"{name}.lock"):
             remove(run_dir, name)
 
 
@@ -38,7 +38,7 @@ def remove(run_dir: Path, name: str) -> None:
 def wait_released(run_dir: Path, names: Iterable[str], wait_s: float = WAIT_S) -> list[str]:
     """Wait for the children of a supervisor that was killed a moment ago; return the names that still hold a lock."""
     deadline = time.monotonic() + wait_s
-    while alive := [name for name in names if held(run_dir / f"{name}.lock")]:
+    while alive := [name for name in names if is_locked(run_dir / f"{name}.lock")]:
         if time.monotonic() > deadline:
             return alive
         time.sleep(0.01)

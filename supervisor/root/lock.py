@@ -1,7 +1,7 @@
-"""One supervisor per root, or one per group side by side: flocks that the kernel drops however their holder ends.
+"""One supervisor per root, or one per group: flocks, which the kernel releases however their holder ends.
 
-ROOT/run/plane.lock is held exclusively by `nodeplane up` and shared by single groups; ROOT/run/NAME.pid is held by the
-supervisor NAME and holds its pid.
+`nodeplane up` holds ROOT/run/plane.lock exclusively, single groups share it. The supervisor NAME holds
+ROOT/run/NAME.pid, which contains its pid.
 """
 
 import fcntl
@@ -14,11 +14,11 @@ from protocols.messages.supervisor import ROOT_NAME
 from supervisor.base.errors import AlreadyRunning
 
 PLANE = "plane.lock"
-LOOKS, LOOK_S = 50, 0.01
+ATTEMPTS, RETRY_S = 50, 0.01
 
 
-class Held:
-    """The locks of this supervisor; kept for its whole life."""
+class SupervisorLocks:
+    """The locks of this supervisor, held until its end."""
 
     def __init__(self, run_dir: Path, name: str) -> None:
         self._pid_file = run_dir / f"{name}.pid"
@@ -28,13 +28,13 @@ class Held:
             own = self._take(self._pid_file, fcntl.LOCK_EX)
         except BlockingIOError:
             self._close()
-            raise AlreadyRunning(_refusal(run_dir, name)) from None
+            raise AlreadyRunning(_conflict(run_dir, name)) from None
         os.ftruncate(own, 0)
         os.pwrite(own, f"{os.getpid()}\n".encode(), 0)
 
     @property
     def lost(self) -> bool:
-        """Whether the files were removed under us: somebody else may hold their successors."""
+        """True if the files were removed meanwhile, so that another supervisor may hold new ones."""
         try:
             there = os.stat(self._pid_file)
         except OSError:
@@ -50,7 +50,7 @@ class Held:
     def _take(self, path: Path, kind: int) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptors.append(descriptor)
-        _insist(descriptor, kind)
+        _take_with_retries(descriptor, kind)
         return descriptor
 
     def _close(self) -> None:
@@ -60,17 +60,17 @@ class Held:
 
 
 def supervisors(run_dir: Path) -> dict[str, int]:
-    """Name and pid of every living supervisor below this root."""
+    """Return name and pid of every running supervisor below this root."""
     found = {}
     for path in sorted(run_dir.glob(f"{ROOT_NAME}*.pid")):
-        if held(path):
+        if is_locked(path):
             with suppress(OSError, ValueError):
                 found[path.name.removesuffix(".pid")] = int(path.read_text())
     return found
 
 
-def held(path: Path) -> bool:
-    """Whether some process holds the flock of this file. Never creates it."""
+def is_locked(path: Path) -> bool:
+    """Return True if a process holds the flock of this file. Does not create the file."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -88,17 +88,17 @@ def _take(descriptor: int, kind: int) -> None:
     fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
 
 
-def _insist(descriptor: int, kind: int) -> None:
-    """Like _take, but outlasts somebody who only looks (`held` takes the lock for a moment)."""
-    for _ in range(LOOKS):
+def _take_with_retries(descriptor: int, kind: int) -> None:
+    """Take the lock, with retries since `is_locked` of another process holds it for a moment."""
+    for _ in range(ATTEMPTS):
         try:
             return _take(descriptor, kind)
         except BlockingIOError:
-            time.sleep(LOOK_S)
+            time.sleep(RETRY_S)
     return _take(descriptor, kind)
 
 
-def _refusal(run_dir: Path, name: str) -> str:
+def _conflict(run_dir: Path, name: str) -> str:
     others = supervisors(run_dir)
     if name in others:
         others = {name: others[name]}

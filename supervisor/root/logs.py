@@ -1,4 +1,4 @@
-"""ROOT/logs: one bounded file per actor. Writers hold it with O_APPEND, so it can be copied and emptied under them."""
+"""ROOT/logs: one bounded file per actor. Writers open it with O_APPEND, so it can be copied and truncated meanwhile."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 LIMIT = 8 * 1024 * 1024
 TAIL = 4096
-LOUD = re.compile(r"\b(WARNING|ERROR|CRITICAL|warning|error|critical)\b")
+WARNING_OR_ERROR = re.compile(r"\b(WARNING|ERROR|CRITICAL|warning|error|critical)\b")
 
 
 def path_of(logs: Path, instance: str) -> Path:
@@ -16,19 +16,21 @@ def path_of(logs: Path, instance: str) -> Path:
 
 
 def rotate(logs: Path, limit: int = LIMIT) -> list[Path]:
-    """Copy every file past `limit` to FILE.1 (one is kept) and empty it. Lines written in between may be lost, and all
-    of them when the disk takes no copy: the bound holds."""
+    """Copy every file larger than `limit` to FILE.1, truncate it, and return these files.
+
+    Lines written in between are lost, and all lines if the disk has no room for the copy: the bound holds.
+    """
     rotated = []
     for path in logs.glob("*.log"):
         if size(path) > limit:
-            _keep(path, path.with_suffix(".log.1"))
+            _copy(path, path.with_suffix(".log.1"))
             with suppress(OSError):
                 os.truncate(path, 0)
             rotated.append(path)
     return rotated
 
 
-def _keep(path: Path, copy: Path) -> None:
+def _copy(path: Path, copy: Path) -> None:
     try:
         shutil.copyfile(path, copy)
     except OSError:
@@ -44,11 +46,11 @@ def size(path: Path) -> int:
 
 
 def last_line(path: Path, since: int = 0) -> str:
-    """The last line that is not empty, written past position `since`; what a crashed actor had to say."""
+    """Return the last non-empty line after position `since`: the reason of a crash."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
-            since = since if since <= end else 0  # rotated meanwhile
+            since = since if since <= end else 0  # the file was rotated
             file.seek(max(since, end - TAIL))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
@@ -57,7 +59,7 @@ def last_line(path: Path, since: int = 0) -> str:
 
 
 class Tail:
-    """What was added to one file since the last look, in whole lines."""
+    """Read the lines that are added to a file."""
 
     def __init__(self, path: Path, position: int = 0) -> None:
         self._path = path
@@ -78,6 +80,6 @@ class Tail:
         return [line.decode(errors="replace") for line in whole]
 
 
-def loud(line: str) -> bool:
-    """Whether a log line is worth a person's attention while the plane runs in the foreground."""
-    return bool(LOUD.search(line[:120]))
+def is_warning(line: str) -> bool:
+    """Return True for warnings and errors, which a plane in the foreground also prints."""
+    return bool(WARNING_OR_ERROR.search(line[:120]))

@@ -1,4 +1,4 @@
-"""The same for a node alone: another plane's API takes it, or this plane's as one of several on this machine."""
+"""Prepare a node without a control plane: it joins another plane, or is a further node of the plane on this machine."""
 
 import contextlib
 import ipaddress
@@ -22,14 +22,14 @@ from supervisor.pki import node_config
 from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid
 from supervisor.root import leftovers
 from supervisor.root.directories import make_directories
-from supervisor.root.lock import Held
-from supervisor.startup.prepared import Prepared, Serialised
+from supervisor.root.lock import SupervisorLocks
+from supervisor.startup.prepared import Prepared, SettingsLock
 
-LONGEST = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 
 
 def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
-    """Raises SupervisorError: nothing was started, nothing is held."""
+    """Prepare a node by the file of `nodeplane node-config`. Raises SupervisorError, and then holds no lock."""
     where = layout_of(options)
     _check_flags(options, group, where)
     from supervisor.startup import preflight
@@ -39,22 +39,22 @@ def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
         raise Usage(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
     named = msgspec.structs.replace(options, node_name=found.node)
     settings = settings_of(named, urlsplit(found.server).port or 443)
-    told = preflight.check(found, _own_id(where))
-    if told:
-        print(f"nodeplane: {told}", file=sys.stderr, flush=True)
+    warning = preflight.check(found, _own_id(where))
+    if warning:
+        print(f"nodeplane: {warning}", file=sys.stderr, flush=True)
     return prepare_node(joined_settings(settings, found), name, lambda: write_node_files(where, found))
 
 
-def prepare_node(settings: Settings, name: str, keep: Callable[[], None]) -> Prepared:
-    """Locks and files of a node group with a root of its own. `keep` writes its certificates, under the lock."""
+def prepare_node(settings: Settings, name: str, write_files: Callable[[], None]) -> Prepared:
+    """Prepare a node group with a root of its own. `write_files` writes its certificates, under the lock."""
     where = settings.layout
     where.check_socket_paths()
     make_directories(where)
     with ExitStack() as undo:
-        with Serialised(where.run):
-            held = Held(where.run, name)
+        with SettingsLock(where.run):
+            held = SupervisorLocks(where.run, name)
             undo.callback(held.release)
-            keep()
+            write_files()
             save_settings(where.settings, settings)
         specs = children(shape_of(settings, (NODE,), 1))
         living = leftovers.wait_released(where.run, [name, *(spec.instance for spec in specs)])
@@ -66,7 +66,7 @@ def prepare_node(settings: Settings, name: str, keep: Callable[[], None]) -> Pre
 
 
 def joined_settings(settings: Settings, found: NodeConfig) -> Settings:
-    """`settings` are those of its flags, or of the plane it is a part of."""
+    """Return the settings of a node of the API in `found`, based on its flags or its plane."""
     parts = urlsplit(found.server)
     return msgspec.structs.replace(
         settings,
@@ -79,7 +79,7 @@ def joined_settings(settings: Settings, found: NodeConfig) -> Settings:
 
 
 def address_towards(host: str, port: int) -> str:
-    """The address of ours from which another machine is reached; "" for one that is this machine. Sends nothing."""
+    """Return our address towards another machine; "" if it is this machine. Sends nothing."""
     with contextlib.suppress(OSError):
         for family, kind, _, _, target in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
             with socket.socket(family, kind) as probe:
@@ -90,16 +90,16 @@ def address_towards(host: str, port: int) -> str:
 
 
 def read_node_config(path: Path) -> NodeConfig:
-    """Raises NodeConfigInvalid."""
+    """Read the file of a node. Raises NodeConfigInvalid."""
     try:
         with path.open("rb") as file:
-            return node_config.read(file.read(LONGEST), str(path))
+            return node_config.read(file.read(MAX_FILE_BYTES), str(path))
     except OSError as error:
         raise NodeConfigInvalid(f"cannot read {path}: {error.strerror}; {node_config.MEND}") from None
 
 
 def write_node_files(where: Layout, what: NodeConfig) -> None:
-    """The pass last: a start that was cut short finds what it was, or nothing."""
+    """Write certificates, then the node file: a start that was interrupted finds the old file or none."""
     where.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     where.pki.chmod(0o700)
     write_atomic(where.ca_cert, what.ca, 0o644)

@@ -1,4 +1,7 @@
-"""Before a node starts: does the API take it, and is its name free? What waiting can mend is told, the rest refused."""
+"""Check before a node starts that the API accepts it and that its name is free.
+
+Problems that may pass are warnings, others are errors.
+"""
 
 import http.client
 import json
@@ -17,10 +20,10 @@ from supervisor.pki.node_config import MEND, USER, NodeConfig, NodeConfigInvalid
 
 TIMEOUT_S = 3.0
 LEASE_S = 40.0
-"""How long a lease counts that was not renewed."""
-SOON_S = 60 * 86400.0
+"""Time after its last renewal in which a lease counts."""
+EXPIRES_SOON_S = 60 * 86400.0
 UNTRUSTED = (18, 19, 20, 21)
-"""OpenSSL's words for a signer that is not known."""
+"""OpenSSL's error codes for an unknown signer."""
 MISNAMED = (62, 64)
 ENDED = 10
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -44,15 +47,15 @@ class Answer(NamedTuple):
     code: int
     body: dict[str, Any]
     now: datetime
-    """The API's clock."""
+    """Time by the clock of the API."""
 
 
 def check(what: NodeConfig, own_id: str) -> str:
-    """What a person should know, or "". Raises NodeConfigInvalid, JoinRejected, NameInUse."""
+    """Return a warning, or "". Raises NodeConfigInvalid, JoinRejected, NameInUse."""
     _check_dates(what)
     try:
         with tempfile.TemporaryDirectory(prefix="nodeplane-") as directory:
-            return _ask(what, own_id, _tls(what, Path(directory))) or _former(what)
+            return _ask(what, own_id, _tls(what, Path(directory))) or _outdated(what)
     except ssl.SSLCertVerificationError as error:
         raise JoinRejected(_distrust(what, error)) from None
     except ssl.SSLError as error:
@@ -71,7 +74,7 @@ def _check_dates(what: NodeConfig) -> None:
         )
 
 
-def _former(what: NodeConfig) -> str:
+def _outdated(what: NodeConfig) -> str:
     if what.serving_name:
         return ""
     return f"the file of node {what.node} is of an earlier version: its certificate also serves for localhost; {MEND}"
@@ -90,11 +93,11 @@ def _ask(what: NodeConfig, own_id: str, tls: ssl.SSLContext) -> str:
     if taken:
         raise NameInUse(f"node name {what.node!r} is taken: {taken}")
     left = what.not_after - time.time()
-    return f"the node's certificate ends in {left / 86400:.0f} days; {MEND}" if left < SOON_S else ""
+    return f"the node's certificate ends in {left / 86400:.0f} days; {MEND}" if left < EXPIRES_SOON_S else ""
 
 
 def in_use(node: dict[str, Any], lease: dict[str, Any], own_id: str, now: datetime) -> str:
-    """Who has the name, or "": another instance, whose lease was renewed a moment ago. Pure."""
+    """Return which other instance has the name, by a lease that was renewed a moment ago, or ""."""
     metadata, status = node.get("metadata") or {}, node.get("status") or {}
     theirs = (metadata.get("annotations") or {}).get(INSTANCE, "")
     renewed = _time((lease.get("spec") or {}).get("renewTime"))
@@ -130,7 +133,7 @@ def _call(what: NodeConfig, tls: ssl.SSLContext, method: str, path: str, body: A
 
 
 def _tls(what: NodeConfig, directory: Path) -> ssl.SSLContext:
-    """The loader of certificates reads files only."""
+    """Return a TLS context; `directory` is for certificates, which it loads only from files."""
     pair = directory / "client.pem"
     pair.touch(mode=0o600)
     pair.write_bytes(what.client.certificate + b"\n" + what.client.key)

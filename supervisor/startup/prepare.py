@@ -1,5 +1,4 @@
-"""Everything between the flags and the first process: directories, locks, port, settings. Cheap, and refuses before
-anything is started."""
+"""From options to a prepared plane: directories, locks, port and settings. Errors come before anything is started."""
 
 import os
 from contextlib import ExitStack
@@ -15,17 +14,16 @@ from supervisor.base.settings import check_port, settings_of, shape_of
 from supervisor.base.values import bind_address
 from supervisor.root import leftovers
 from supervisor.root.directories import make_directories
-from supervisor.root.lock import Held, supervisors
-from supervisor.startup import prepared as ports
-from supervisor.startup.prepared import Prepared, Serialised
+from supervisor.root.lock import SupervisorLocks, supervisors
+from supervisor.startup.prepared import Prepared, Reservation, SettingsLock, reserve
 
 
 def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
-    """Raises a SupervisorError or SettingsInvalid: nothing was started, nothing is held."""
-    if joins(options):
-        from supervisor.startup import join as node  # asks the API: an HTTP client that a plane does without
+    """Prepare a plane, or one group of it. Raises SupervisorError or SettingsInvalid, and then holds no lock."""
+    if joins_other_plane(options):
+        from supervisor.startup import join  # loads an HTTP client, which a plane does without
 
-        return node.prepare_joined(options, group, supervisor_name(group, slot))
+        return join.prepare_joined(options, group, supervisor_name(group, slot))
     check_port(options.port)
     check_watchers(options.watchers)
     check_nodes(options.nodes, options.runtime)
@@ -38,13 +36,13 @@ def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
         return prepared
 
 
-def joins(options: PlaneOptions) -> bool:
-    """Whether this root is a lone node's: told now, or at an earlier start."""
+def joins_other_plane(options: PlaneOptions) -> bool:
+    """Return True if this root belongs to a node that joins another plane, by a flag now or at an earlier start."""
     return bool(options.join) or layout_of(options).node_kubeconfig.exists()
 
 
 def supervisor_name(group: str, slot: int) -> str:
-    """Its name on the bus. honcho's second watcher line is `supervisor-watch-2`, as long as the path check allows."""
+    """Return the name of the supervisor on the bus; the second watcher line of honcho is `supervisor-watch-2`."""
     if not group:
         return ROOT_NAME
     return f"{ROOT_NAME}-watch-{slot + 1}" if group == WATCHER and slot else f"{ROOT_NAME}-{group}"
@@ -54,11 +52,11 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
     group, slot = line
     groups = (group,) if group else GROUPS
     name = supervisor_name(group, slot)
-    with Serialised(where.run):  # so whoever holds a supervisor's lock has settled, or gives the lock back
-        held = Held(where.run, name)
+    with SettingsLock(where.run):  # so every holder of a supervisor lock has its settings saved
+        held = SupervisorLocks(where.run, name)
         undo.callback(held.release)
         others = [other for other in supervisors(where.run) if other != name]
-        settings, port = _settle(options, where, groups, (_old_settings(where), bool(others)), undo)
+        settings, port = _agree_on_settings(options, where, groups, (_old_settings(where), bool(others)), undo)
         specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers, options.nodes))
     mine = [name, *(spec.instance for spec in specs)]
     living = leftovers.wait_released(where.run, mine)
@@ -71,17 +69,17 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
     return Prepared(name, group, settings, specs, held, port)
 
 
-def _settle(
+def _agree_on_settings(
     options: PlaneOptions, where: Layout, groups: tuple[str, ...], known: tuple[Settings | None, bool], undo: ExitStack
-) -> tuple[Settings, ports.Reservation | None]:
-    """Settings of the groups that run already, or new ones; and the port's reservation for the group that serves it."""
+) -> tuple[Settings, Reservation | None]:
+    """Return the settings, which running groups must share, and the reserved port if this group serves it."""
     old, others_run = known
     if old and others_run:
         settings = settings_of(options, options.port or old.port)
         _check_agreement(settings, old)
         return settings, _reserve_beside(settings, groups, where)
     port = (
-        ports.reserve(options.port, old.port if old else 0, bind_address(options.bind_address))
+        reserve(options.port, old.port if old else 0, bind_address(options.bind_address))
         if WATCHER in groups or options.port == 0
         else None
     )
@@ -90,17 +88,17 @@ def _settle(
     settings = settings_of(options, port.port if port else options.port)
     save_settings(where.settings, settings)
     if port and WATCHER not in groups:
-        port.release()  # the watcher group will take it: it finds the number in the settings
+        port.release()  # the watcher group reserves it by the number in the settings
         return settings, None
     return settings, port
 
 
-def _reserve_beside(settings: Settings, groups: tuple[str, ...], where: Layout) -> ports.Reservation | None:
+def _reserve_beside(settings: Settings, groups: tuple[str, ...], where: Layout) -> Reservation | None:
     if WATCHER not in groups:
         return None
     if any(name.startswith(f"{ROOT_NAME}-watch") for name in supervisors(where.run) if not _is_me(name, where)):
-        return None  # another watcher line holds it for all of them
-    return ports.reserve(settings.port, host=settings.bind_address)
+        return None  # another watcher line holds it
+    return reserve(settings.port, host=settings.bind_address)
 
 
 def _is_me(name: str, where: Layout) -> bool:

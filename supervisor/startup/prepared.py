@@ -1,4 +1,4 @@
-"""What a start stands on, and the lock under which groups that start together settle one after another."""
+"""The parts of a start: the API's reserved port, the lock on settings, and the prepared plane."""
 
 import errno
 import fcntl
@@ -12,11 +12,11 @@ from protocols.process.settings import Settings
 from supervisor.base.errors import PortTaken
 from supervisor.base.groups import ChildSpec
 from supervisor.base.options import LOOPBACK
-from supervisor.root.lock import Held
+from supervisor.root.lock import SupervisorLocks
 
 
 class Reservation:
-    """A bound socket that never listens: API processes bind beside it with SO_REUSEPORT, strangers cannot."""
+    """A bound socket that never listens: API processes bind beside it with SO_REUSEPORT, other users cannot."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -27,14 +27,14 @@ class Reservation:
 
 
 def reserve(port: int, remembered: int = 0, host: str = LOOPBACK) -> Reservation:
-    """Reserve `port` of one address; 0 takes the remembered one if it is still free, else any. Raises PortTaken."""
+    """Reserve `port` of an address; 0 takes the `remembered` one if it is free, else any. Raises PortTaken."""
     if port == 0 and remembered:
         try:
             return reserve(remembered, host=host)
         except PortTaken:
             pass
     try:
-        with _socket(host) as probe:  # without SO_REUSEPORT this fails beside anybody else's socket
+        with _socket(host) as probe:  # without SO_REUSEPORT, this fails beside any other socket
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
             port = probe.getsockname()[1]
@@ -45,7 +45,7 @@ def reserve(port: int, remembered: int = 0, host: str = LOOPBACK) -> Reservation
 
 
 def _socket(host: str) -> socket.socket:
-    """As the API processes make theirs: one of IPv6 takes nothing of IPv4."""
+    """Make a socket as the API processes do: one of IPv6 does not accept IPv4."""
     if ":" not in host:
         return socket.socket()
     made = socket.socket(socket.AF_INET6)
@@ -65,16 +65,16 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A plane, or one group of it, about to start."""
+    """A plane, or one group of it, ready to start."""
 
     name: str
     group: str
     """Empty for a whole plane."""
     settings: Settings
     specs: tuple[ChildSpec, ...]
-    lock: Held
+    lock: SupervisorLocks
     port: Reservation | None
-    """Held by whoever runs the API processes."""
+    """Reserved by the group that runs the API processes."""
 
     def release(self) -> None:
         if self.port:
@@ -82,8 +82,8 @@ class Prepared(msgspec.Struct, frozen=True):
         self.lock.release()
 
 
-class Serialised:
-    """Groups that start together settle one after another."""
+class SettingsLock:
+    """Held while settings are agreed on and saved, since groups may start at the same time."""
 
     def __init__(self, run_dir: Path) -> None:
         self._path = run_dir / "settings.lock"
@@ -98,7 +98,7 @@ class Serialised:
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
-    """The supervisor that runs this one as one of its actors."""
+    """The supervisor that runs this one as an actor."""
 
     run_dir: Path
     supervisor: str

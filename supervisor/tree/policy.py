@@ -1,11 +1,12 @@
-"""One child's life as a state machine: no clock, no process, no socket. The shell tells it what happened and when
-(monotonic seconds) and does what it answers.
+"""The state machine of one child, without clock, process or socket.
 
-Invariants: at most one process at a time; a spawn is asked only without a process; an ordered kill never counts against
-the budget; silence counts only while the supervisor itself was running.
+The tree calls a method for each event, with its time in monotonic seconds, and performs the actions that it returns.
 
-Hung is a child without a beat for `beat_s` that did not work in that time either (stopped, or waiting for a lock), or
-without a beat for `busy_s` whatever it does.
+Invariants: at most one process at a time; a spawn is ordered only without a process; an ordered kill never counts
+against the budget; missing heartbeats count only while the supervisor itself was running.
+
+A child is hung without a heartbeat for `beat_s` if it does not work either (stopped, or waiting for a lock), and
+without a heartbeat for `busy_s` whatever it does.
 """
 
 import random
@@ -19,13 +20,15 @@ from supervisor.tree.states import SERVING, WITH_PROCESS, Action, Exit, GiveUp, 
 
 
 class Backoff:
+    """Delay before the next start: none, then doubling with jitter."""
+
     def __init__(self, limits: Limits, chance: random.Random) -> None:
         self._limits = limits
         self._chance = chance
         self._level = 0
 
     def next(self) -> float:
-        """Seconds to wait now; 0 for the first crash after a quiet time."""
+        """Return the seconds to wait; 0 after `reset`."""
         level, self._level = self._level, self._level + 1
         if level == 0:
             return 0.0
@@ -38,7 +41,7 @@ class Backoff:
 
 
 class Child:
-    """The policy of one child. Read its attributes, change it through its methods only."""
+    """One child. Attributes are read-only for others."""
 
     def __init__(self, spec: ChildSpec, limits: Limits, chance: random.Random | None = None) -> None:
         self.spec = spec
@@ -50,7 +53,7 @@ class Child:
         self.beat: Heartbeat | None = None
         self.started_at = 0.0
         self.ready_at: float | None = None
-        self._heard_at = 0.0
+        self._beat_at = 0.0
         self._stuck_at: float | None = None
         self._worked_at = 0.0
         self._usage: tuple[Usage, float] | None = None
@@ -58,7 +61,7 @@ class Child:
         self._ordered_at: float | None = None
         self._again = False
         self._start_failures = 0
-        self._unmade = 0
+        self._fork_failures = 0
         self._crashes: deque[float] = deque(maxlen=limits.crashes)
         self._backoff = Backoff(limits, chance or random.Random())
 
@@ -68,11 +71,11 @@ class Child:
 
     @property
     def settled(self) -> bool:
-        """Serving, or never going to: what `up` waits for."""
+        """True once it serves or never will: `up` waits for that."""
         return self.state in SERVING or self.state in (State.FAILED, State.STOPPED)
 
     def start(self, now: float) -> list[Action]:
-        """Start it: first time, or again after it failed or was stopped. No effect while it has a process."""
+        """Start it, also after it failed or was stopped. No effect while it has a process."""
         if self.state is State.STOPPING:
             self._again = True
             return []
@@ -83,20 +86,20 @@ class Child:
         return self._spawn(now)
 
     def spawned(self, pid: int, now: float) -> list[Action]:
-        """The forkserver made the process."""
+        """Record the new process."""
         self.pid = pid
-        self._unmade = 0
-        self.started_at = self._heard_at = now
+        self._fork_failures = 0
+        self.started_at = self._beat_at = now
         if self.state is State.STOPPING:
             return [self._signal(signal.SIGTERM, "stop")]
         return []
 
-    def hear(self, beat: Heartbeat, now: float) -> None:
-        """A beat arrived. Those of an earlier process, or of one being ended, change nothing."""
+    def on_beat(self, beat: Heartbeat, now: float) -> None:
+        """Record a heartbeat; those of an earlier or ending process are ignored."""
         if beat.pid != self.pid or not self.has_process:
             return
         self.beat = beat
-        self._heard_at = now
+        self._beat_at = now
         self._usage = None
         if not beat.stuck:
             self._stuck_at = None
@@ -105,18 +108,18 @@ class Child:
         self._advance(beat, now)
 
     def is_silent(self, now: float) -> bool:
-        """True if its usage has to be observed before each `tick`."""
-        return bool(self.pid and self.beat) and now - self._heard_at >= self.limits.beat_s / 2
+        """Return True if its CPU usage must be observed before each `tick`."""
+        return bool(self.pid and self.beat) and now - self._beat_at >= self.limits.beat_s / 2
 
     def observe(self, usage: Usage, now: float) -> None:
-        """Record what the process does while it is silent."""
+        """Record the CPU usage of a process without heartbeats."""
         before, self._usage = self._usage, (usage, now)
         worked = usage.cpu_s - before[0].cpu_s if before else 0.0
         if usage.runnable or (before and worked >= self.limits.busy_share * (now - before[1])):
             self._worked_at = now
 
     def exited(self, how: Exit, now: float) -> list[Action]:
-        """The process is gone (or could not be made)."""
+        """Record the end of the process."""
         if not self.has_process:
             return []
         was, self.pid, self.beat, self._deadline = self.state, 0, None, None
@@ -132,22 +135,22 @@ class Child:
             return self._spawn(now)
         return self._crashed(now)
 
-    def unmade(self, reason: str, now: float) -> list[Action]:
-        """No process could be made, for want of memory or pids: not its fault, so only long after is it given up."""
+    def fork_failed(self, reason: str, now: float) -> list[Action]:
+        """Record a failed fork, for want of memory or pids; these have a budget of their own."""
         if self.pid or not self.has_process:
             return []
         if self.state is State.STOPPING:
             self._deadline = None
             return self._stopped(now)
-        self._unmade += 1
-        if self._unmade >= self.limits.fork_failures:
-            return self._fail(f"no process could be made {self._unmade} times; last: {reason}")
+        self._fork_failures += 1
+        if self._fork_failures >= self.limits.fork_failures:
+            return self._fail(f"no process could be made {self._fork_failures} times; last: {reason}")
         delay = self._backoff.next() or self.limits.backoff_s
         self.state, self.reason, self._deadline = State.BACKOFF, reason, now + delay
         return []
 
-    def swept_away(self, reason: str) -> None:
-        """The process died with the forkserver: no fault of its own, so nothing counts."""
+    def lost_with_forkserver(self, reason: str) -> None:
+        """Record that the process died with the forkserver, which does not count against the budget."""
         if self.state is State.STOPPING:
             self.state, self.pid, self._deadline = State.WAITING if self._again else State.STOPPED, 0, None
             self._again = False
@@ -157,7 +160,7 @@ class Child:
             self.restarts += 1
 
     def stop(self, now: float) -> list[Action]:
-        """End it in an orderly way."""
+        """Stop it with SIGTERM, and SIGKILL after its grace period."""
         self._again = False
         if not self.has_process:
             self.state, self._deadline = State.STOPPED, None
@@ -168,7 +171,7 @@ class Child:
         return [self._signal(signal.SIGTERM, "stop")] if self.pid else []
 
     def restart(self, now: float, why: str = "restart ordered") -> list[Action]:
-        """End it and start it again, off the budget."""
+        """Stop and start it, which does not count against the budget."""
         if not self.has_process:
             return self.start(now)
         actions = self.stop(now)
@@ -177,24 +180,24 @@ class Child:
         return actions
 
     def ordered_kill(self, number: int, now: float) -> list[Action]:
-        """Send a signal somebody ordered (chaos): an end that follows is excused."""
+        """Send an ordered signal (chaos); an end that follows does not count against the budget."""
         if not self.pid:
             return []
         self._ordered_at = now
         return [self._signal(number, "ordered")]
 
     def tick(self, now: float) -> list[Action]:
-        """Time passed."""
+        """Act on deadlines and missing heartbeats."""
         if self.ready_at is not None and now - self.ready_at >= self.limits.healthy_s:
             self._backoff.reset()
         if self._deadline is not None and now >= self._deadline:
-            return self._overdue(now)
+            return self._deadline_passed(now)
         why = self._hung(now)
         return self._abort(why, now) if why else []
 
-    def forgive(self, seconds: float) -> None:
-        """The supervisor itself was stopped for that long: shift every point in time that runs against the child."""
-        self._heard_at += seconds
+    def extend_limits(self, seconds: float) -> None:
+        """Extend all limits of the child by a time in which the supervisor itself was stopped."""
+        self._beat_at += seconds
         self._usage = None
         if self._stuck_at is not None:
             self._stuck_at += seconds
@@ -202,12 +205,12 @@ class Child:
             self._deadline += seconds
 
     def deadline(self) -> float | None:
-        """When `tick` is needed, beyond its usual pace."""
+        """Return the time at which `tick` must be called."""
         return self._deadline
 
     def _spawn(self, now: float) -> list[Action]:
         self.state, self.pid, self.beat = State.STARTING, 0, None
-        self.started_at = self._heard_at = now
+        self.started_at = self._beat_at = now
         self._usage = None
         self.ready_at = self._stuck_at = self._deadline = self._ordered_at = None
         return [Spawn(self.spec.instance)]
@@ -257,7 +260,7 @@ class Child:
         return [GiveUp(self.spec.instance, reason, self.spec.critical)]
 
     def _forget_crashes(self) -> None:
-        self._start_failures = self._unmade = 0
+        self._start_failures = self._fork_failures = 0
         self._crashes.clear()
         self._backoff.reset()
 
@@ -268,9 +271,9 @@ class Child:
         if self._stuck_at is not None and now - self._stuck_at >= limits.stuck_s and self.beat:
             return f"hung: {self.beat.stuck} made no progress"
         limit = limits.beat_s if self.beat else limits.start_s
-        if now - self._heard_at >= max(limit, limits.busy_s):
-            return f"hung: no turn of its loop for {now - self._heard_at:.0f} s, though it works"
-        if now - max(self._heard_at, self._worked_at) >= limit:
+        if now - self._beat_at >= max(limit, limits.busy_s):
+            return f"hung: no turn of its loop for {now - self._beat_at:.0f} s, though it works"
+        if now - max(self._beat_at, self._worked_at) >= limit:
             return f"hung: no beat for {limit:g} s"
         return ""
 
@@ -278,7 +281,7 @@ class Child:
         self.state, self.reason, self._deadline = State.HUNG, why, now + self.limits.abort_s
         return [self._signal(signal.SIGABRT, why)] if self.pid else []
 
-    def _overdue(self, now: float) -> list[Action]:
+    def _deadline_passed(self, now: float) -> list[Action]:
         if self.state is State.BACKOFF:
             return self._spawn(now)
         self._deadline = now + self.limits.abort_s
@@ -289,7 +292,7 @@ class Child:
 
 
 def describe(how: Exit) -> str:
-    """`killed by SIGKILL`, `exit 1: last line of its log`."""
+    """Return `killed by SIGKILL`, or `exit 1: last line of its log`."""
     if how.signal:
         return f"killed by {_signal_name(how.signal)}"
     text = f"exit {how.code}" if how.code >= 0 else "not started"

@@ -1,4 +1,4 @@
-"""The vocabulary of supervision: states, what can happen to a child, and what may be done to it."""
+"""Types of the state machine: states of a child, events, actions, and its CPU usage."""
 
 import enum
 import os
@@ -11,9 +11,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 class Usage(msgspec.Struct, frozen=True):
     cpu_s: float
-    """CPU seconds that all its threads used so far."""
+    """CPU seconds of all its threads."""
     runnable: bool
-    """Its main thread executes, or waits only for a CPU."""
+    """True while its main thread runs or waits for a CPU."""
 
 
 def usage_of(pid: int) -> Usage | None:
@@ -27,7 +27,7 @@ def usage_of(pid: int) -> Usage | None:
 
 
 class State(enum.StrEnum):
-    """Where one child stands. WAITING, BACKOFF, STOPPED and FAILED have no process."""
+    """State of a child. WAITING, BACKOFF, STOPPED and FAILED have no process."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -45,7 +45,7 @@ SERVING = frozenset({State.READY, State.LIVE})
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How a process ended: exit code or, if `signal` is not 0, the signal that killed it."""
+    """End of a process: its exit code or, if `signal` is not 0, the signal that killed it."""
 
     code: int = 0
     signal: int = 0
@@ -57,13 +57,13 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class Spawn(msgspec.Struct, frozen=True):
-    """Ask the forkserver for a new process of this child."""
+    """Fork a process for this child."""
 
     instance: str
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """Send `signal` to the process."""
+    """Send a signal to the process."""
 
     instance: str
     pid: int
@@ -72,7 +72,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """The child broke its restart budget and stays down; a critical one takes the supervisor with it."""
+    """The child exceeded its restart budget and stays down; if it is critical, the supervisor ends."""
 
     instance: str
     reason: str

@@ -1,4 +1,4 @@
-"""The supervision tree at work: does what each child's policy answers, through the forkserver. No bus in here."""
+"""The supervision tree: performs the actions of each child's state machine through the forkserver. It has no bus."""
 
 import asyncio
 import enum
@@ -27,37 +27,42 @@ PING_S = 2.0
 class Verdict(enum.StrEnum):
     FINE = "fine"
     WAKE = "wake"
-    """It may only be stopped: SIGCONT mends that at no cost."""
+    """It may be stopped: SIGCONT repairs that at no cost."""
     KILL = "kill"
 
 
-class Pulse:
+class ForkserverLiveness:
+    """State machine of the forkserver's liveness, without clock or process.
+
+    Invariants: while it imports, it has the time of a start; a kill is always preceded by a wake.
+    """
+
     def __init__(self, limits: Limits, now: float) -> None:
         self._limits = limits
-        self._heard_at = now
+        self._pong_at = now
         self._pinged_at: float | None = None
         self._loading = True
         self._woken_at: float | None = None
 
-    def heard(self, loading: bool, now: float) -> None:
-        self._heard_at, self._loading, self._woken_at = now, loading, None
+    def on_pong(self, loading: bool, now: float) -> None:
+        self._pong_at, self._loading, self._woken_at = now, loading, None
 
     def ping_due(self, now: float) -> bool:
-        """True when it is time for the next ping, which the caller then sends."""
+        """Return True if the caller must send a ping now."""
         due = self._pinged_at is None or now - self._pinged_at >= PING_S
         if due:
             self._pinged_at = now
         return due
 
-    def forgive(self, seconds: float) -> None:
-        """The supervisor itself was stopped for that long."""
-        self._heard_at += seconds
+    def extend_limits(self, seconds: float) -> None:
+        """Extend all limits by a time in which the supervisor itself was stopped."""
+        self._pong_at += seconds
         if self._woken_at is not None:
             self._woken_at += seconds
 
     def verdict(self, now: float) -> Verdict:
         limit = self._limits.start_s if self._loading else self._limits.beat_s
-        if now - self._heard_at < limit:
+        if now - self._pong_at < limit:
             return Verdict.FINE
         if self._woken_at is None:
             self._woken_at = now
@@ -68,21 +73,21 @@ class Pulse:
         return Verdict.KILL
 
 
-FORKSERVER_LIVES = 5
+MAX_FORKSERVER_DEATHS = 5
 FORKSERVER_PERIOD_S = 60.0
 
 
 class TreeOptions(msgspec.Struct, frozen=True, kw_only=True):
     specs: tuple[ChildSpec, ...]
     argv: tuple[str, ...]
-    """Arguments every actor gets, before `--instance NAME`."""
+    """Arguments of every actor, before `--instance NAME`."""
     logs: Path
     root: Path
     limits: Limits = Limits()
     on_failed: Callable[[str], None]
-    """Told why the plane must end."""
+    """Called with the reason why the plane must end."""
     say: Callable[[str], None]
-    """One line for the log."""
+    """Called with a line for the log."""
 
 
 class Tree:
@@ -95,7 +100,7 @@ class Tree:
         self._timer: asyncio.TimerHandle | None = None
         self._log_at: dict[str, int] = {}
         self._ticked_at = 0.0
-        self._pulse = Pulse(options.limits, time.monotonic())
+        self._liveness = ForkserverLiveness(options.limits, time.monotonic())
         self._closing = False
         self.changed = asyncio.Event()
         self.children = {spec.instance: Child(spec, options.limits) for spec in options.specs}
@@ -105,7 +110,7 @@ class Tree:
         return self._forkserver.pid
 
     def start(self) -> None:
-        """Listen to the forkserver and start every child."""
+        """Start every child and read the reports of the forkserver."""
         asyncio.get_running_loop().add_reader(self._forkserver.fileno(), self._drain)
         now = self._ticked_at = time.monotonic()
         for child in self.children.values():
@@ -113,7 +118,7 @@ class Tree:
         self.tick()
 
     def close(self) -> None:
-        """Whatever is left dies with the forkserver."""
+        """Kill the forkserver, and with it every child that is left."""
         self._closing = True
         if self._timer:
             self._timer.cancel()
@@ -127,12 +132,12 @@ class Tree:
             names = ", ".join(self.children)
             raise NoSuchActor(f"no actor is called {instance!r}; there are: {names}") from None
 
-    def hear(self, beat: Heartbeat) -> None:
+    def on_beat(self, beat: Heartbeat) -> None:
         child = self.children.get(beat.instance)
         if child is None:
             return
         before = child.state
-        child.hear(beat, time.monotonic())
+        child.on_beat(beat, time.monotonic())
         if child.state is not before:
             self._notice()
 
@@ -147,7 +152,7 @@ class Tree:
         self._do(self.child(instance).restart(time.monotonic(), why))
 
     async def stop(self, instances: Iterable[str], deadline: float) -> None:
-        """End these and wait until they are gone; at the deadline (monotonic) give up waiting."""
+        """Stop these and wait until they are gone, no longer than until the deadline (monotonic)."""
         chosen = [self.children[name] for name in instances]
         for child in chosen:
             self._do(child.stop(time.monotonic()))
@@ -166,29 +171,29 @@ class Tree:
         self.children.pop(instance, None)
 
     def tick(self) -> None:
-        """Once a second, and whenever a child's deadline is due."""
+        """Run the state machines; called once a second and at every deadline of a child."""
         now = time.monotonic()
         late = now - self._ticked_at
         self._ticked_at = now
         for child in self.children.values():
             if late > self._options.limits.late_tick_s:
-                child.forgive(late)
+                child.extend_limits(late)
             if child.is_silent(now) and (usage := usage_of(child.pid)) is not None:
                 child.observe(usage, now)
             self._do(child.tick(now))
         if late > self._options.limits.late_tick_s:
-            self._pulse.forgive(late)
-        self._feel_pulse(now)
+            self._liveness.extend_limits(late)
+        self._check_forkserver(now)
         self._arm(now)
 
-    def _feel_pulse(self, now: float) -> None:
-        """A stopped forkserver is continued, which costs nothing; one that hangs is ended, and all actors with it."""
-        if self._pulse.ping_due(now):
+    def _check_forkserver(self, now: float) -> None:
+        """Continue a forkserver that is stopped; kill one that hangs, and with it all actors."""
+        if self._liveness.ping_due(now):
             self._forkserver.send(wire.Ping())
-        verdict = self._pulse.verdict(now)
+        verdict = self._liveness.verdict(now)
         if verdict is Verdict.FINE:
             return
-        word = "is told to go on" if verdict is Verdict.WAKE else "is killed"
+        word = "gets SIGCONT" if verdict is Verdict.WAKE else "is killed"
         self._options.say(f"the forkserver (pid {self._forkserver.pid}) does not answer and {word}")
         self._forkserver.signal(signal.SIGCONT if verdict is Verdict.WAKE else signal.SIGKILL)
 
@@ -221,19 +226,19 @@ class Tree:
         argv = (*self._options.argv, "--instance", instance)
         child = self.children[instance]
         if not self._forkserver.send(wire.Fork(instance, child.spec.module, argv, str(log))):
-            self._do(child.unmade("the forkserver takes no orders", time.monotonic()))
+            self._do(child.fork_failed("the forkserver takes no orders", time.monotonic()))
 
     def _signal(self, action: Signal) -> None:
         try:
             os.kill(action.pid, action.signal)
         except ProcessLookupError:
-            return  # its exit report is on the way
+            return  # its exit is about to be reported
         if action.why not in ("stop", "ordered"):
-            why = f"{action.why}{self._held_by(action)}"
+            why = f"{action.why}{self._blocked_by(action)}"
             self._options.say(f"{action.instance} (pid {action.pid}) gets signal {action.signal}: {why}")
 
-    def _held_by(self, action: Signal) -> str:
-        """What the process recorded before its end, if it did."""
+    def _blocked_by(self, action: Signal) -> str:
+        """Return what blocked the event loop of the process, if it recorded that."""
         stall = stalls.read(layout(str(self._options.root)).run, action.instance, action.pid)
         return f"; its loop is held by {' '.join(stall.what.split())}" if stall else ""
 
@@ -243,7 +248,7 @@ class Tree:
 
     def _report(self, report: wire.Report) -> None:
         if isinstance(report, wire.Pong):
-            return self._pulse.heard(report.loading, time.monotonic())
+            return self._liveness.on_pong(report.loading, time.monotonic())
         child = self.children.get(report.instance)
         if child is None:
             return None
@@ -253,7 +258,7 @@ class Tree:
                 self._do(child.spawned(pid, now))
             case wire.NotForked(_, reason):
                 self._options.say(f"no process for {report.instance}: {reason}")
-                self._do(child.unmade(reason, now))
+                self._do(child.fork_failed(reason, now))
             case wire.Exited(instance, pid, status) if pid == child.pid:
                 self._exited(child, self._how(instance, status), now)
         self._arm(now)
@@ -278,18 +283,18 @@ class Tree:
         asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
         self._forkserver.close()
         for child in self.children.values():
-            child.swept_away("the forkserver died")
+            child.lost_with_forkserver("the forkserver died")
         self._notice()
         if self._closing:
             return
         self._options.say("the forkserver died; all actors start again")
         if self._forkserver_spent():
             self._options.on_failed(
-                f"the forkserver died {FORKSERVER_LIVES} times in a minute; see logs/forkserver.log"
+                f"the forkserver died {MAX_FORKSERVER_DEATHS} times in a minute; see logs/forkserver.log"
             )
             return
         self._forkserver = self.launch(self._options)
-        self._pulse = Pulse(self._options.limits, time.monotonic())
+        self._liveness = ForkserverLiveness(self._options.limits, time.monotonic())
         self._restart_all()
 
     def _restart_all(self) -> None:
@@ -302,7 +307,7 @@ class Tree:
     def _forkserver_spent(self) -> bool:
         now = time.monotonic()
         self._deaths = [when for when in self._deaths if now - when < FORKSERVER_PERIOD_S] + [now]
-        return len(self._deaths) >= FORKSERVER_LIVES
+        return len(self._deaths) >= MAX_FORKSERVER_DEATHS
 
     @staticmethod
     def launch(options: TreeOptions) -> ForkClient:

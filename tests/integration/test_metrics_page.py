@@ -9,9 +9,9 @@ import pytest
 
 from supervisor.report import http
 from supervisor.report.http import (
-    MAKING,
-    MOST,
-    MOST_OF_PEER,
+    ANSWERING,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_OF_PEER,
     WRITING,
     Connection,
     Connections,
@@ -54,7 +54,7 @@ def test_page_is_served_beside_clients_that_hold_connections(tmp_path: Path, sen
     """Twice as many as there is room for: silent, with half a request, or not reading their answer."""
 
     async def story(port: int) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST)]
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MAX_CONNECTIONS)]
         for _, writer in held:
             writer.write(sent)
         await asyncio.sleep(0.1)
@@ -92,21 +92,21 @@ def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:
     def connection(peer: str) -> Connection:
         return Connection(peer, lambda: closed.append(peer))
 
-    for _ in range(MOST_OF_PEER + 5):
+    for _ in range(MAX_CONNECTIONS_OF_PEER + 5):
         assert connections.enter(connection("greedy"))
     assert closed == ["greedy"] * 5
-    for number in range(MOST):
+    for number in range(MAX_CONNECTIONS):
         assert connections.enter(connection(f"other-{number % 8}"))
     assert set(closed) == {"greedy"} | set(closed[5:])
-    assert closed.count("greedy") >= MOST_OF_PEER - 4
+    assert closed.count("greedy") >= MAX_CONNECTIONS_OF_PEER - 4
 
 
 def test_nobody_gives_way_while_all_answers_are_made() -> None:
     connections, closed = Connections(), list[int]()
-    held = [Connection(str(number), lambda number=number: closed.append(number)) for number in range(MOST)]  # type: ignore[misc]
+    held = [Connection(str(number), lambda number=number: closed.append(number)) for number in range(MAX_CONNECTIONS)]  # type: ignore[misc]
     for each in held:
         assert connections.enter(each)
-        each.phase = MAKING
+        each.phase = ANSWERING
     assert not connections.enter(Connection("x", lambda: None))
     held[3].phase = WRITING
     assert connections.enter(Connection("x", lambda: None))

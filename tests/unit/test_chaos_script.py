@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
 from supervisor.chaos.conditions import behind_of, pod_words
-from supervisor.chaos.script import EXPECTED, FORMS, ScriptInvalid, parse
+from supervisor.chaos.script import EXPECTED, SYNTAX, ScriptInvalid, parse
 
 WHOLE = """
 # a comment
@@ -26,9 +26,9 @@ expect pod p ready within 5
 
 def test_a_whole_script() -> None:
     apply, repeat, join, expect = parse("s", WHOLE).steps
-    assert (apply.verb, apply.words, apply.aside, apply.line) == ("apply", ("pod.yaml",), True, 3)
+    assert (apply.verb, apply.words, apply.background, apply.line) == ("apply", ("pod.yaml",), True, 3)
     kill, inner = repeat.body
-    assert (kill.words, kill.aside, inner.words, len(inner.body)) == (("store", "any"), False, ("2",), 1)
+    assert (kill.words, kill.background, inner.words, len(inner.body)) == (("store", "any"), False, ("2",), 1)
     assert join.verb == "join"
     assert (expect.words, expect.within) == (("pod", "p", "ready"), 5.0)
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_understood_is_told_before_anything_is_done(line: str, sa
     assert str(told.value).startswith("s.txt")
 
 
-WORDS = st.sampled_from([*FORMS, *EXPECTED, "expect", "within", "&", "#", "any", "1", "ready", "\x00", "é"])
+WORDS = st.sampled_from([*SYNTAX, *EXPECTED, "expect", "within", "&", "#", "any", "1", "ready", "\x00", "é"])
 
 
 @given(st.lists(st.lists(WORDS | st.text(max_size=5), max_size=6).map(" ".join), max_size=12).map("\n".join))

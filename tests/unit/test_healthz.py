@@ -2,7 +2,7 @@
 
 import pytest
 
-from supervisor.report.http import answer
+from supervisor.report.http import healthz_answer
 
 WELL = {"store": True, "devices": True}
 ILL = {"store": True, "devices": False}
@@ -20,4 +20,4 @@ ILL = {"store": True, "devices": False}
     ],
 )
 def test_the_page(path: str, query: str, serving: dict[str, bool], told: tuple[int, str]) -> None:
-    assert answer(path, query, serving) == told
+    assert healthz_answer(path, query, serving) == told

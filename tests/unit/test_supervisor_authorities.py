@@ -5,11 +5,11 @@ import ssl
 
 import pytest
 
-from supervisor.forkserver import server as authorities
+from supervisor.forkserver.server import without_system_authorities
 
 
 def test_a_context_made_inside_trusts_nobody() -> None:
-    with authorities.unread():
+    with without_system_authorities():
         context = ssl.create_default_context()
     assert context.cert_store_stats()["x509"] == 0
 
@@ -17,7 +17,7 @@ def test_a_context_made_inside_trusts_nobody() -> None:
 def test_the_environment_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/some/file")
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
-    with authorities.unread():
+    with without_system_authorities():
         assert os.environ["SSL_CERT_FILE"] == os.devnull
     assert os.environ["SSL_CERT_FILE"] == "/some/file"
     assert "SSL_CERT_DIR" not in os.environ

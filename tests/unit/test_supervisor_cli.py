@@ -24,8 +24,7 @@ from supervisor.cli.tap import untyped
 from supervisor.client.scaling import watcher_supervisors
 from supervisor.client.tables import duration
 from supervisor.plane.start import under_honcho
-from supervisor.report import console as detach
-from supervisor.report.console import Console, Notifier
+from supervisor.report.console import Console, Notifier, wait_until_started
 from supervisor.report.status import merge
 
 
@@ -216,7 +215,7 @@ def test_who_waits_for_a_detached_start_is_told_for_what(capfd: pytest.CaptureFi
     console = Console("supervisor", writing)
     console.waiting("still waiting; watchcache: the store is away")
     console.ready("all\nfine")
-    assert detach.wait(reading) == 0
+    assert wait_until_started(reading) == 0
     told = capfd.readouterr()
     assert told.err == "nodeplane: still waiting; watchcache: the store is away\n"
     assert told.out == "all\nfine\n"

@@ -22,8 +22,8 @@ from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig
 from supervisor.report.console import Console
 from supervisor.root import leftovers, logs
-from supervisor.root.lock import Held, held, supervisors
-from supervisor.startup import prepared as ports
+from supervisor.root.lock import SupervisorLocks, is_locked, supervisors
+from supervisor.startup.prepared import reserve
 
 
 @pytest.fixture
@@ -96,11 +96,11 @@ def test_a_taken_port_is_named() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         with pytest.raises(PortTaken, match="choose another with --port"):
-            ports.reserve(other.getsockname()[1])
+            reserve(other.getsockname()[1])
 
 
 def test_a_reserved_port_takes_our_servers_only() -> None:
-    reservation = ports.reserve(0)
+    reservation = reserve(0)
     with socket.socket() as server, socket.socket() as stranger:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         server.bind(("127.0.0.1", reservation.port))
@@ -109,26 +109,26 @@ def test_a_reserved_port_takes_our_servers_only() -> None:
             stranger.bind(("127.0.0.1", reservation.port))
         socket.create_connection(("127.0.0.1", reservation.port), timeout=60).close()
     reservation.release()
-    again = ports.reserve(0, remembered=reservation.port)
+    again = reserve(0, remembered=reservation.port)
     assert again.port == reservation.port
     again.release()
 
 
 def test_one_supervisor_a_root(root: Path) -> None:
-    first = Held(root, "supervisor")
+    first = SupervisorLocks(root, "supervisor")
     for name in ("supervisor", "supervisor-node"):
         with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"):
-            Held(root, name)
+            SupervisorLocks(root, name)
     assert supervisors(root) == {"supervisor": os.getpid()}
     first.release()
     assert supervisors(root) == {}
 
 
 def test_groups_side_by_side_but_not_twice(root: Path) -> None:
-    node, control = Held(root, "supervisor-node"), Held(root, "supervisor-control")
+    node, control = SupervisorLocks(root, "supervisor-node"), SupervisorLocks(root, "supervisor-control")
     for name in ("supervisor-node", "supervisor"):
         with pytest.raises(AlreadyRunning):
-            Held(root, name)
+            SupervisorLocks(root, name)
     node.release()
     control.release()
 
@@ -138,9 +138,9 @@ def test_stale_sockets_go_living_ones_stay(root: Path) -> None:
         (root / f"{name}.rpc").touch()
         (root / f"{name}.lock").touch()
     (root / "orphan.pub").touch()
-    lock = Held(root, "supervisor")
+    lock = SupervisorLocks(root, "supervisor")
     os.rename(root / "supervisor.pid", root / "alive.lock")
-    assert held(root / "alive.lock")
+    assert is_locked(root / "alive.lock")
     leftovers.clean(root)
     assert not (root / "dead.rpc").exists()
     assert not (root / "orphan.pub").exists()
@@ -225,7 +225,7 @@ def test_root_of_an_earlier_version_gets_the_store_ca_and_keeps_its_own(root: Pa
     shutil.rmtree(where.etcd_ca.parent)
     for path in where.etcd_client:
         path.unlink()
-    for name in certificates.FORMER:
+    for name in certificates.OBSOLETE_FILES:
         (where.pki / name).write_bytes(known[0])
     former = [leaf for leaf in what.certificates if leaf.authority == certificates.CLUSTER_CA]
     earlier = certificates.Manifest(certificates.Wanted(tuple(former)), 4e9)
@@ -235,7 +235,7 @@ def test_root_of_an_earlier_version_gets_the_store_ca_and_keeps_its_own(root: Pa
     assert certificates.current(where.pki, what)
     assert issuer(where.etcd_client[0]) == "CN=nodeplane-etcd-ca"
     assert (where.ca_cert.read_bytes(), (where.pki / "sa.key").read_bytes()) == known
-    assert not any((where.pki / name).exists() for name in certificates.FORMER)
+    assert not any((where.pki / name).exists() for name in certificates.OBSOLETE_FILES)
 
 
 def test_kubeconfig_carries_everything(root: Path) -> None:

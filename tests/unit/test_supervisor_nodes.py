@@ -25,7 +25,7 @@ from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid, Pair
 from supervisor.plane.node_group import local_settings
 from supervisor.startup import preflight
 from supervisor.startup.join import address_towards, joined_settings, write_node_files
-from supervisor.startup.prepare import joins, prepare
+from supervisor.startup.prepare import joins_other_plane, prepare
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -129,9 +129,9 @@ def test_a_node_that_was_never_there_leaves_its_name_free() -> None:
 
 def test_a_kept_pass_makes_the_root_a_node(root: Path) -> None:
     where, options = layout(str(root)), PlaneOptions(root=str(root))
-    assert not joins(options)
+    assert not joins_other_plane(options)
     write_node_files(where, made())
-    assert joins(options)
+    assert joins_other_plane(options)
     for path in (
         where.node_kubeconfig,
         where.kubeconfig,

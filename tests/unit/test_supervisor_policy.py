@@ -28,7 +28,7 @@ def beat(pid: int, state: str = "ready", stuck: str = "") -> Heartbeat:
 def up(child: Child, pid: int, now: float) -> None:
     """Spawned and ready at `now`."""
     assert child.spawned(pid, now) == []
-    child.hear(beat(pid), now)
+    child.on_beat(beat(pid), now)
     assert child.state is State.READY
 
 
@@ -41,7 +41,7 @@ def started(now: float = 0.0, **limits: Any) -> Child:
 
 def test_ready_then_live() -> None:
     child = started()
-    child.hear(beat(100), 1.0)
+    child.on_beat(beat(100), 1.0)
     assert child.state is State.LIVE
     assert child.settled
 
@@ -51,7 +51,7 @@ def test_waiting_for_others_is_starting_not_hung() -> None:
     child.start(0.0)
     child.spawned(100, 0.0)
     for second in range(1, 100):
-        child.hear(beat(100, "starting"), float(second))
+        child.on_beat(beat(100, "starting"), float(second))
         assert child.tick(float(second)) == []
     assert child.state is State.STARTING
 
@@ -174,7 +174,7 @@ def test_a_child_that_never_beats_has_its_time_to_start() -> None:
 def test_beats_that_say_stuck_are_hung_too() -> None:
     child = started()
     for second in range(1, 5):
-        child.hear(beat(100, stuck="reconcile"), float(second))
+        child.on_beat(beat(100, stuck="reconcile"), float(second))
         assert child.tick(float(second)) == []
     (abort,) = child.tick(5.0)
     assert isinstance(abort, Signal)
@@ -184,14 +184,14 @@ def test_beats_that_say_stuck_are_hung_too() -> None:
 def test_stuck_for_a_moment_is_forgiven() -> None:
     child = started()
     for second in range(1, 60):
-        child.hear(beat(100, stuck="reconcile" if second % 3 else ""), float(second))
+        child.on_beat(beat(100, stuck="reconcile" if second % 3 else ""), float(second))
         assert child.tick(float(second)) == []
 
 
 def test_a_stopped_supervisor_blames_nobody() -> None:
     child = started()
-    child.hear(beat(100), 1.0)
-    child.forgive(1000.0)
+    child.on_beat(beat(100), 1.0)
+    child.extend_limits(1000.0)
     assert child.tick(1001.0) == []
 
 
@@ -199,7 +199,7 @@ def test_beats_of_an_earlier_process_change_nothing() -> None:
     child = started()
     child.exited(KILLED, 1.0)
     child.spawned(101, 1.0)
-    child.hear(beat(100), 1.1)
+    child.on_beat(beat(100), 1.1)
     assert child.state is State.STARTING
 
 
@@ -245,7 +245,7 @@ def test_transient_children_may_end() -> None:
 def test_dying_with_the_forkserver_is_no_fault() -> None:
     child = started()
     for _ in range(100):
-        child.swept_away("the forkserver died")
+        child.lost_with_forkserver("the forkserver died")
         assert child.state is State.WAITING
         assert child.start(0.0) == [Spawn("a")]
         child.spawned(7, 0.0)
@@ -255,7 +255,7 @@ def test_a_machine_out_of_pids_is_tried_again_for_long_and_then_given_up() -> No
     child, now = make(), 0.0
     child.start(now)
     for refusal in range(LIMITS.fork_failures - 1):
-        assert child.unmade("fork: no pids", now) == []
+        assert child.fork_failed("fork: no pids", now) == []
         assert child.state is State.BACKOFF
         due = child.deadline()
         assert due is not None
@@ -263,7 +263,7 @@ def test_a_machine_out_of_pids_is_tried_again_for_long_and_then_given_up() -> No
         assert child.tick(due) == [Spawn("a")]
         now = due
     assert now > 60
-    assert [type(action) for action in child.unmade("fork: no pids", now)] == [GiveUp]
+    assert [type(action) for action in child.fork_failed("fork: no pids", now)] == [GiveUp]
     assert child.reason.endswith("last: fork: no pids")
 
 
@@ -271,11 +271,11 @@ def test_a_process_that_can_be_made_again_forgets_the_refusals() -> None:
     child = make()
     child.start(0.0)
     for _ in range(50):
-        child.unmade("fork: no pids", 0.0)
+        child.fork_failed("fork: no pids", 0.0)
         child.tick(1000.0)
         child.spawned(1, 1000.0)
-        child.hear(beat(1), 1000.0)
-        child.swept_away("x")
+        child.on_beat(beat(1), 1000.0)
+        child.lost_with_forkserver("x")
         child.start(1000.0)
     assert child.state is State.STARTING
 
@@ -284,7 +284,7 @@ def test_one_refused_while_it_is_stopped_is_stopped() -> None:
     child = make()
     child.start(0.0)
     child.stop(0.1)
-    assert child.unmade("fork: no pids", 0.2) == []
+    assert child.fork_failed("fork: no pids", 0.2) == []
     assert child.state is State.STOPPED
 
 
@@ -297,7 +297,20 @@ def test_reasons_read_well() -> None:
 
 STEP = st.tuples(
     st.sampled_from(
-        ["beat", "stuck", "silent", "exit", "clean", "stop", "start", "restart", "kill", "swept", "forgive", "refuse"]
+        [
+            "beat",
+            "stuck",
+            "silent",
+            "exit",
+            "clean",
+            "stop",
+            "start",
+            "restart",
+            "kill",
+            "swept",
+            "extend_limits",
+            "refuse",
+        ]
     ),
     st.floats(0.0, 7.0),
 )
@@ -332,7 +345,7 @@ class _World:
                 assert self.wanted, "spawned although nobody wants it"
                 if self.refusals:
                     self.refusals -= 1
-                    self.do(self.child.unmade("no pids", self.now))
+                    self.do(self.child.fork_failed("no pids", self.now))
                     continue
                 self.pid, self.next_pid = self.next_pid, self.next_pid + 1
                 self.do(self.child.spawned(self.pid, self.now))
@@ -351,7 +364,7 @@ class _World:
         self.do(self.child.tick(self.now))
         child = self.child
         if what in ("beat", "stuck"):
-            child.hear(beat(self.pid or 999, stuck="x" if what == "stuck" else ""), self.now)
+            child.on_beat(beat(self.pid or 999, stuck="x" if what == "stuck" else ""), self.now)
         elif what in ("exit", "clean"):
             self.end(KILLED if what == "exit" else Exit())
         elif what == "stop":
@@ -364,11 +377,11 @@ class _World:
             self.do(child.ordered_kill(9, self.now))
         elif what == "swept":
             self.pid = 0
-            child.swept_away("swept")
+            child.lost_with_forkserver("swept")
             if child.state is State.WAITING:
                 self.do(child.start(self.now))
-        elif what == "forgive":
-            child.forgive(pause)
+        elif what == "extend_limits":
+            child.extend_limits(pause)
         elif what == "refuse":
             self.refusals = 1
 
@@ -377,7 +390,7 @@ class _World:
         for _ in range(80):
             self.now += 1.0
             if self.pid:
-                self.child.hear(beat(self.pid), self.now)
+                self.child.on_beat(beat(self.pid), self.now)
             self.do(self.child.tick(self.now))
         assert self.child.state in (State.LIVE, State.FAILED, State.STOPPED)
         assert (self.child.state is State.LIVE) == (self.pid != 0)
@@ -419,7 +432,7 @@ def test_a_child_that_stops_working_is_hung_that_long_after() -> None:
 def test_a_beat_ends_what_was_observed() -> None:
     child = started()
     assert silent(child, 10.0, 1.0) == (10.0, [])
-    child.hear(beat(100), 10.0)
+    child.on_beat(beat(100), 10.0)
     assert not child.is_silent(12.0)
     child.observe(Usage(10.1, False), 14.0)
     assert child.tick(15.0) == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]

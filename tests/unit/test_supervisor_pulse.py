@@ -4,21 +4,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.base.groups import Limits
-from supervisor.tree.tree import Pulse, Verdict
+from supervisor.tree.tree import ForkserverLiveness, Verdict
 
 LIMITS = Limits()
 
 
-def loaded(now: float = 0.0) -> Pulse:
-    pulse = Pulse(LIMITS, now)
-    pulse.heard(False, now)
+def loaded(now: float = 0.0) -> ForkserverLiveness:
+    pulse = ForkserverLiveness(LIMITS, now)
+    pulse.on_pong(False, now)
     return pulse
 
 
 def test_one_that_imports_has_the_time_of_a_start() -> None:
-    pulse = Pulse(LIMITS, 0.0)
+    pulse = ForkserverLiveness(LIMITS, 0.0)
     assert pulse.verdict(19.9) is Verdict.FINE
-    pulse.heard(True, 19.9)
+    pulse.on_pong(True, 19.9)
     assert pulse.verdict(39.8) is Verdict.FINE
     assert pulse.verdict(40.0) is Verdict.WAKE
 
@@ -32,13 +32,13 @@ def test_silence_leads_to_a_wake_and_only_then_to_a_kill() -> None:
 def test_one_that_was_woken_and_answers_is_left_alone() -> None:
     pulse = loaded()
     assert pulse.verdict(5.0) is Verdict.WAKE
-    pulse.heard(False, 5.1)
+    pulse.on_pong(False, 5.1)
     assert [pulse.verdict(5.1 + second) for second in range(5)] == [Verdict.FINE] * 5
 
 
 def test_a_stopped_supervisor_blames_nobody() -> None:
     pulse = loaded()
-    pulse.forgive(100.0)
+    pulse.extend_limits(100.0)
     assert pulse.verdict(104.0) is Verdict.FINE
 
 
@@ -47,16 +47,20 @@ def test_pings_keep_their_pace() -> None:
     assert sum(pulse.ping_due(tenth / 10) for tenth in range(100)) == 5
 
 
-@given(st.lists(st.tuples(st.sampled_from(["heard", "loading", "look", "forgive"]), st.floats(0.0, 8.0)), max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["heard", "loading", "look", "extend_limits"]), st.floats(0.0, 8.0)), max_size=60
+    )
+)
 def test_no_kill_without_a_wake_that_had_its_time(steps: list[tuple[str, float]]) -> None:
     pulse, now, woken_at, silent_since = loaded(), 0.0, None, 0.0
     for what, pause in steps:
         now += pause
         if what in ("heard", "loading"):
-            pulse.heard(what == "loading", now)
+            pulse.on_pong(what == "loading", now)
             woken_at, silent_since = None, now
-        elif what == "forgive":
-            pulse.forgive(pause)
+        elif what == "extend_limits":
+            pulse.extend_limits(pause)
             woken_at = None if woken_at is None else woken_at + pause
             silent_since += pause
         verdict = pulse.verdict(now)

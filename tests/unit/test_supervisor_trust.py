@@ -9,7 +9,7 @@ import pytest
 
 from protocols.process.layout import Layout, layout
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
-from supervisor.root.directories import check_directory, make_directories, way
+from supervisor.root.directories import check_directory, make_directories, path_steps
 
 STRANGER = 4242
 """A user and a group that nobody has."""
@@ -109,7 +109,7 @@ def test_links_in_a_circle_end(place: Path) -> None:
 def test_way_follows_links_and_dots(place: Path) -> None:
     (place / "d" / "e").mkdir(parents=True)
     (place / "d" / "up").symlink_to("../d/e")
-    assert [step.path for step in way(place / "d" / "up" / "new")][-4:] == [
+    assert [step.path for step in path_steps(place / "d" / "up" / "new")][-4:] == [
         place / "d",
         place / "d" / "up",
         place / "d",

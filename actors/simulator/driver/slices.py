@@ -146,7 +146,7 @@ class Publisher:
         desired = self._desired()
         if any(_differs(actual.get(name), obj) for name, obj in desired.items()) or actual.keys() - desired.keys():
             if actual:
-                self._generation += 1  # readers must be able to tell old slices of the pool from new ones
+                self._generation += 1  # lets readers distinguish old slices of the pool from new ones
             node = await self._client.get(NODES, self._options.node)
             await self._write(actual, self._desired(str(node["metadata"]["uid"])))
 

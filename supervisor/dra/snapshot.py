@@ -1,4 +1,4 @@
-"""Slices, patches, rules and classes at one moment, and the tracker that has made of them what it can."""
+"""DRA objects at one moment: the patched devices, and where the scheduler's allocator would place claims."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -37,20 +37,20 @@ READERS = {
 
 
 @dataclass
-class World:
+class DeviceSnapshot:
     tracker: Tracker
     unreadable: list[str] = field(default_factory=list)
-    """What another server let in, in a line each."""
+    """A line for each object that cannot be decoded; another server may have admitted it."""
 
     def devices(self) -> Iterator[tuple[Slice, int]]:
-        """Published slices with the place of each device, sorted by driver, pool and name."""
+        """Yield published slices with the index of each device, sorted by driver, pool and name."""
         slices = sorted(self.tracker.published.values(), key=lambda each: (each.driver, each.pool, each.name))
         for each in slices:
-            for at in sorted(range(len(each.devices)), key=lambda at, each=each: each.devices[at].name):  # type: ignore[misc]  # bound at once
+            for at in sorted(range(len(each.devices)), key=lambda at, each=each: each.devices[at].name):  # type: ignore[misc]  # called within the iteration
                 yield each, at
 
     def explanations(self, wanted: str = "") -> list[Explanation]:
-        """Of all devices, or of those called `wanted`: DEVICE, or DRIVER/POOL/DEVICE."""
+        """Explain all devices, or those named `wanted`: DEVICE or DRIVER/POOL/DEVICE."""
         return [
             explain(self.tracker, each, each.devices[at])
             for each, at in self.devices()
@@ -70,43 +70,43 @@ class World:
         return list(self.tracker.faults.reports())
 
 
-def world_of(objects: Iterable[Obj], gates: Gates) -> World:
-    world = World(Tracker(gates))
+def snapshot_of(objects: Iterable[Obj], gates: Gates) -> DeviceSnapshot:
+    snapshot = DeviceSnapshot(Tracker(gates))
     for obj in objects:
         reader = READERS.get(str(obj.get("kind")))
         if reader is None:
             continue
         read, put = reader
         try:
-            getattr(world.tracker, put)(read(obj))
+            getattr(snapshot.tracker, put)(read(obj))
         except ObjectUnreadable as error:
-            world.unreadable.append(str(error))
-    while not world.tracker.settled:
-        world.tracker.settle()
-    return world
+            snapshot.unreadable.append(str(error))
+    while not snapshot.tracker.settled:
+        snapshot.tracker.settle()
+    return snapshot
 
 
-def known_kinds(obj: Obj, also: tuple[str, ...] = ()) -> None:
-    """Raises Usage for an object that nobody here reads."""
+def check_kind(obj: Obj, also: tuple[str, ...] = ()) -> None:
+    """Raise Usage for an object of a kind that is not read here."""
     kind = str(obj.get("kind") or "")
     if kind not in (*READERS, *also):
         raise Usage(f"{kind or 'an object without kind'} is not read here; give {', '.join((*READERS, *also))}")
 
 
 ANY = "(any)"
-"""Stands for a node that no slice names."""
+"""Stands for a node when no slice names one."""
 
 
 class Placement(msgspec.Struct, frozen=True):
     claim: str
     node: str
     allocation: Obj | None
-    """As it would be written to the claim's status; None if it does not fit."""
+    """Allocation for the claim's status; None if the claim does not fit."""
     why: str = ""
 
 
 def placements(tracker: Tracker, claims: list[Obj]) -> list[Placement]:
-    """Of each claim on each node, one claim at a time. Raises Usage for what is no claim."""
+    """Allocate each claim on each node, as if it were the only one. Raises Usage for an invalid claim."""
     catalog = Catalog()
     for each in tracker.slices():
         catalog.put(each)
@@ -134,7 +134,7 @@ def _placed(tracker: Tracker, catalog: Catalog, obj: Obj, node: Node) -> Placeme
 
 
 def _as_claim(obj: Obj) -> Obj:
-    """A template stands for the claims made from it; what a server would fill in is filled in."""
+    """Return the claim of a template, with the defaults of the server."""
     spec = obj.get("spec") or {}
     if obj.get("kind") == "ResourceClaimTemplate":
         obj = {**obj, "kind": "ResourceClaim", "spec": spec.get("spec") or {}}
