@@ -71,7 +71,8 @@ class Demo:
         began = time.monotonic()
         while not (answer := holds()) and time.monotonic() - began < timeout:
             time.sleep(0.05)
-        print(f"{'✓' if answer else '✗'} {what} ({time.monotonic() - began:.2f} s)")
+        mark = colored("✓", "green") if answer else colored("✗", "bold red")
+        print(f"{mark} {what} ({time.monotonic() - began:.2f} s)")
         if not answer:
             self.failures.append(what)
 
@@ -120,8 +121,20 @@ class Demo:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
+def colored(text: str, style: str) -> str:
+    """Return the text in colour if the output is a terminal."""
+    if not sys.stdout.isatty():
+        return text
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as capture:
+        console.print(text, style=style, end="", markup=False, highlight=False, soft_wrap=True)
+    return capture.get()
+
+
 def title(text: str) -> None:
-    print(f"\n== {text}")
+    print(colored(f"\n== {text}", "bold"))
 
 
 def start(demo: Demo) -> None:

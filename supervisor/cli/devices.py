@@ -21,10 +21,10 @@ from protocols.messages.devices import (
     ResourceInventory,
 )
 from protocols.node.cpulist import format_list, parse_list
+from supervisor.base.terminal import Table, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask, devices_known
 from supervisor.client.devices import DeviceRow, device_rows
-from supervisor.client.tables import print_json, table
 
 DEVICE_HEADER = ("RESOURCE", "DEVICE", "NUMA", "HEALTH", "POD", "CONTAINER", "WHY")
 DRA_VIEW_FLAGS = ("patched", "published", "explain", "slices", "patches", "claim", "kubeconfig")
@@ -65,7 +65,7 @@ def show_devices(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json(rows)
     elif rows:
-        print(table(DEVICE_HEADER, [_device_cells(row) for row in rows]))
+        show(Table(DEVICE_HEADER, [_device_cells(row) for row in rows]))
     else:
         print("no device plugin has registered yet; try `nodeplane plugin --resource example.com/gpu --devices 4`")
     return 0
@@ -94,7 +94,7 @@ def _show_plugins(args: argparse.Namespace) -> int:
         print_json(rows)
     elif rows:
         now = time.time_ns()
-        print(table(RESOURCE_HEADER, [cells for row in rows for cells in resource_cells(row, now)]))
+        show(Table(RESOURCE_HEADER, [cells for row in rows for cells in resource_cells(row, now)]))
     else:
         print("no device plugin has registered yet; try `nodeplane plugin --resource example.com/gpu --devices 4`")
     return 0
@@ -176,7 +176,7 @@ def _show_drivers(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json(view)
     elif view.drivers or view.devices:
-        print("\n\n".join(_driver_tables(view)))
+        show(*_driver_tables(view))
     else:
         print("no DRA driver has registered yet; try `nodeplane dra-driver --driver gpu.example.com --devices 8`")
     return 0
@@ -222,14 +222,14 @@ def _claims(pod: PodAllocation) -> list[PreparedClaim]:
     return [*(claim for container in pod.containers for claim in container.claims), *pod.claims]
 
 
-def _driver_tables(view: DriversView) -> list[str]:
+def _driver_tables(view: DriversView) -> list[Table]:
     """Return the tables that have rows."""
     found = []
     if view.drivers:
-        found.append(table(DRIVER_HEADER, [_driver_cells(row) for row in view.drivers]))
+        found.append(Table(DRIVER_HEADER, [_driver_cells(row) for row in view.drivers]))
     if view.devices:
         cells = [(row.device, row.health, row.claim, ",".join(row.pods), row.message) for row in view.devices]
-        found.append(table(CLAIM_DEVICE_HEADER, cells))
+        found.append(Table(CLAIM_DEVICE_HEADER, cells))
     return found
 
 
@@ -265,7 +265,7 @@ def show_cpus(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json(shown)
     elif shown.shared or shown.holders:
-        print(table(CPU_HEADER, cpu_cells(shown)))
+        show(Table(CPU_HEADER, cpu_cells(shown)))
     else:
         print(f"all containers share CPUs {shown.online}; see --cpu-manager-policy of `nodeplane up`")
     return 0

@@ -10,9 +10,9 @@ from protocols.dra.patching.types import Gates
 from protocols.errors import SettingsInvalid
 from protocols.process.settings import load_settings
 from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.terminal import print_json, show
 from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
-from supervisor.client.tables import print_json
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
 from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
 from supervisor.dra.sources import read_api, read_objects
@@ -67,7 +67,7 @@ def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:
     elif args.explain:
         print("\n\n".join(map(explained, found)))
     elif found:
-        print(published_table(found) if args.published else patched_table(found))
+        show(published_table(found) if args.published else patched_table(found))
     else:
         print("no driver has published a device")
     return 0

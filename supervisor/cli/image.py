@@ -5,9 +5,9 @@ import os
 
 from protocols.messages import runtime as messages
 from protocols.messages.runtime import Empty, ImageInfo, Images, ImportImage, RemoveImage
+from supervisor.base.terminal import Table, show, working
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
-from supervisor.client.tables import table
 
 HEADER = ("IMAGE", "ID", "SIZE")
 IMPORT_S, QUICK_S = 600.0, 30.0
@@ -30,24 +30,25 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run_image_command(args: argparse.Namespace) -> int:
     if args.verb == "import":
         args.path = os.path.abspath(args.path)  # the runtime has another working directory
-    print(ask(layout_from(args), lambda asking: VERBS[args.verb](asking, args)))
+    show(ask(layout_from(args), lambda asking: VERBS[args.verb](asking, args)))
     return 0
 
 
 async def bring(asking: Asking, args: argparse.Namespace) -> str:
     request = ImportImage(args.path, args.name)
-    image = await asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S)
+    with working(f"importing {args.path}"):
+        image = await asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S)
     return f"{', '.join(map(short, image.names))}: {image.size / MIB:.1f} MiB, {digits(image)}"
 
 
-async def show(asking: Asking, args: argparse.Namespace) -> str:
+async def list_images(asking: Asking, args: argparse.Namespace) -> Table | str:
     found = await asking.call(messages.OWNER, messages.LIST_IMAGES, Empty(), Images, QUICK_S)
     rows = [
         (short(name) if name else "<none>", digits(image), f"{image.size / MIB:.1f} MiB")
         for image in found.images
         for name in image.names or ("",)
     ]
-    return table(HEADER, rows) if rows else "no image was imported yet; try `nodeplane image import FILE`"
+    return Table(HEADER, rows) if rows else "no image was imported yet; try `nodeplane image import FILE`"
 
 
 async def remove(asking: Asking, args: argparse.Namespace) -> str:
@@ -55,7 +56,7 @@ async def remove(asking: Asking, args: argparse.Namespace) -> str:
     return f"{args.name} removed"
 
 
-VERBS = {"import": bring, "ls": show, "rm": remove}
+VERBS = {"import": bring, "ls": list_images, "rm": remove}
 
 
 def short(name: str) -> str:

@@ -9,6 +9,7 @@ from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.messages.supervisor import RESTART, STOP, ActorName, Empty, StopPlane
 from supervisor.base.errors import SupervisorError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
+from supervisor.base.terminal import working
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
 from supervisor.client.scaling import scale_nodes, scale_watchers
@@ -40,7 +41,8 @@ def down(args: argparse.Namespace) -> int:
         for name in sorted(asking.names(), key=_stop_order):
             pid = supervisors(asking.layout.run).get(name, 0)
             await _order_stop(asking, name, StopPlane(containers=not args.keep_containers))
-            await _wait_gone(asking, name, pid)
+            with working(f"stopping {name}"):
+                await _wait_gone(asking, name, pid)
 
     ask(layout_from(args), stop)
     return 0
@@ -90,8 +92,9 @@ def restart(args: argparse.Namespace) -> int:
 def scale(args: argparse.Namespace) -> int:
     if args.actor == NODE:
         check_nodes(args.count)
-        ask(layout_from(args), lambda asking: scale_nodes(asking, args.count))
-        return 0
-    check_watchers(args.count)
-    ask(layout_from(args), lambda asking: scale_watchers(asking, args.count))
+    else:
+        check_watchers(args.count)
+    change = scale_nodes if args.actor == NODE else scale_watchers
+    with working(f"scaling {args.actor} to {args.count}"):
+        ask(layout_from(args), lambda asking: change(asking, args.count))
     return 0

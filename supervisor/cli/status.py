@@ -11,9 +11,9 @@ from protocols.messages import cri
 from protocols.messages.cri import CriCall, CriReply
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from supervisor.base.errors import Usage
+from supervisor.base.terminal import Table, duration, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
-from supervisor.client.tables import duration, print_json, table
 from supervisor.root.logs import Tail
 
 if TYPE_CHECKING:
@@ -52,18 +52,18 @@ def status(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json(plane)
     else:
-        print(render(plane))
+        show(*sections(plane))
     return 0
 
 
-def render(plane: PlaneStatus) -> str:
+def sections(plane: PlaneStatus) -> list[Table | str]:
     """Return the tables of actors, streams and endpoints."""
-    parts = [table(HEADER, [actor_row(actor) for actor in plane.actors])]
+    parts: list[Table | str] = [Table(HEADER, [actor_row(actor) for actor in plane.actors])]
     streams = [row for actor in plane.actors if actor.beat for row in stream_rows(actor.beat)]
     if streams:
-        parts.append(table(("ACTOR", "STREAM", "SEQ", "MARK", "SYNCED"), streams))
+        parts.append(Table(("ACTOR", "STREAM", "SEQ", "MARK", "SYNCED"), streams))
     parts.append("\n".join(f"{name:<11} {value}" for name, value in plane.endpoints.items()))
-    return "\n\n".join(parts)
+    return parts
 
 
 def actor_row(actor: ActorStatus) -> tuple[str, ...]:
@@ -105,13 +105,15 @@ CLEAR = "\x1b[H\x1b[2J"
 def top(args: argparse.Namespace) -> int:
     layout = layout_from(args)
     while True:
-        text = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
-        print(f"{CLEAR}{text}" if args.watch else text, flush=True)
+        measured = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
+        if args.watch:
+            print(CLEAR, end="")
+        show(measured)
         if not args.watch:
             return 0
 
 
-def sample(plane: PlaneStatus) -> str:
+def sample(plane: PlaneStatus) -> Table:
     """Measure every process for a second."""
     actors = {actor.instance: actor.pid for actor in plane.actors if actor.pid}
     pids = {"supervisor": plane.pid, "forkserver": parent_of(next(iter(actors.values()), 0)), **actors}
@@ -120,12 +122,12 @@ def sample(plane: PlaneStatus) -> str:
     rows = [_process_row(name, pid, before[name]) for name, pid in pids.items()]
     cpu, memory = sum(row[2] for row in rows), sum(row[3] for row in rows)
     shown = [(name, str(pid), f"{use:.1f}", f"{mib:.1f}") for name, pid, use, mib in rows]
-    return table(("ACTOR", "PID", "CPU%", "PSS MiB"), [*shown, ("total", "", f"{cpu:.1f}", f"{memory:.1f}")])
+    return Table(("ACTOR", "PID", "CPU%", "PSS MiB"), [*shown, ("total", "", f"{cpu:.1f}", f"{memory:.1f}")])
 
 
-async def sample_pods(asking: Asking) -> str:
+async def sample_pods(asking: Asking) -> Table:
     """Measure every running container for a second, with any runtime."""
-    return table(("NAMESPACE", "POD", "CONTAINER", "CPU%", "MEMORY MiB"), await pod_rows(asking, SAMPLE_S))
+    return Table(("NAMESPACE", "POD", "CONTAINER", "CPU%", "MEMORY MiB"), await pod_rows(asking, SAMPLE_S))
 
 
 def _process_row(name: str, pid: int, before: float) -> tuple[str, int, float, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from protocols.dra.tracker.faults import Report
-from supervisor.client.tables import table
+from supervisor.base.terminal import Table, table
 from supervisor.dra.explain import DRIVER, Entry, Explanation
 
 More = Callable[[Entry], Sequence[str]]
@@ -11,13 +11,13 @@ PUBLISHED = ("DEVICE", "NODE", "KIND", "NAME", "VALUE")
 PATCHED = (*PUBLISHED, "FROM", "PUBLISHED")
 
 
-def published_table(found: Iterable[Explanation]) -> str:
-    return table(PUBLISHED, list(_rows(found, lambda entry: ())))
+def published_table(found: Iterable[Explanation]) -> Table:
+    return Table(PUBLISHED, list(_rows(found, lambda entry: ())))
 
 
-def patched_table(found: Iterable[Explanation]) -> str:
+def patched_table(found: Iterable[Explanation]) -> Table:
     """Return devices with their patches; the column PUBLISHED is empty where the value is the driver's."""
-    return table(PATCHED, list(_rows(found, _origin)))
+    return Table(PATCHED, list(_rows(found, _origin)))
 
 
 def _origin(entry: Entry) -> Sequence[str]:

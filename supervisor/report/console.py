@@ -13,6 +13,7 @@ from pathlib import Path
 
 from protocols.messages.supervisor import PlaneStatus
 from supervisor.base.options import PlaneOptions, layout_of
+from supervisor.base.terminal import working
 from supervisor.root import logs
 
 MAX_WARNINGS = 5
@@ -175,7 +176,7 @@ def detach_plane(options: PlaneOptions) -> tuple[int, int]:
 
 def wait_until_started(reading: int) -> int:
     """Print the progress and result of the start; return the exit code."""
-    with os.fdopen(reading, "rb") as pipe:
+    with working("starting the plane"), os.fdopen(reading, "rb") as pipe:
         while (word := pipe.readline()).startswith(WAITING):
             print(f"nodeplane: {word.removeprefix(WAITING).decode().rstrip()}", file=sys.stderr, flush=True)
         word += pipe.read()

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from tests.bench import (
     bus_bench,
@@ -64,6 +64,24 @@ def line(row: Row) -> str:
     return f"{row.name:62} {row.value:12.3f} {row.unit:8} {floor} {ratio} {row.target:>14} {'yes' if row.ok else 'NO'}"
 
 
+def announced(names: Sequence[str]) -> Iterator[str]:
+    """Yield the names; on a terminal, show before each how far the benches are.
+
+    The bar is printed once per bench and not refreshed: a thread that draws would be measured along.
+    """
+    if not sys.stderr.isatty():
+        yield from names
+        return
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+
+    console = Console(stderr=True, highlight=False)
+    for done, name in enumerate(names):
+        console.print(ProgressBar(len(names), done, width=20), f" {done + 1}/{len(names)} {name}", end="\r")
+        yield name
+    console.file.write("\x1b[2K")  # erase the last bar, should no row have covered it
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="nodeplane bench")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)}; all by default")
@@ -75,7 +93,7 @@ def main(arguments: list[str]) -> int:
     rows: list[Row] = []
     if options.output == "table":
         print(HEADER)
-    for name in options.names or BENCHES:
+    for name in announced(options.names or list(BENCHES)):
         for row in BENCHES[name]():
             rows.append(row)
             if options.output == "table":

@@ -16,13 +16,13 @@ import pytest
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
 from supervisor.__main__ import _slot
 from supervisor.base.errors import ForeignPackage, Usage, check_packages
+from supervisor.base.terminal import duration
 from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
 from supervisor.cli.main import COMMANDS, main
 from supervisor.cli.status import cpu_seconds, pss_mib
 from supervisor.cli.tap import untyped
 from supervisor.client.scaling import watcher_supervisors
-from supervisor.client.tables import duration
 from supervisor.plane.start import under_honcho
 from supervisor.report.console import Console, Notifier, wait_until_started
 from supervisor.report.status import merge
@@ -127,7 +127,8 @@ def test_status_shows_streams() -> None:
     )
     beat = Heartbeat("frontdoor", 7, 1, "ready", "serving", owns=(OwnedStream("x", 4, 3),), follows=follows)
     actor = ActorStatus("frontdoor", "node", 7, "live", 61.0, 2, "killed by SIGKILL", beat)
-    text = status.render(PlaneStatus("supervisor", 1, 1.0, (actor,), {"api": "https://x"}))
+    parts = status.sections(PlaneStatus("supervisor", 1, 1.0, (actor,), {"api": "https://x"}))
+    text = "\n\n".join(map(str, parts))
     assert "1/2" in text
     assert "follows devices/health" in text
     assert "NO" in text

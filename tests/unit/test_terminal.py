@@ -1,0 +1,68 @@
+"""Output of commands: colours on a terminal, the same plain text as ever in a pipe."""
+
+import io
+
+import pytest
+
+from supervisor.base.terminal import Table, show, working
+
+ACTORS = Table(("ACTOR", "STATE"), [("store", "live"), ("[bold]pleg[/]", "failed")])
+PLAIN = "ACTOR          STATE\nstore          live\n[bold]pleg[/]  failed\n\napi  https://x\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_for(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make standard output and error a terminal; not a fixture, after which pytest would replace them."""
+    made = Terminal()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", made)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "80"), ("LINES", "24")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return made
+
+
+def test_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ACTORS, "api  https://x")
+    assert capsys.readouterr().out == PLAIN
+
+
+def test_terminal_gets_states_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_for(monkeypatch)
+    show(ACTORS, "api  https://x")
+    text = terminal.getvalue()
+    assert "\x1b[32mlive" in text
+    assert "\x1b[1;31mfailed" in text
+    assert "[bold]pleg[/]" in text
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_for(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    show(ACTORS)
+    assert "[32m" not in terminal.getvalue()
+
+
+def test_narrow_terminal_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_for(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "20")
+    show(Table(("NOTE",), [("x" * 50,)]))
+    assert terminal.getvalue().count("x") == 50
+
+
+def test_spinner_only_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with working("importing"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_spinner_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_for(monkeypatch)
+    with working("importing"):
+        pass
+    assert "importing" in terminal.getvalue()
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
