@@ -37,8 +37,10 @@ class Deadlines:
     def remove(self, number: int) -> None:
         self._waits.pop(number, None)
 
-    def within(self, seconds: float, task: asyncio.Task[Any]) -> "Limit":
-        """Do as asyncio.timeout for `task`, the current one: raise TimeoutError when the block takes longer."""
+    def within(self, seconds: float, task: asyncio.Task[Any] | None = None) -> "Limit":
+        """Do as asyncio.timeout for the current task: raise TimeoutError when the block takes longer."""
+        task = task or asyncio.current_task()
+        assert task is not None, "a deadline is for a task"
         return Limit(self, seconds, task)
 
     def close(self) -> None:

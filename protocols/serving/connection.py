@@ -9,9 +9,9 @@ import json
 from typing import Any, Protocol, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import RequestHandler, _ErrInfo
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.streams import StreamReader
 
 UNAUTHENTICATED_S = 10.0
 """Also how long an unauthenticated connection may be idle between two requests."""
@@ -36,54 +36,97 @@ class BoundedServer(web.Server):
     """Make bounded connections. `authenticated_timeout`: seconds that an authenticated connection may be idle."""
 
     def __init__(self, handler: Any, *, authenticated_timeout: float, **options: Any) -> None:
-        super().__init__(handler, keepalive_timeout=UNAUTHENTICATED_S, **options)
-        self.authenticated_timeout = authenticated_timeout
+        super().__init__(self._answer, request_factory=self.make_request, **options)
+        self._handler = handler
+        self._options = {**options, "keepalive_timeout": authenticated_timeout}
+        self._options.pop("handler_cancellation", None)
 
     def __call__(self) -> "BoundedConnection":
-        return BoundedConnection(self, loop=self._loop, **self._kwargs)
+        return BoundedConnection(self, loop=asyncio.get_running_loop(), **self._options)
+
+    def make_request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: "asyncio.Task[None]",
+    ) -> web.BaseRequest:
+        cast(BoundedConnection, protocol).busy = True
+        return web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request of a connection that has not been refused."""
+        response: web.StreamResponse = await self._handler(request)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if cast(BoundedConnection, request.protocol).refused:
+            return web.StreamResponse()  # the connection is closed: nothing of this is written
+        return await self.answer(request)
 
 
 UNUSED_FIELDS = ("issuer", "notBefore", "serialNumber", "subjectAltName", "version")
 """Fields of a client's certificate that nobody reads: 0.8 kB for each open connection."""
 
 
-class BoundedConnection(RequestHandler):
-    __slots__ = ("_body", "_head_bytes", "slot")
+class BoundedConnection(web.RequestHandler):
+    __slots__ = ("_body", "_expiry", "_head_bytes", "busy", "refused", "slot")
 
     def __init__(self, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self.slot: Slot | None = None
         """None once authenticated, and for connections that no listener bounds."""
+        self.busy = False
+        """A request is under way."""
+        self.refused = False
+        self._expiry: asyncio.TimerHandle | None = None
+        """Ends the wait for an unauthenticated client's next headers."""
         self._head_bytes = 0
         """Received since the last whole headers and their body."""
         self._body: StreamReader | None = None
         """Body of the newest request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        slot = self.slot
-        if slot is not None:
-            self._keepalive_timeout = max(0.1, slot.began + UNAUTHENTICATED_S - self._loop.time())
         super().connection_made(transport)
-        self._keepalive_timeout = UNAUTHENTICATED_S
         certificate = transport.get_extra_info("peercert")
         for field in UNUSED_FIELDS if certificate else ():
             certificate.pop(field, None)
+        slot = self.slot
         if slot is None or (certificate and not slot.full):
             self.mark_authenticated()
+        else:
+            self._expire_in(slot.began + UNAUTHENTICATED_S - asyncio.get_running_loop().time())
 
     def mark_authenticated(self) -> None:
         """Lift the bounds of unauthenticated clients."""
-        manager = self._manager
-        self._keepalive_timeout = (
-            manager.authenticated_timeout if isinstance(manager, BoundedServer) else UNAUTHENTICATED_S
-        )
-        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         self._body = None
         self._leave()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._leave()
         super().connection_lost(exc)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            self.busy = False
+            if self.slot is not None:
+                self._expire_in(UNAUTHENTICATED_S)
+
+    def _expire_in(self, seconds: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = asyncio.get_running_loop().call_later(max(0.1, seconds), self._expire)
+
+    def _expire(self) -> None:
+        """A request under way has no bound here; its end starts the next wait."""
+        self._expiry = None
+        if not self.busy:
+            self.force_close()
 
     def data_received(self, data: bytes) -> None:
         if self.slot is None:
@@ -94,17 +137,18 @@ class BoundedConnection(RequestHandler):
             self._receive(data)
 
     def _receive(self, data: bytes) -> None:
-        """Count what belongs to no body. With the data that ends the headers, their own size counts."""
+        """Count what belongs to no body. With the data that ends the headers, their own size counts.
+
+        Only aiohttp's parser knows where headers end, and only its private queue of messages tells.
+        """
         before, known = self._head_bytes + len(data), len(self._messages)
         of_body = self._upgraded or (self._body is not None and not self._body.is_eof())
         super().data_received(data)
         fresh = list(self._messages)[known:]
         if fresh:
-            self._head_bytes, self._body = 0, fresh[-1][1]
+            self._head_bytes, self._body, self.busy = 0, fresh[-1][1], True
             if not of_body and before > HEAD_BYTES and any(_size(message) > HEAD_BYTES for message, _ in fresh):
                 self._too_large()
-                self._messages.clear()
-                self._messages.append((_NEVER_SERVED, EMPTY_PAYLOAD))  # the waiter for a message has been woken
         elif of_body:
             self._head_bytes = 0
         else:
@@ -120,6 +164,7 @@ class BoundedConnection(RequestHandler):
         """Answer whatever the client asks, and close. Nothing is answered before the TLS handshake."""
         if self.transport is not None:
             self.transport.write(answer(code, message))
+        self.refused = True
         self.force_close()
         self._leave()
 
@@ -128,9 +173,12 @@ class BoundedConnection(RequestHandler):
         transport = self.transport
         super().force_close()
         if self.slot is not None and transport is not None:
-            self._loop.call_later(LINGER_S, transport.abort)
+            asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
 
     def _leave(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.leave()
@@ -142,8 +190,6 @@ def mark_authenticated(request: web.BaseRequest) -> None:
     if isinstance(protocol, BoundedConnection) and protocol.slot is not None:
         protocol.mark_authenticated()
 
-
-_NEVER_SERVED = _ErrInfo(status=431, exc=HttpProcessingError(code=431), message="")
 
 REASONS = {431: "Request Header Fields Too Large", 429: "Too Many Requests", 503: "Service Unavailable"}
 NAMES = {431: "RequestHeaderFieldsTooLarge", 429: "TooManyRequests", 503: "ServiceUnavailable"}

@@ -13,6 +13,7 @@ from protocols.serving import (
     Listener,
     ListenerOptions,
     UnauthenticatedConnections,
+    connection,
     listener,
     mark_authenticated,
 )
@@ -142,5 +143,59 @@ def test_authenticated_connection_frees_its_slot() -> None:
             assert len(made.unauthenticated) == 1
             assert await asked(peer) == OK
             assert len(made.unauthenticated) == 0
+
+    asyncio.run(story())
+
+
+async def rest(peer: Peer) -> bytes:
+    """What comes until the connection is closed or broken off."""
+    with contextlib.suppress(ConnectionResetError):
+        return await peer[0].read()
+    return b""
+
+
+def test_request_with_too_large_headers_is_refused_and_not_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        handled: list[str] = []
+
+        async def handler(request: web.BaseRequest) -> web.Response:
+            handled.append(request.path)
+            return web.Response()
+
+        monkeypatch.setattr(f"{__name__}.hello", handler)
+        async with served(Limits()) as place:
+            peer = await place.connect()
+            wide = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 4096) for number in range(17))
+            peer[1].write(GET % wide)
+            assert (await rest(peer)).startswith(b"HTTP/1.1 431 ")
+        assert handled == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost", GET % b""], ids=["silent", "half", "after a request"])
+def test_unauthenticated_connection_ends_after_its_time(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
+        async with served(Limits()) as place:
+            peer, known = await place.connect(), await place.connect()
+            assert (await asked(known)).startswith(OK)
+            peer[1].write(sent)
+            assert (await rest(peer)).startswith(OK) == (sent == GET % b"")
+            assert (await asked(known)).startswith(OK), "an authenticated one has more time"
+
+    asyncio.run(story())
+
+
+def test_unauthenticated_connection_may_wait_longer_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async def handler(request: web.BaseRequest) -> web.Response:
+            await asyncio.sleep(0.6)
+            return web.Response()
+
+        monkeypatch.setattr(f"{__name__}.hello", handler)
+        monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
+        async with served(Limits()) as place:
+            assert (await asked(await place.connect(), b"")).startswith(OK)
 
     asyncio.run(story())

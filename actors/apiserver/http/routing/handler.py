@@ -77,7 +77,7 @@ class Handler:
             return response
         finally:
             if answered:  # noted once the answer is out, which it does not hold up
-                http.task.get_loop().call_soon(self._note, call, code, time.monotonic() - call.began)
+                asyncio.get_running_loop().call_soon(self._note, call, code, time.monotonic() - call.began)
 
     def _note(self, call: Call, code: int, seconds: float) -> None:
         self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
@@ -113,7 +113,7 @@ class Handler:
             return await self._watching.watch(request, route.warnings)
         limit = REQUEST_SECONDS if route.target.verb in ("get", "list") else WRITE_SECONDS
         call.seconds = request_seconds(request.query, limit)
-        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds, http.task):
+        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
             made = await route.action(request)
         return (replace(made, warnings=(*route.warnings, *made.warnings)) if route.warnings else made).response()
 
@@ -168,7 +168,7 @@ class Handler:
         if http.path.startswith(("/apis", "/openapi")):
             await self._serving.look_again()
         call.seconds = REQUEST_SECONDS
-        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds, http.task):
+        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
             return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
 
 

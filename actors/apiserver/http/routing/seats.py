@@ -1,13 +1,13 @@
 """Bring a request through priority and fairness: its seats, its turn, and their release when it is answered."""
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from typing import Any
 
 from aiohttp import web
 
 from actors.apiserver.api.user import ANONYMOUS, User
-from actors.apiserver.http.connection.connection import Connection
 from actors.apiserver.http.connection.messages import Request
 from actors.apiserver.http.fairness.control import FlowControl
 from actors.apiserver.http.fairness.dispatcher import State
@@ -28,8 +28,8 @@ class Seats:
     def take(self, http: web.BaseRequest, user: User, routes: Routes, now: float) -> Awaitable[None] | None:
         """Admit a request whose user is known. Returns what to await until its turn comes, None if it is its turn.
 
-        The seats are released when the connection has written the answer: the parts of a long list are made while they
-        are written. Streams take none. Raises TooManyRequests.
+        The seats are released when the request's task ends, after the answer: the parts of a long list are made while
+        they are written. Streams take none. Raises TooManyRequests.
         """
         route: Route | None = None
         if user.name != ANONYMOUS.name:
@@ -43,10 +43,10 @@ class Seats:
             target = route.target
             width = width_of(http, target, self._replicas)
             ticket = self._flows.enter(user, target.resource.full_name, target.namespace, width, now)
-        connection = http.protocol
-        assert isinstance(connection, Connection)
-        connection.on_end = partial(self._flows.leave, ticket)
-        return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, http.task)
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        assert task is not None, "a request is answered in a task of its own"
+        task.add_done_callback(lambda _: self._flows.leave(ticket))
+        return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, task)
 
     @contextmanager
     def stream(self, request: Request) -> Iterator[None]:
