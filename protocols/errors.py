@@ -4,7 +4,7 @@ from typing import ClassVar
 
 
 class NodeplaneError(Exception):
-    """Base class. `str(error)` is one line for people: what is wrong and how to mend it."""
+    """Base class. `str(error)` is one line for users: what is wrong and how to fix it."""
 
     http: ClassVar[int] = 500
     grpc: ClassVar[str] = "INTERNAL"

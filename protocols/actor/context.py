@@ -71,7 +71,7 @@ class Context:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Start a task of this actor. An exception in it ends the process, and the supervisor starts it anew."""
+        """Start a task of this actor. An exception in it ends the process, and the supervisor restarts it."""
         task = asyncio.get_running_loop().create_task(coro, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -43,7 +43,7 @@ class TrimPolicy:
         self._last = start
 
     def due(self, now: Usage) -> bool:
-        """Return True when a trim looks worth while; call `trimmed` afterwards."""
+        """Return True when a trim is worth while; call `trimmed` afterwards."""
         grown, self._last = now.resident - self._last.resident, now
         kept = now.resident - self._trimmed.resident
         used = now.allocated - self._trimmed.allocated
@@ -88,7 +88,7 @@ class Heap:
 
 
 class Trimmer:
-    """Looks every CHECK_S, and trims in a thread: meanwhile the loop waits only where it needs a large block."""
+    """Checks every CHECK_S and trims in a thread; the loop waits only if it allocates a large block meanwhile."""
 
     def __init__(self, heap: Heap) -> None:
         self._heap = heap

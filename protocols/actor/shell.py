@@ -95,7 +95,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
 
 
 def _obey_signals() -> asyncio.Event:
-    """Set by the first signal; from before the bus on, so that whoever sees our sockets can end us in order."""
+    """Return an event that the first signal sets. Called before the bus binds: a visible process can be stopped."""
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
@@ -180,7 +180,7 @@ def _serve_metrics(bus: Bus, registry: CollectorRegistry) -> None:
 
 
 def _logger(instance: str, level: str) -> logging.Logger:
-    """One line each to stderr; whoever started us keeps, bounds and stamps with the instance's name."""
+    """Log one line each to stderr; the supervisor stores, bounds and labels them."""
     if level not in LEVELS:
         raise SettingsInvalid(f"log_level {level!r} is not one of {', '.join(LEVELS)}")
     logging.basicConfig(

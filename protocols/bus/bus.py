@@ -38,7 +38,7 @@ class NameLock:
         self._descriptor = -1
 
     def take(self) -> int:
-        """Take the lock and return this life's epoch, larger than that of any life before. Raises NameTaken."""
+        """Take the lock and return a new epoch, larger than that of any earlier incarnation. Raises NameTaken."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """ZeroMQ sockets in an asyncio loop: the only module that touches them.
 
 A socket's FD is edge-triggered: after any send or receive it may stay silent although messages wait. So each wake
-drains until the socket says empty (or the bound per turn is reached: the next turn goes on), each send looks again.
+drains until the socket is empty (or the bound per turn is reached: the next turn goes on), and each send checks again.
 Nothing here ever cancels a receive or blocks.
 """
 
@@ -33,7 +33,7 @@ RECONNECT_MOST_MS = 100
 FRAME_LIMIT = 64 << 20
 """Bytes of one frame; a peer that sends more is cut off."""
 SUBSCRIPTION_LIMIT = 1024
-"""Bytes of one subscription, all that a PUB hears: ZeroMQ keeps about 50 times as much for each."""
+"""Bytes of one subscription, all that a PUB receives: ZeroMQ takes about 50 times as much memory for each."""
 
 # Plain numbers: the enum's flag arithmetic costs more than the call it is for.
 _NOBLOCK = int(zmq.NOBLOCK)
@@ -46,8 +46,8 @@ _IN, _OUT = int(zmq.POLLIN), int(zmq.POLLOUT)
 class Channel(Generic[M]):
     """One socket.
 
-    `read` takes one message or raises; `receive` gets all that came, in order; `link` hears a DEALER's connection come
-    and go.
+    `read` takes one message or raises; `receive` gets all that arrived, in order; `link` is called when a DEALER's
+    connection comes up or goes down.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Channel(Generic[M]):
         append, read = batch.append, self._read
         try:
             append(read())
-            if not self._events() & _IN:  # cheaper than to hear it by an exception, and mostly so
+            if not self._events() & _IN:  # cheaper than an exception, and the usual case
                 return batch
             for _ in range(BATCH - 1):
                 append(read())
@@ -271,7 +271,7 @@ class Counters(msgspec.Struct):
     late: int = 0
     """Requests dropped because their deadline had passed."""
     refused: int = 0
-    """Requests refused because too many ran."""
+    """Requests rejected because too many were running."""
 
 
 class Garbage:

@@ -1,4 +1,4 @@
-"""Errors of the bus. An RPC fails with a BusError: a gRPC code name, one line for people, and details for programs."""
+"""Errors of the bus. An RPC fails with a BusError: a gRPC code name, one line for users, and details for programs."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from protocols.errors import NodeplaneError
 
 
 class BusError(NodeplaneError):
-    """Raised by a call whose handler refused or that could not be carried; raise it in a handler to refuse."""
+    """Raised by a call that the handler rejected or that could not be delivered; handlers raise it to reject a call."""
 
     def __init__(self, code: str, message: str, details: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -39,14 +39,14 @@ class Unknown(_Coded):
 
 
 class InvalidArgument(_Coded):
-    """Raised when the request's body does not decode, or the handler refuses its content."""
+    """Raised when the request's body does not decode, or the handler rejects its content."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class DeadlineExceeded(_Coded):
-    """Raised when the callee lives but did not answer in time."""
+    """Raised when the callee runs but did not answer in time."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
@@ -67,7 +67,7 @@ class AlreadyExists(_Coded):
 
 
 class PermissionDenied(_Coded):
-    """Raised when the callee's callee refuses the identity it used."""
+    """Raised when a service behind the callee rejects the callee's identity."""
 
     http: ClassVar[int] = 403
     grpc: ClassVar[str] = "PERMISSION_DENIED"
@@ -95,7 +95,7 @@ class Aborted(_Coded):
 
 
 class OutOfRange(_Coded):
-    """Raised when a position lies outside of what is kept."""
+    """Raised when a position lies outside of the retained range."""
 
     http: ClassVar[int] = 410
     grpc: ClassVar[str] = "OUT_OF_RANGE"

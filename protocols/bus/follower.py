@@ -31,7 +31,7 @@ class FollowerOptions(msgspec.Struct, frozen=True):
     retry_most: float = 0.25
     retry_stale: float = 1.0
     chunk_timeout: float = 5.0
-    """Seconds between chunks of one answer before it is asked for anew."""
+    """Seconds between chunks of one answer before a new sync."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -323,7 +323,7 @@ class Follower:
         return bool(events and events[-1].seq == 0) or end.epoch != self.epoch or end.seq == self.seq
 
     def _drain(self, now: float) -> None:
-        """Apply what was held back past the new position, then look at the newest tick as if it came now."""
+        """Apply events held back past the new position, then handle the newest tick as if it came now."""
         while self._held:
             if not self._take(self._held[0]):
                 self._begin(now)
@@ -335,7 +335,7 @@ class Follower:
             self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """Live: claim it once the topic was heard in this epoch; until then ask again, each answer brings a tick."""
+        """Claim `synced` once the topic was received in this epoch; sync until then, each answer brings a tick."""
         if self._proven != self.epoch:
             if self.wake_at is None:
                 self._back_off(now)

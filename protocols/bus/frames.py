@@ -166,7 +166,7 @@ _decoders: dict[Any, Callable[[bytes], Any]] = {bytes: bytes}
 
 
 def body_of(value: Value | None) -> bytes:
-    """Encode once; bytes are taken as they are, None is a struct without fields."""
+    """Encode once; bytes are used unchanged, None is a struct without fields."""
     if value is None:
         return EMPTY
     return value if isinstance(value, bytes) else encode(value)

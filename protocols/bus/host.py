@@ -86,7 +86,7 @@ class Host:
     def _send_tick(self) -> None:
         self._tick_due = False
         if not self.streams:
-            return  # nobody follows what is not there
+            return  # without streams there are no followers
         positions = {name: (stream.seq, stream.mark) for name, stream in self.streams.items()}
         if positions != self._positions:
             self.changes += 1
@@ -95,7 +95,7 @@ class Host:
         self._publisher.send(self._tick)
 
     def _prove(self, stream: Stream) -> None:
-        """Speak on the stream's own topic soon: who hears it knows that its subscription works."""
+        """Send a tick on the stream's own topic soon: it proves to a follower that its subscription works."""
         if not self._proofs:
             self._loop.call_soon(self._send_proofs)
         self._proofs.add(stream)

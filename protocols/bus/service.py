@@ -27,7 +27,7 @@ from protocols.bus.types import Call, Handler
 class Verdict(Enum):
     RUN = 1
     WAIT = 2
-    """It runs: its reply goes to whoever asked last."""
+    """It runs: its reply goes to the latest caller."""
     REPLAY = 3
     """It ran: the stored reply answers."""
     FULL = 4
@@ -140,7 +140,7 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def second(self) -> None:
-        """Once a second: cancel what runs past its deadline; nobody waits for it."""
+        """Cancel requests that run past their deadline; called once a second."""
         now = self._loop.time()
         for task in [task for task, deadline in self._tasks.items() if deadline < now]:
             task.cancel()

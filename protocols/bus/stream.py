@@ -33,13 +33,13 @@ OVERHEAD = 64
 
 
 class Ring:
-    """Keeps bytes, not structs: one object an event, and nothing else of a publish lives on."""
+    """Retains bytes, not structs: one object an event, and nothing else of a publish stays in memory."""
 
     def __init__(self, count: int, size: int = 16 << 20) -> None:
         self._events: deque[bytes] = deque(maxlen=count)
         self._size = size
         self._used = 0
-        """Never less than the bytes held: what left by count is taken off only when the bound seems reached."""
+        """Upper bound of the bytes held; events that left by count are subtracted only when the bound seems reached."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -104,7 +104,7 @@ class Stream:
         self._send(data)
 
     def set_mark(self, mark: int) -> None:
-        """The durable position moved with no event; followers hear of it with the next tick."""
+        """Set the durable position without an event; followers receive it with the next tick."""
         self.mark = mark
 
     def answer(self, sync: SyncFrame) -> Answering:
@@ -186,7 +186,7 @@ class DeskLimits(msgspec.Struct, frozen=True):
     idle: float = 10.0
     """Seconds without credit after which an answer is given up."""
     repeat: float = 1.0
-    """Seconds in which a question under the same id is taken for impatience, not for a lost answer."""
+    """Seconds in which a repeated sync with the same id is ignored; a later one means that the answer was lost."""
     busy_ms: int = 50
     absent_ms: int = 250
     """When to ask again for a stream that is not owned (yet); its first tick says sooner."""

@@ -54,7 +54,7 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: Path
     """ROOT/run; made with mode 0700 when absent."""
     tick: float = 1.0
-    """Seconds between ticks; also how often silence is looked for."""
+    """Seconds between ticks; also the interval of checks for silence."""
     idle_tick: float = 2.0
     """The same while nothing moves. Not more than half of stale_after and a tick: one that is late does no harm."""
     stale_after: float = 3.5

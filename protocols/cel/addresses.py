@@ -65,8 +65,8 @@ def _value(kind: str, value: bytes) -> Any:
     return READ[kind](value[2:].decode())
 
 
-def _of(kind: str, look: Callable[[Any], Any]) -> Callable[[bytes], Any]:
-    return lambda value: look(_value(kind, value))
+def _of(kind: str, read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+    return lambda value: read(_value(kind, value))
 
 
 def _holds_ip(value: bytes, other: bytes | str) -> bool:
@@ -99,8 +99,8 @@ def _port(url: SplitResult) -> str:
     return after.rpartition(":")[2] if ":" in after else ""
 
 
-def _look(kind: str, name: str, result: str, look: Callable[[Any], Any]) -> Function:
-    return Function(name, f"{kind}_{name}", result, (kind,), _of(kind, look))
+def _property(kind: str, name: str, result: str, read: Callable[[Any], Any]) -> Function:
+    return Function(name, f"{kind}_{name}", result, (kind,), _of(kind, read))
 
 
 FUNCTIONS = (
@@ -109,30 +109,30 @@ FUNCTIONS = (
     Function("isCIDR", "is_cidr_string", BOOL, (STRING,), _is(CIDR), member=False),
     Function("isURL", "is_url_string", BOOL, (STRING,), _is(URL), member=False),
     Function("ip.isCanonical", "ip_canonical", BOOL, (STRING,), lambda text: str(_read_ip(text)) == text, member=False),
-    _look(IP, "family", INT, lambda address: address.version),
-    _look(IP, "isUnspecified", BOOL, lambda address: address.is_unspecified),
-    _look(IP, "isLoopback", BOOL, lambda address: address.is_loopback),
-    _look(IP, "isLinkLocalMulticast", BOOL, lambda address: _link_local_multicast(address)),
-    _look(IP, "isLinkLocalUnicast", BOOL, lambda address: address.is_link_local),
-    _look(IP, "isGlobalUnicast", BOOL, _global_unicast),
+    _property(IP, "family", INT, lambda address: address.version),
+    _property(IP, "isUnspecified", BOOL, lambda address: address.is_unspecified),
+    _property(IP, "isLoopback", BOOL, lambda address: address.is_loopback),
+    _property(IP, "isLinkLocalMulticast", BOOL, lambda address: _link_local_multicast(address)),
+    _property(IP, "isLinkLocalUnicast", BOOL, lambda address: address.is_link_local),
+    _property(IP, "isGlobalUnicast", BOOL, _global_unicast),
     Function("containsIP", "cidr_contains_ip", BOOL, (CIDR, IP), _holds_ip),
     Function("containsIP", "cidr_contains_ip_string", BOOL, (CIDR, STRING), _holds_ip),
     Function("containsCIDR", "cidr_contains_cidr", BOOL, (CIDR, CIDR), _holds_cidr),
     Function("containsCIDR", "cidr_contains_cidr_string", BOOL, (CIDR, STRING), _holds_cidr),
     Function("ip", "cidr_ip", IP, (CIDR,), _of(CIDR, lambda network: TAGS[IP] + str(network.ip).encode())),
     Function("masked", "cidr_masked", CIDR, (CIDR,), _masked),
-    _look(CIDR, "prefixLength", INT, lambda network: network.network.prefixlen),
-    _look(URL, "getScheme", STRING, lambda url: url.scheme),
-    _look(URL, "getHost", STRING, _host),
-    _look(
+    _property(CIDR, "prefixLength", INT, lambda network: network.network.prefixlen),
+    _property(URL, "getScheme", STRING, lambda url: url.scheme),
+    _property(URL, "getHost", STRING, _host),
+    _property(
         URL,
         "getHostname",
         STRING,
         lambda url: _host(url).removesuffix(f":{_port(url)}").strip("[]"),
     ),
-    _look(URL, "getPort", STRING, _port),
-    _look(URL, "getEscapedPath", STRING, lambda url: url.path),
-    _look(URL, "getQuery", QUERY, lambda url: parse_qs(url.query, keep_blank_values=True)),
+    _property(URL, "getPort", STRING, _port),
+    _property(URL, "getEscapedPath", STRING, lambda url: url.path),
+    _property(URL, "getQuery", QUERY, lambda url: parse_qs(url.query, keep_blank_values=True)),
 )
 
 

@@ -125,7 +125,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _functions(wanted: tuple[str, ...]) -> tuple[Function, ...]:
-    """`wanted`: types of what is looked for in a list."""
+    """`wanted`: types of the element searched in a list."""
     made = []
     for name, in_text, in_list in (("indexOf", _in_text, _in_list), ("lastIndexOf", _last_in_text, _last_in_list)):
         made.append(Function(OURS[name], f"string_{name}", INT, (STRING, STRING), in_text))
@@ -141,7 +141,7 @@ INDEX_RUN = _functions(VALUES)
 
 _CONFIG = "name: finding\nextensions:\n- name: optional\n- name: regex\n"
 _MARKS = range(0xE000, 0xF900)
-"""Characters nobody has given a meaning."""
+"""Unicode's private use area."""
 
 
 def _find(text: str, pattern: str) -> str:

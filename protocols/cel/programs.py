@@ -127,7 +127,7 @@ def inputs_of(rewritten: Rewritten) -> tuple[Input, ...]:
 
 
 class Program:
-    """Immutable, and safe to share: it keeps nothing of the devices it was asked about."""
+    """A compiled selector: immutable and safe to share; it retains nothing of devices."""
 
     __slots__ = ("_evaluate", "_inputs", "cost", "source")
 

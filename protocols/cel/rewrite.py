@@ -1,4 +1,4 @@
-"""From the text that people write to the text that runs.
+"""Rewrite a user's expression into the one that runs.
 
 A domain that a device does not have must read as an empty map, which the engine cannot do; and the engine copies every
 map it is given. So `device.attributes["dom"]` becomes a variable of its own, filled with that domain's entries, or
@@ -31,7 +31,7 @@ class Rewritten(msgspec.Struct, frozen=True):
     maps: frozenset[str]
     """Those that are still used as a whole."""
     names: frozenset[str]
-    """Those of FIELDS that are used. Anything strange counts as a use of everything."""
+    """Used FIELDS. Any other use of `device` counts as a use of all."""
 
 
 def variable(map_name: str, number: int) -> str:

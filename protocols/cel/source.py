@@ -22,7 +22,7 @@ class CompileError(CelError):
 
 
 class TooLong(CompileError):
-    """Raised when a text is longer than LIMIT bytes; it is not looked at."""
+    """Raised when a text is longer than LIMIT bytes; it is not parsed."""
 
 
 class TooComplex(CompileError):

@@ -50,7 +50,7 @@ def compiled(env: "cel.Env", source: str, around: Around | None = None) -> "cel.
 
 
 def checked(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
-    """And looked through for literals that mean nothing. Raises CompileError."""
+    """Compile an expression and check its literals. Raises CompileError."""
     given = taken(source, around)
     expression = compiling.compile_text(env, given)
     check_literals(expression.serialize(), given)

@@ -37,7 +37,7 @@ Obj = Mapping[str, Any]
 T = TypeVar("T")
 
 SHARED = 8192
-"""Values of attributes and capacities kept for those who say the same."""
+"""Most cached values of attributes and capacities; devices with equal values share them."""
 _NOTHING: Mapping[str, Any] = {}
 
 

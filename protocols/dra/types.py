@@ -167,7 +167,7 @@ class Patch(msgspec.Struct, frozen=True):
     filter: Filter = EVERYTHING
     priority: int = 0
     attributes: Mapping[str, Attribute | None] = {}
-    """None = the attribute is taken away."""
+    """None = the attribute is removed."""
     capacity: Mapping[str, Quantity] = {}
     taints: tuple[Taint, ...] = ()
 
@@ -205,7 +205,7 @@ class ObjectUnreadable(DraError):
 
 
 HARD = (NO_SCHEDULE, NO_EXECUTE)
-"""Effects that keep a device from being allocated; None and unknown ones only inform."""
+"""Effects that prevent allocation; None and unknown ones only inform."""
 
 Toleration = Mapping[str, Any]
 """As claims and their allocations have it."""

@@ -1,6 +1,6 @@
 """Slices and claims of resource.k8s.io in the forms of its versions.
 
-`v1beta2` looks as v1 does, v1beta1 wraps devices and flattens requests. Pure: what is no map or list stays out, nothing
+`v1beta2` equals v1, v1beta1 wraps devices and flattens requests. Pure: what is no map or list stays out, nothing
 is checked.
 """
 

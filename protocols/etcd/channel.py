@@ -44,7 +44,7 @@ def context_of(options: EtcdOptions) -> ssl.SSLContext:
 
 
 def _check(endpoint: str) -> None:
-    """Names are resolved by each connection anew. Raises BadEndpoint."""
+    """Check an endpoint's form; each connection resolves its name. Raises BadEndpoint."""
     if endpoint.startswith(SOCKET):
         return
     host, _, port = endpoint.rpartition(":")

@@ -125,7 +125,7 @@ class EtcdClient:
         return Watch(self._watch, request, self._options.timeout)
 
     async def lease_grant(self, ttl: int, timeout: float | None = None) -> Granted:
-        """Repeated when the connection breaks: a lease nobody knows of ends by itself."""
+        """Grant a lease; repeated when the connection breaks, since an unused lease expires by itself."""
         answer = await call(self._grant, pb.LeaseGrantRequest(TTL=ttl), self._timeout(timeout), retry=True)
         return Granted(answer.message.ID, answer.message.TTL)
 

@@ -9,7 +9,7 @@ from protocols.etcd.types import KeyValue, Ranged
 FIRST, MOST = 64, 1000
 """Keys of the first page, and of any. 1,000 of the largest objects (1.5 MiB) are the worst a store may have to read."""
 PAGE_BYTES = 4 * 1024 * 1024
-"""Aimed at: a page comes and is taken apart in milliseconds."""
+"""Target size of a page, which is transferred and decoded in milliseconds."""
 
 
 class Pager:

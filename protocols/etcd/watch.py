@@ -100,7 +100,7 @@ class Watch:
         return bool(self._call.more)
 
     def hold(self) -> None:
-        """Further batches wait in the kernel until the iteration goes on."""
+        """Leave further batches in the kernel until the iteration resumes."""
         self._call.hold()
 
     async def request_progress(self) -> None:

@@ -26,7 +26,7 @@ class ServerStream:
         self._more = asyncio.Event()
         self._end: tuple[str, str] | None = None
         self.begun = asyncio.Event()
-        """The server took the call up, and did not just refuse it."""
+        """Set once the server has accepted the call."""
 
     @property
     def done(self) -> bool:

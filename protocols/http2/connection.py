@@ -53,7 +53,7 @@ class Address(msgspec.Struct, frozen=True):
     """Wait for the server's settings: it may reject a client only after the handshake, and the kernel connects to a
     server that hangs."""
     asks: bool = False
-    """Ask a silent server whether it lives. Most servers of Go end connections that do."""
+    """Ping a silent server. Most servers in Go end connections that do."""
 
     @property
     def authority(self) -> str:

@@ -126,7 +126,7 @@ class Encoder:
         """Prefix of the next block: the table's new size."""
 
     def forget(self) -> None:
-        """The server keeps a smaller table than is customary: nothing is remembered from here on."""
+        """Stop indexing headers: the server's table is smaller than the default."""
         self._places.clear()
         self._blocks.clear()
         self._room, self._first = 0, b"\x20"

@@ -210,7 +210,7 @@ class Session:
         self._on_block(first & ~h2.END_HEADERS | flags & h2.END_HEADERS, id, block + payload)
 
     def _on_block(self, flags: int, id: int, block: bytes) -> None:
-        """Read also when nobody waits for it: the table of headers is all streams'."""
+        """Decode headers even of cancelled calls: all streams share the header table."""
         if len(block) > HEADERS_LIMIT:
             raise BadHttp2("headers are too long")
         if not flags & h2.END_HEADERS:

@@ -1,4 +1,4 @@
-"""Name rules: each `*_fault` returns why a value is refused, one line, or an empty string when it is fine."""
+"""Name rules: each `*_fault` returns the reason for rejecting a value on one line, empty for a valid one."""
 
 import random
 import re
@@ -83,7 +83,7 @@ def _unlike(text: str, pattern: re.Pattern[str], message: str) -> list[str]:
 
 
 GENERATE_LIMIT = 58
-"""Characters of generateName that are kept before the suffix."""
+"""Characters of generateName before the suffix."""
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no look-alikes, so no words appear."""
 SUFFIX_LENGTH = 5

@@ -223,7 +223,7 @@ class ApiClient:
                 raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
 
     def _now(self) -> ssl.SSLContext:
-        """Connections of an older context are not taken again once the files are others."""
+        """Return the current TLS context; connections of an older one are not reused."""
         if self._contexts is None:
             raise RuntimeError("ApiClient.start() was not called")
         return self._contexts.now()

@@ -33,7 +33,7 @@ class ElectionOptions(msgspec.Struct, frozen=True, kw_only=True):
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry: float = 2.0
-    """Seconds between two looks."""
+    """Seconds between two attempts."""
 
 
 class Election:
@@ -70,7 +70,7 @@ class Election:
     def wanted(self, now: float, stamp: str) -> Object | None:
         """The lease to write, guarded by the version of the one seen; None while somebody else leads.
 
-        `stamp` is now as people read it.
+        `stamp` is the current time as a MicroTime.
         """
         spec, mine = self._spec, self.holder == self.options.identity
         if not mine and self.holder and now < self._seen_at + self._patience(spec):
@@ -87,7 +87,7 @@ class Election:
         )
 
     def written(self, lease: Object, asked_at: float, now: float) -> None:
-        """Our write was taken."""
+        """Note that our write succeeded."""
         self.seen(lease, now)
         self._sure_until = asked_at + self.options.renew_deadline
 
@@ -190,7 +190,7 @@ class LeaderElector:
         self._election.written(taken, asked_at, time.monotonic())
 
     async def _create(self, lease: Object) -> Object:
-        """On an empty store the namespace comes first, from whoever may create it."""
+        """Create the lease; on an empty store its namespace first, if permitted."""
         namespace = self._options.namespace
         try:
             return await self._client.create(LEASES, lease, namespace)

@@ -1,4 +1,4 @@
-"""A live copy of one collection: list once, watch from there, resume wherever the API went meanwhile."""
+"""A live copy of one collection: list once, then watch, and resume across restarts of the API."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ class Informer:
         self.failure = ""
         """Why it is not watching right now; empty when all is well."""
         self._doubted = False
-        """The API refused our position: objects of the same resourceVersion may be others now (a restored store)."""
+        """The API rejected our position: after a restore, equal resourceVersions may be different objects."""
         self.listing = False
         """Handlers are being called for a list, whose order is not the order of changes."""
         self.unserved = asyncio.Event()
@@ -62,7 +62,7 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """A first list was taken in."""
+        """True once a first list was applied."""
         return self._first.is_set()
 
     async def wait_synced(self, timeout: float) -> None:

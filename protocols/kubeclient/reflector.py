@@ -12,9 +12,9 @@ from protocols.process.rates import backoff_delay
 
 FIRST_S, MOST_S = 0.05, 2.0
 STEADY_S = 1.0
-"""A watch that lasted this long clears the back-off of watches."""
+"""A watch that lasted this long clears the backoff of watches."""
 QUIET_S = 10.0
-"""A watch that lasted this long clears the back-off of lists: lists are dear."""
+"""A watch that lasted this long clears the backoff of lists: lists are dear."""
 
 
 class Next(Enum):
@@ -23,7 +23,7 @@ class Next(Enum):
 
 
 class Reflector(msgspec.Struct):
-    """`position` is the resourceVersion everything up to which was taken in; empty: a list is due."""
+    """`position` is the resourceVersion up to which everything was applied; empty: a list is due."""
 
     position: str = ""
     failures: int = 0
@@ -35,13 +35,13 @@ class Reflector(msgspec.Struct):
         return Next.WATCH if self.position else Next.LIST
 
     def listed(self, version: str) -> float:
-        """A list was taken in. It clears no back-off: a server may list well and yet expire every watch."""
+        """Note an applied list. It resets no backoff: a server may list well and yet expire every watch."""
         self.position = version
         self.lists += 1
         return 0.0 if version else self._pause()
 
     def moved(self, version: str) -> None:
-        """An event or bookmark was taken in."""
+        """Note an applied event or bookmark."""
         self.position = version
 
     def ended(self, lasted: float) -> float:
@@ -52,7 +52,7 @@ class Reflector(msgspec.Struct):
         return 0.0
 
     def broken(self, lasted: float) -> float:
-        """Connection lost, refused, or an error that leaves the position good. The first retry is immediate."""
+        """Connection lost or rejected, or an error that leaves the position good. The first retry is immediate."""
         if lasted >= STEADY_S:
             self.failures = 0
         return self._pause()

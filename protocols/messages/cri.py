@@ -14,7 +14,7 @@ CALL = "call"
 """RPC CriCall -> CriReply. gRPC errors of the runtime come back as the bus error with the same code name."""
 
 CHAOS = "chaos"
-"""RPC ChaosRuntime -> Empty: put a fault between the runtime's events and those who hear them."""
+"""RPC ChaosRuntime -> Empty: put a fault between the runtime's events and their followers."""
 
 STALL, DROP, DUPLICATE, REORDER = "stall", "drop-events", "duplicate-events", "reorder-events"
 DISCONNECT, CLOCK_JUMP, CLEAR = "disconnect", "clock-jump", "clear"

@@ -32,7 +32,7 @@ DRA_HEALTH = "dra_health"
 DRA drivers say of the devices that prepared claims on this node have. Unknown is also what no driver speaks of."""
 
 DRA_DRIVERS = "dra_drivers"
-"""State stream, key = driver name, value = DraDriver: every driver that registered in this life of the manager."""
+"""State stream, key = driver name, value = DraDriver: drivers registered with this incarnation of the manager."""
 
 PREPARE_CLAIMS = "prepare_claims"
 """RPC PrepareClaims -> PreparedClaims, idempotent per pod: its drivers make the claims' devices usable. Refusal: code
@@ -62,7 +62,7 @@ HISTORY = "history"
 
 NOTICES = "notices"
 """State stream, key = a number, value = NodeNotice, to be reported as events of the node: the
-newest few of this life of the manager."""
+newest few of this incarnation of the manager."""
 
 PLUGINS = "plugins"
 """State stream, key = `RESOURCE NUMBER`, value = PluginView: connections to plugins, and of each resource without one
@@ -256,7 +256,7 @@ class AdmitPod(msgspec.Struct, frozen=True):
     guaranteed: bool = False
     """QoS class Guaranteed: only such pods get CPUs and memory of their own."""
     running: bool = False
-    """The pod already has running containers: it is being recovered, not admitted anew."""
+    """The pod already has running containers: it is recovered, not newly admitted."""
 
 
 class GrantedMount(msgspec.Struct, frozen=True):
@@ -329,7 +329,7 @@ class PrepareClaims(msgspec.Struct, frozen=True):
     claims: tuple[PodClaim, ...]
     references: tuple[ClaimReference, ...] = ()
     renew: bool = True
-    """A sandbox is about to be made: what an earlier life of the manager prepared is prepared again."""
+    """A sandbox is about to be made: claims prepared by an earlier incarnation of the manager are prepared again."""
 
 
 class PreparedClaims(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 HISTORY_REVISIONS, HISTORY_BYTES = 20_000, 256 * MIB
 """Bounds of the history that a restarted watch cache reads: revisions, and bytes of the objects changed since."""
 WINDOW_BYTES = 64 * MIB
-"""Bytes of one resource's changes that a window keeps, objects before and after."""
+"""Bytes of one resource's changes in a window, objects before and after."""
 DIGEST, DIGEST_KEY = "DIGEST", "@digest"
 """The last event of a replay across a restart of the watch cache: `object` is the digest of all objects at that point,
 as 8 big-endian bytes. A follower with another digest followed another history and asks for a snapshot."""

@@ -33,7 +33,7 @@ class NodePod(msgspec.Struct, frozen=True):
 
 
 INSTANCE = "nodeplane.dev/instance"
-"""Annotation of the Node object: which life-long instance (a root) has the name."""
+"""Annotation of the Node object: identity of the root that has the name."""
 
 SERVING_SUFFIX = ".nodes.nodeplane.internal"
 

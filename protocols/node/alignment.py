@@ -70,7 +70,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def reserved_millis(self) -> int:
-        """Thousandths of CPUs kept from pods; a list of CPUs has the last word."""
+        """Thousandths of CPUs that pods cannot use; a list of CPUs has precedence."""
         if self.reservedSystemCPUs:
             return 1000 * len(self.named_cpus)
         return sum(_millis(kept.get("cpu", "0")) for kept in (self.kubeReserved, self.systemReserved))
@@ -112,7 +112,7 @@ def check_alignment(given: Alignment) -> Alignment:
     _check_reserved_memory(given)
     if given.pins_cpus and not given.reserved_millis:
         raise SettingsInvalid(
-            "cpuManagerPolicy static keeps CPUs for the system: give --reserved-cpus, or cpu in --kube-reserved or "
+            "cpuManagerPolicy static reserves CPUs for the system: give --reserved-cpus, or cpu in --kube-reserved or "
             "--system-reserved"
         )
     return given
@@ -165,7 +165,7 @@ def _check_reserved_memory(given: Alignment) -> None:
             _amount(f"reservedMemory of node {node}", kind, size)
     plain = sum(kinds.get("memory", 0) for kinds in given.reserved_by_node.values())
     if given.pins_memory and not plain:
-        raise SettingsInvalid("memoryManagerPolicy Static keeps memory for the system: give --reserved-memory")
+        raise SettingsInvalid("memoryManagerPolicy Static reserves memory for the system: give --reserved-memory")
     if given.pins_memory and plain != given.reserved_bytes:
         raise SettingsInvalid(
             f"reservedMemory has {plain} bytes of memory in all, kubeReserved and systemReserved have "

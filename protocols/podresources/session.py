@@ -77,7 +77,7 @@ class Session(Generic[E]):
         if code is grpc.StatusCode.UNIMPLEMENTED:
             raise WatchUnsupported(f"no watch here: {details}; beside a kubelet, nodeplane adopt serves one")
         if code not in (*PASSING, grpc.StatusCode.OK, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL):
-            raise WatchRefused(f"the server refuses the watch ({code.name}): {details}")
+            raise WatchRefused(f"the server rejects the watch ({code.name}): {details}")
         if code is grpc.StatusCode.OUT_OF_RANGE:
             self._whole, self._lineage = False, ""
         self._snapshot = None

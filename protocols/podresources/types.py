@@ -40,7 +40,7 @@ class Allocatable(msgspec.Struct, frozen=True):
 
 
 def _silent(text: str) -> None:
-    """Breaks are nobody's business."""
+    """Ignore a break."""
 
 
 class WatchOptions(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class WatchUnsupported(NodeplaneError):
 
 
 class WatchRefused(NodeplaneError):
-    """Raised when the server refuses for a reason that stays."""
+    """Raised when the server rejects the watch for a lasting reason."""
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "FAILED_PRECONDITION"

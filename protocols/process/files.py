@@ -49,7 +49,7 @@ def open_regular(path: Path | str) -> BinaryIO:
 
 
 def sweep_once(directory: Path) -> None:
-    """Temporary files of processes that are gone: once per directory in a process's life."""
+    """Remove temporary files of dead processes, once per directory and process."""
     if directory in _swept:
         return
     if len(_swept) >= SWEPT_LIMIT:

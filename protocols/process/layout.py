@@ -10,7 +10,7 @@ SOCKET_PATH_LIMIT = 107
 """Bytes a unix socket path may have on Linux, without the final NUL."""
 
 SYSTEM_CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
-"""Where every runtime looks for CDI files; the later goes before the earlier."""
+"""Directories of CDI files that every runtime reads; the later has precedence."""
 
 LONGEST_RUN_NAME = "supervisor-watcher.pub"
 
@@ -145,7 +145,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def etcd_ca(self) -> Path:
-        """The store's own CA, as kubeadm lays it out: nobody but the store's clients is signed by it."""
+        """The store's own CA, as in kubeadm's layout; it signs clients of the store only."""
         return self.pki / "etcd" / "ca.crt"
 
     @property

@@ -23,7 +23,7 @@ GATES = (
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One store of API objects, and which of them it keeps."""
+    """One store of API objects, and the resources it holds."""
 
     endpoints: tuple[str, ...]
     """gRPC targets of its etcd API: `unix:PATH` for the embedded store, `host:port` for members of an etcd cluster."""
@@ -96,7 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """gRPC targets of the main store's etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
     store_embedded: bool
     store_splits: tuple[Store, ...] = ()
-    """Stores beside the main one, each with the resources it keeps."""
+    """Stores beside the main one, each with the resources it holds."""
     etcd_files: EtcdFiles = EtcdFiles()
     etcd_compaction_s: int = 300
     """Seconds between two compactions of an external etcd; 0 = somebody else compacts it."""
@@ -138,7 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """All stores of API objects; the first one keeps everything that no other names."""
+        """All stores of API objects; the first one holds all resources that no other names."""
         return (Store(endpoints=self.store_endpoints, embedded=self.store_embedded), *self.store_splits)
 
     @property
@@ -147,7 +147,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return any(store.embedded for store in self.stores)
 
     def store_of(self, resource: str) -> int:
-        """Index in `stores` of the one that keeps a resource, by its qualified name."""
+        """Index in `stores` of the one that holds a resource, by its qualified name."""
         return next((at for at, store in enumerate(self.stores) if resource in store.resources), 0)
 
     def gate(self, name: str) -> bool:

@@ -58,7 +58,7 @@ class Renewed(Generic[Made]):
 
 
 class ServerContexts(msgspec.Struct, frozen=True):
-    """A listening side's, which takes turns in each handshake.
+    """Contexts of a listening socket; each handshake uses both in turn.
 
     With one context alone OpenSSL finds the CA of the clients when it looks for the chain of the server's own
     certificate: it would check that signature and send the CA along, anew for each connection, and the client would
@@ -66,9 +66,9 @@ class ServerContexts(msgspec.Struct, frozen=True):
     """
 
     answering: ssl.SSLContext
-    """While the server says who it is. It knows no CA, so a client that met it later would be refused."""
+    """Presents the server's certificate. It knows no CA, so it would reject any client certificate."""
     verifying: ssl.SSLContext
-    """While the client does."""
+    """Verifies the client's certificate."""
     trust: bytes
     """Digest of the client CAs."""
 
@@ -103,7 +103,7 @@ class _Connection(ssl.SSLObject):
 
 
 def serving(contexts: Renewed[ServerContexts]) -> ssl.SSLContext:
-    """To listen with: each handshake goes on with the contexts of now, their certificate and the CAs of clients."""
+    """Return a context to listen with: each handshake uses the current certificate and client CAs."""
     context = contexts.now().verifying
 
     def swap(connection: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:

@@ -1,4 +1,4 @@
-"""HTTP servers that strangers reach: how many connections may be open, and what one costs until it proves who it is."""
+"""HTTP listener for untrusted networks: bounds open connections and the cost of unauthenticated clients."""
 
 from protocols.serving.connection import BoundedConnection, BoundedServer, mark_authenticated
 from protocols.serving.listener import CannotBind, Listener, ListenerOptions

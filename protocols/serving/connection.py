@@ -27,7 +27,7 @@ class Slot(Protocol):
     began: float
     """Loop time of the accept."""
     full: str
-    """Why the connection is refused; empty when it is not."""
+    """Reason for rejecting the connection; empty for none."""
 
     def leave(self) -> None: ...
 

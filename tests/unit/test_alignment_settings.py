@@ -60,8 +60,8 @@ def test_without_a_list_the_amounts_count() -> None:
     ("flags", "says"),
     [
         ("--cpu-manager-policy=Static", "cpuManagerPolicy 'Static' is none of none, static"),
-        ("--cpu-manager-policy=static", "keeps CPUs for the system: give --reserved-cpus"),
-        ("--memory-manager-policy=Static", "keeps memory for the system: give --reserved-memory"),
+        ("--cpu-manager-policy=static", "reserves CPUs for the system: give --reserved-cpus"),
+        ("--memory-manager-policy=Static", "reserves memory for the system: give --reserved-memory"),
         ("--memory-manager-policy=static", "is none of None, Static"),
         ("--topology-manager-policy=strict", "is none of none, best-effort"),
         ("--topology-manager-scope=node", "is none of container, pod"),

@@ -138,7 +138,7 @@ def part(bonds: list[Bond], want: str, offer: Offer) -> None:
 
 STEPS = 1_000_000
 FLIGHT = 2_000
-"""Steps between two looks at the clock by who drives the search."""
+"""Steps after which the driver of the search checks the clock."""
 
 
 class AttemptOptions(msgspec.Struct, frozen=True):
@@ -148,7 +148,7 @@ class AttemptOptions(msgspec.Struct, frozen=True):
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """Where the search stands: a request of a claim, and within it the way taken and how far it got."""
+    """Position of the search: a request of a claim, and within it the alternative and the progress."""
 
     claim: int
     request: int
@@ -263,7 +263,7 @@ class Attempt:
         return f"{where}: cannot add device {'/'.join(offer.id)} because a claim constraint would not be satisfied"
 
     def _busy(self, claim: int, way: Way, offer: Offer) -> bool:
-        """Admin access minds nobody else's use, but no claim holds a device twice."""
+        """Return True for a device in use. Admin access ignores other use, but no claim holds a device twice."""
         if not way.want.admin and offer in self._taken:
             return True
         return any(pick.offer is offer for pick in self.picks[claim])

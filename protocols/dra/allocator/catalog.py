@@ -1,6 +1,6 @@
-"""All slices as patched, by pool, and what of them a node sees.
+"""All patched slices by pool, and the devices that each node reaches.
 
-Pure; pools and views are made when asked for and kept until something they were made of changes.
+Pure; pools and views are computed on demand and cached until their slices change.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ class Part(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def node(self) -> str:
-        """The only node that may see it; empty = any may, and it must be looked at."""
+        """The only node that may reach it; empty = each node must be checked."""
         return self.slice.reach.node
 
 

@@ -43,7 +43,7 @@ class CelSelectors:
 
 
 REMEMBERED = 64
-"""Expressions a device keeps the answers of."""
+"""Most expressions whose results a device caches."""
 
 
 class Matcher:

@@ -14,7 +14,7 @@ UNKNOWN_SELECTOR = "CEL expression empty (unsupported selector type?)"
 
 
 class Selector(NamedTuple):
-    """One expression, and how people find it."""
+    """One expression, and its place in the object for users."""
 
     expression: str
     place: str

@@ -127,11 +127,11 @@ def overlay_of(patches: Iterable[Known], gates: Gates) -> Overlay:
 
 
 KEPT = 256
-"""Effects of combinations of patches that are kept for the next device with the same combination."""
+"""Most cached effects of combinations of patches."""
 
 
 class Layers:
-    """Valid until `signature_of` the same indexes says another thing; patches for one device are looked up live."""
+    """Valid until the versions of its buckets change; patches for one device are looked up live."""
 
     def __init__(self, patches: list[Bucket[Known]], rules: list[Bucket[KnownRule]], gates: Gates) -> None:
         self._patches = patches

@@ -10,7 +10,7 @@ from protocols.dra.patching.types import Gates, Known, KnownRule
 from protocols.dra.types import DeviceClass, Filter, Patch, Rule, Slice
 
 Touched = list[Filter]
-"""Names of the devices to look at again."""
+"""Filters of the devices to rebuild."""
 
 
 class Inputs:

@@ -20,7 +20,7 @@ BOTH = Gates()
 
 
 class Tracker:
-    """Not safe for threads: one task feeds and settles it. `slices` may be kept and read anywhere."""
+    """Not safe for threads: one task feeds and settles it. The result of `slices` may be read anywhere."""
 
     def __init__(self, gates: Gates = BOTH) -> None:
         self.counts = Counts()

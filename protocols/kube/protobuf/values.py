@@ -1,4 +1,4 @@
-"""Messages that are one value in JSON: times, quantities, ports by number or name, and JSON kept as bytes."""
+"""Messages that are one value in JSON: times, quantities, ports by number or name, and JSON in bytes."""
 
 import datetime
 from collections.abc import Iterator
