@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocols.cel.functions import as_written, renamed
-from protocols.cel.named import Given, given
+from protocols.cel.named import EngineText, engine_text
 from protocols.cel.sizes import pattern_cost
 from protocols.cel.source import CompileError, check_length, check_text, check_tokens, compile_text_of, pointed, tokens
 from protocols.wire.protobuf import Value, fields, message
@@ -147,16 +147,16 @@ SUSPECT = (",", "matches", "duration", "timestamp")
 """Without one of these an expression has no literals that could mean nothing."""
 
 
-def taken(source: str, around: Around | None = None) -> Given:
+def prepared(source: str, around: Around | None = None) -> EngineText:
     """Raises CompileError. What could hurt the engine does not reach it."""
     check_length(source)
     check_text(source)
     found = tokens(source)
     check_tokens(found)
-    return given(renamed(source, found), found, around)
+    return engine_text(renamed(source, found), found, around)
 
 
-def compile_text(env: "cel.Env", text: Given) -> "cel.Expression":
+def compile_text(env: "cel.Env", text: EngineText) -> "cel.Expression":
     """Raises CompileError."""
     try:
         return env.compile(text.text)
@@ -164,7 +164,7 @@ def compile_text(env: "cel.Env", text: Given) -> "cel.Expression":
         raise _refusal(text, compile_text_of(str(error))) from None
 
 
-def check_literals(serialized: bytes, text: Given) -> None:
+def check_literals(serialized: bytes, text: EngineText) -> None:
     """Raise CompileError when a checked expression has faulty literals."""
     if not any(word in text.written for word in SUSPECT):
         return
@@ -173,5 +173,5 @@ def check_literals(serialized: bytes, text: Given) -> None:
         raise _refusal(text, "\n".join(pointed(text.text, fault.at, fault.message) for fault in faults))
 
 
-def _refusal(text: Given, message: str) -> CompileError:
+def _refusal(text: EngineText, message: str) -> CompileError:
     return CompileError(f"compilation failed: {as_written(text.as_written(message))}")

@@ -82,7 +82,7 @@ FUNCTIONS = (
 )
 
 
-class Given(NamedTuple):
+class EngineText(NamedTuple):
     """The text given to the engine in place of the user's."""
 
     written: str
@@ -121,8 +121,8 @@ class Given(NamedTuple):
         return max(1, column)
 
 
-def given(source: str, found: list[Token], around: Mapping[str, tuple[str, str]] | None = None) -> Given:
-    """`found` are its tokens; `around`: what is put before and behind variables of these names."""
+def engine_text(source: str, found: list[Token], around: Mapping[str, tuple[str, str]] | None = None) -> EngineText:
+    """Return the engine's text. `found` are the tokens; `around` is put before and behind variables of these names."""
     puts = []
     for at, token in enumerate(found):
         before = found[at - 1].text if at else ""
@@ -131,7 +131,7 @@ def given(source: str, found: list[Token], around: Mapping[str, tuple[str, str]]
         if found[at + 1 : at + 2] and found[at + 1].text == "(" and _answers_with_optional(found, at):
             end = closing(found, at + 1)
             puts += [(found[end].end, FIRST)] if end > 0 else []
-    return Given(source, tuple(sorted(puts, key=lambda put: put[0])))
+    return EngineText(source, tuple(sorted(puts, key=lambda put: put[0])))
 
 
 def _answers_with_optional(found: list[Token], at: int) -> bool:

@@ -9,11 +9,11 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from protocols.cel.compiling import check_literals, compile_text, taken
+from protocols.cel.compiling import check_literals, compile_text, prepared
 from protocols.cel.cost import LIMIT, cost_of
 from protocols.cel.environment import engine
 from protocols.cel.library import encode_quantity, encode_version
-from protocols.cel.named import Given
+from protocols.cel.named import EngineText
 from protocols.cel.rewrite import Domain, Rewritten, rewrite
 from protocols.cel.source import (
     TOO_COMPLEX,
@@ -162,8 +162,8 @@ def compile_program(source: str) -> Program:
 
     Texts that could harm the engine do not reach it.
     """
-    given = taken(source)
-    checked = compile_text(engine().check, given)
+    text = prepared(source)
+    checked = compile_text(engine().check, text)
     kind = checked.return_type().name()
     if kind not in ("BOOL", "DYN"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {kind.lower()}")
@@ -171,9 +171,9 @@ def compile_program(source: str) -> Program:
     cost = cost_of(serialized)
     if cost > LIMIT:
         raise TooComplex(TOO_COMPLEX)
-    check_literals(serialized, given)
-    rewritten = rewrite(given.text, tokens(given.text))
-    return Program(source, cost, compile_text(engine().run, Given(rewritten.source)), inputs_of(rewritten))
+    check_literals(serialized, text)
+    rewritten = rewrite(text.text, tokens(text.text))
+    return Program(source, cost, compile_text(engine().run, EngineText(rewritten.source)), inputs_of(rewritten))
 
 
 SIZE = 1024

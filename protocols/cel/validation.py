@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from protocols.cel import compiling, environment
-from protocols.cel.compiling import Around, check_literals, taken
+from protocols.cel.compiling import Around, check_literals, prepared
 from protocols.cel.cost import cost_of
 from protocols.cel.sizes import Size
 
@@ -46,14 +46,14 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
 
 def compiled(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
     """Raises CompileError. What could hurt the engine does not reach it."""
-    return compiling.compile_text(env, taken(source, around))
+    return compiling.compile_text(env, prepared(source, around))
 
 
 def checked(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
     """Compile an expression and check its literals. Raises CompileError."""
-    given = taken(source, around)
-    expression = compiling.compile_text(env, given)
-    check_literals(expression.serialize(), given)
+    text = prepared(source, around)
+    expression = compiling.compile_text(env, text)
+    check_literals(expression.serialize(), text)
     return expression
 
 

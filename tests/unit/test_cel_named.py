@@ -136,7 +136,7 @@ AROUND = {"self": ("optional.of(", ")")}
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_what_is_put_in_can_be_taken_out(source: str) -> None:
-    made = named.given(source, tokens(source), AROUND)
+    made = named.engine_text(source, tokens(source), AROUND)
     assert len(made.text) == len(source) + sum(len(put) for _, put in made.puts)
     rest = made.text
     for place, put in made.puts:
@@ -147,7 +147,7 @@ def test_what_is_put_in_can_be_taken_out(source: str) -> None:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.data())
 def test_every_place_is_told_where_its_author_sees_it(source: str, data: st.DataObject) -> None:
-    made = named.given(source, tokens(source), AROUND)
+    made = named.engine_text(source, tokens(source), AROUND)
     at = data.draw(st.integers(0, len(source)))
     moved = at + sum(len(put) for place, put in made.puts if place <= at)
 
