@@ -13,9 +13,9 @@ from enum import Enum
 
 import grpc.aio
 
+from actors.cri.grpc_calls import ServerStream
 from actors.cri.http2_client import RuntimeChannel
 from actors.cri.operations import OPERATIONS
-from protocols.http2.calls import ServerStream
 
 STABLE_S = 30.0
 """A stream that lasted this long clears the count of failures; a shorter one does not, so that a runtime that accepts

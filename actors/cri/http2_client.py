@@ -11,9 +11,9 @@ from typing import ClassVar
 import grpc
 import grpc.aio
 
+from actors.cri.grpc_calls import Calls, ServerStream, rpc_error
 from actors.cri.operations import EVENTS_PATH, STREAMED, Operation
 from protocols.errors import NodeplaneError
-from protocols.http2.calls import Calls, ServerStream, rpc_error
 from protocols.http2.connection import Address
 from protocols.wire import cri_pb2
 

@@ -7,9 +7,9 @@ import pytest
 
 from actors.cri import event_stream
 from actors.cri.event_stream import ENDED, ENDED_AT_ONCE, Connection, EventStream, EventStreamOptions, Phase
+from actors.cri.grpc_calls import rpc_error
 from actors.cri.http2_client import RuntimeChannel
 from actors.cri.operations import Operation
-from protocols.http2.calls import rpc_error
 from tests.support.runtime import until
 
 

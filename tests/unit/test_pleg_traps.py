@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.cri.grpc_calls import Calls
 from actors.pleg.service.runtime_client import RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
 from actors.podworker.clients.api import ApiPods
@@ -22,7 +23,6 @@ from actors.podworker.model.types import read_pod
 from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
 from actors.runtime.model.cri_messages import container_item, container_status
 from protocols.http2 import frames as h2
-from protocols.http2.calls import Calls
 from protocols.http2.connection import Address
 from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
