@@ -1,4 +1,4 @@
-"""Who sent a request: by client certificate (common name = user, organizations = groups), or by bearer token."""
+"""Authenticate a request by client certificate (common name = user, organizations = groups), or by bearer token."""
 
 import functools
 import logging

@@ -78,7 +78,7 @@ async def read_object(request: web.BaseRequest, kind: str, empty: bool = False) 
 
 
 async def understood(raw: bytes, media: str, read: Callable[[], T]) -> T:
-    """What `read` makes of the body, without holding up the loop. It may be called twice."""
+    """Return `read(body)`, off the event loop if the body is large. `read` may be called twice."""
     slow = "yaml" in media and raw.lstrip()[:1] != b"{"
     return await offload(len(raw) * YAML_FACTOR if slow else len(raw), read)
 

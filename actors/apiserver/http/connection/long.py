@@ -19,7 +19,7 @@ class LongResponse(web.StreamResponse):
     def __init__(self, parts: Iterable[bytes], status: int, headers: Mapping[str, str]) -> None:
         super().__init__(status=status, headers=headers)
         self.on_written: Callable[[int], None] = _nobody
-        """Told the bytes of the body, before they were compressed."""
+        """Called with the number of body bytes before compression."""
         self._parts = parts
         self._packer: zlib._Compress | None = None
 
@@ -56,7 +56,7 @@ def _nobody(size: int) -> None:
 
 
 def takes_gzip(accepted: str) -> bool:
-    """Whether an Accept-Encoding header names gzip and does not refuse it."""
+    """Return True if an Accept-Encoding header accepts gzip."""
     for clause in accepted.lower().split(","):
         coding, _, weight = (text.strip() for text in clause.partition(";"))
         if coding == "gzip":

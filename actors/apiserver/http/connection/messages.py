@@ -1,4 +1,4 @@
-"""What every endpoint gets and gives."""
+"""Requests and replies, as endpoints take and return them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,11 +65,11 @@ Response = Reply | web.StreamResponse
 def _warnings(warnings: Sequence[str]) -> Iterator[tuple[str, str]]:
     left = MAX_WARNINGS
     for warning in warnings[:MOST_WARNINGS]:
-        told = _quoted(warning)
-        left -= len(told)
+        quoted = _quoted(warning)
+        left -= len(quoted)
         if left < 0:
             break
-        yield "Warning", f"299 - {told}"
+        yield "Warning", f"299 - {quoted}"
 
 
 def _quoted(text: str) -> str:

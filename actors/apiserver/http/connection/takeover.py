@@ -1,4 +1,4 @@
-"""How a request's connection leaves the HTTP server, and how it comes back: all that is known of aiohttp's insides."""
+"""Take a request's connection from the HTTP server, and give it back. All knowledge of aiohttp's insides is here."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def take_over(http: web.BaseRequest) -> asyncio.Transport:
     if transport is None or transport.is_closing():
         raise ServiceUnavailable("the client is gone")
     protocol.transport = None
-    # To the server this is a lost connection, told once its handler has returned: it frees all it kept for it.
+    # The server takes this for a lost connection, reported after its handler has returned, and frees its state.
     asyncio.get_running_loop().call_soon(protocol.connection_lost, None)
     return transport
 

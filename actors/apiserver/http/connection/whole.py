@@ -22,10 +22,10 @@ def whole(request: web.BaseRequest, status: int, headers: Headers, body: bytes) 
 
 @functools.lru_cache(maxsize=256)
 def _begin(version: HttpVersion, status: int, headers: Headers, keep_alive: bool) -> bytes:
-    """What answers of the same kind begin with."""
-    told = written(headers)
+    """Return the head shared by responses of the same kind."""
+    head = written(headers)
     if keep_alive and version == HttpVersion10:
-        told += "Connection: keep-alive\r\n"
+        head += "Connection: keep-alive\r\n"
     elif not keep_alive and version == HttpVersion11:
-        told += "Connection: close\r\n"
-    return f"HTTP/{version.major}.{version.minor} {status} {REASONS.get(status, '')}\r\n{told}".encode()
+        head += "Connection: close\r\n"
+    return f"HTTP/{version.major}.{version.minor} {status} {REASONS.get(status, '')}\r\n{head}".encode()

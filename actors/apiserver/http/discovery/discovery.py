@@ -1,4 +1,4 @@
-"""What is served, told in the two forms clients ask for: resource lists, and aggregated discovery."""
+"""Discovery documents in the two forms clients ask for: resource lists and aggregated discovery."""
 
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource, Subresource, Table

@@ -54,7 +54,7 @@ def paths(row: Resource, names: dict[str, str]) -> dict[str, Obj]:
 
 
 def _without_strategic(operations: Obj) -> None:
-    """How the lists of custom kinds merge is known to server-side apply only."""
+    """Drop the strategic merge patch: only server-side apply knows how lists of custom kinds merge."""
     if "patch" in operations:
         operations["patch"]["requestBody"]["content"].pop("application/strategic-merge-patch+json")
 

@@ -26,12 +26,12 @@ class Evicting:
         asked = _asked(target, body)
         options = delete_options(asked, {}, request.dry_runs)
 
-        def told(pod: Obj) -> Obj:
+        def mark_evicted(pod: Obj) -> Obj:
             check_preconditions(target, options, pod)
             return pod if pod["metadata"].get("deletionTimestamp") else _marked(pod)
 
         if not options.dry_run:
-            await self._loop.run(target, self._admission.mutation(request.user, target, told))
+            await self._loop.run(target, self._admission.mutation(request.user, target, mark_evicted))
         relaxed = delete_options({**asked, "preconditions": {"uid": options.uid}}, {}, request.dry_runs)
         leave = self._admission.mutation(request.user, target, lambda pod: deleted(target, relaxed, pod))
         await self._loop.run(target, leave, options.dry_run)

@@ -74,8 +74,8 @@ class Reviews:
     async def _local_access(self, request: Request, body: Obj) -> Obj:
         namespace = text(body, "spec", "resourceAttributes", "namespace")
         if namespace != request.target.namespace:
-            told = "must match metadata.namespace"
-            raise _invalid(request, "spec.resourceAttributes.namespace", namespace, told)
+            detail = "must match metadata.namespace"
+            raise _invalid(request, "spec.resourceAttributes.namespace", namespace, detail)
         return await self._access(request, body)
 
     async def _own_access(self, request: Request, body: Obj) -> Obj:
@@ -84,8 +84,8 @@ class Reviews:
     def _decide(self, request: Request, user: User, spec: Obj) -> Obj:
         resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         if isinstance(resource, dict) == isinstance(other, dict):
-            told = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-            raise _invalid(request, "spec.resourceAttributes", resource, told)
+            detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            raise _invalid(request, "spec.resourceAttributes", resource, detail)
         wanted = _resource_attributes(resource) if isinstance(resource, dict) else _other_attributes(other or {})
         decision = self._authorizer.decide(user, wanted)
         if not decision.allowed:

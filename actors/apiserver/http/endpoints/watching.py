@@ -43,13 +43,13 @@ class Watching:
         """What becomes of a connection whose watch is over."""
 
     async def watch(self, request: Request, warnings: Sequence[str] = ()) -> Response:
-        """`warnings` are told with the answer's beginning. Raises TooManyRequests while the replica is empty and for a
+        """`warnings` are sent in the head of the response. Raises TooManyRequests while the replica is empty and for a
         user with too many open, ServiceUnavailable while this process leaves, Invalid for what needs progress while the
         gate for it is off (clients list instead)."""
         row = request.target.resource
         if "watch" not in row.verbs:
-            told = f'watch is not supported on resources of kind "{row.full_name}"'
-            raise MethodNotAllowed(told, {"group": row.group, "kind": row.plural})
+            detail = f'watch is not supported on resources of kind "{row.full_name}"'
+            raise MethodNotAllowed(detail, {"group": row.group, "kind": row.plural})
         if self.closing:
             raise ServiceUnavailable("apiserver is shutting down")
         self._long_running.check(request.user, WATCH)
@@ -120,8 +120,11 @@ class Watching:
         return open_watch(hub, scope, options)
 
     async def _reach_now(self, hub: Hub) -> None:
-        """A watch of what is newest begins no earlier than the store stands now. Without progress nobody can tell how
-        new a replica is: it begins with what the replica has, as it did before the gate."""
+        """Wait until the replica has reached the store's present revision.
+
+        Without progress notifications nobody knows how new a replica is: the watch begins with what the replica has,
+        as it did before the gate.
+        """
         if self._reader.efficient:
             await self._reader.fresh(hub.resource)
 

@@ -108,8 +108,8 @@ class Writing:
         """Not one transaction: each object for itself; what is gone already is not missed."""
         options = await _delete_options(request)
         if options.ignore_read_error:
-            told = "is not allowed with DELETECOLLECTION, try again after removing the option"
-            raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
+            detail = "is not allowed with DELETECOLLECTION, try again after removing the option"
+            raise invalid_options("DeleteOptions", invalid(IGNORE, True, detail))
         listing = await self._reader.list(request.target, request.options, request.wanted)
         done = []
         for stored in listing.objects:
@@ -136,8 +136,8 @@ class Writing:
         if found is None:
             raise not_found(row, target.name)
         if not corruption(found.raw, row.custom is not None):
-            told = "is exclusively used to delete corrupt object(s), try again by removing this option"
-            raise invalid_options("DeleteOptions", invalid(IGNORE, True, told))
+            detail = "is exclusively used to delete corrupt object(s), try again by removing this option"
+            raise invalid_options("DeleteOptions", invalid(IGNORE, True, detail))
         try:
             await self._loop.storage.delete(row, found)
         except RevisionConflict:
@@ -185,7 +185,7 @@ def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:
 
 
 def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
-    """Of these first."""
+    """Report these warnings first."""
     return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
 
 

@@ -110,7 +110,7 @@ class Dispatcher:
 
     @property
     def flows(self) -> int:
-        """How many are retained."""
+        """Number of retained flows."""
         return len(self._flows)
 
     def forget_idle(self) -> None:

@@ -42,7 +42,7 @@ def list_width(stored: int, query: Mapping[str, str]) -> int:
 
 
 def body_width(headers: Mapping[str, str]) -> int:
-    """Return the seats of a write; a body that does not tell its length counts as the largest."""
+    """Return the seats of a write; a body without a length counts as the largest."""
     length = headers.get(hdrs.CONTENT_LENGTH)
     if length is None:
         return MAX_WIDTH if hdrs.TRANSFER_ENCODING in headers else 1

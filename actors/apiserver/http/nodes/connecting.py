@@ -97,7 +97,7 @@ class Connecting:
         return client.answer
 
     async def _why(self, where: Location) -> StatusError:
-        """A handshake that fails tells no reason: ask once more without one."""
+        """Ask once more without a handshake, since a failed handshake carries no reason."""
         async with await self._client.get(where) as answer:
             return await _refusal(where, answer)
 

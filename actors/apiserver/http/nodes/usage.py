@@ -122,7 +122,7 @@ class Usage:
         return sorted(pods, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
     def _pods(self, kind: str, node: Obj, report: Summary, namespace: str) -> Iterator[Obj]:
-        """Of pods that run there, each once: a node reports of no others."""
+        """Return the usage of the pods that run on the node, each once; others are dropped."""
         named = {(pod.podRef.namespace, pod.podRef.name): pod for pod in report.pods or ()}
         for (space, name), figures in named.items():
             shown = self._pod(f"{space}/{name}") if namespace in ("", None, space) else None

@@ -118,7 +118,10 @@ class Handler:
         return (replace(made, warnings=(*route.warnings, *made.warnings)) if route.warnings else made).response()
 
     async def _find(self, http: web.BaseRequest) -> Route | None:
-        """What the path names, by all that the store knows of custom resources. Raises NotFound, MethodNotAllowed."""
+        """Return the route of the path, with the newest definitions of custom resources in the store.
+
+        Raises NotFound, MethodNotAllowed.
+        """
         method, path = http.method, http.rel_url.raw_path
         try:
             route = self._routes.of(method, path)
@@ -173,7 +176,7 @@ class Handler:
 
 
 def _attributes(call: Call, route: Route) -> Attributes:
-    """What a request asks for. Of its options only those are read that authorization looks at."""
+    """Return the attributes of a request for authorization. Only the options that authorization needs are parsed."""
     target, query = route.target, call.http.query
     call.verb = "watch" if target.verb == "list" and flag(query, "watch") else target.verb
     fields = query.get("fieldSelector", "") if target.verb in COLLECTION else ""

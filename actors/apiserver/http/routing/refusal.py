@@ -1,4 +1,4 @@
-"""What becomes of a request that cannot be answered as asked: every fault is a Status."""
+"""Turn every error of a request into a Status response."""
 
 import logging
 
@@ -33,8 +33,8 @@ def refusal(call: Call, error: Exception) -> Response:
 
 def _refused(call: Call, fault: StatusError) -> Reply:
     """With the warnings of the resource, for those who may ask of it, and of what was sent."""
-    told = call.route.warnings if call.route is not None and fault.code not in (401, 403) else ()
-    return replace(status_reply(fault), warnings=(*told, *fault.warnings))
+    route_warnings = call.route.warnings if call.route is not None and fault.code not in (401, 403) else ()
+    return replace(status_reply(fault), warnings=(*route_warnings, *fault.warnings))
 
 
 def status_reply(fault: StatusError) -> Reply:

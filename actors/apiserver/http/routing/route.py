@@ -1,4 +1,4 @@
-"""What follows from a request's method and path alone: worked out once for those that are asked for again."""
+"""Resolve a request's method and path to a route, cached for those that come again."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import unquote
@@ -82,12 +82,12 @@ class Routes:
     """Those that are asked for again are not worked out again, as long as the table is the same."""
 
     def __init__(self, table: Table, action: Callable[[Target], Action]) -> None:
-        """`action` tells what does what a target asks for."""
+        """`action` maps a target to the operation it asks for."""
         self._table, self._rows, self._action = table, table.rows, action
         self._found: dict[tuple[str, str], Route] = {}
 
     def known(self, http: web.BaseRequest) -> Route | None:
-        """Without a look at anything but the path. Of custom resources none is: their objects may be yet to come."""
+        """Decide by the path alone. Never true of custom resources: their objects may still arrive."""
         if self._rows is not self._table.rows:
             return None
         found = self._found.get((http.method, http.rel_url.raw_path))
@@ -116,14 +116,14 @@ class Routes:
 
     def _route(self, target: Target, path: str) -> Route:
         row = target.resource
-        told = row.custom.warning if row.custom is not None else ""
+        warning = row.custom.warning if row.custom is not None else ""
         return Route(
             target=target,
             action=self._action(target),
             place=place_of(target),
             everything=selection(row, "", ""),
             attributes=attributes_of(target, target.verb, unquote(path)),
-            warnings=(told,) if told else (),
+            warnings=(warning,) if warning else (),
         )
 
 

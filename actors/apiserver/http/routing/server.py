@@ -123,7 +123,7 @@ def allow_files() -> None:
 
 
 def _logger() -> logging.Logger:
-    """Of the HTTP server: what strangers send wrong is answered, and no reason to fill the log."""
+    """Logger of the HTTP server, silent: malformed requests get a response and must not fill the log."""
     logger = logging.getLogger("aiohttp.server")
     logger.addFilter(_ours)
     return logger

@@ -46,7 +46,7 @@ WRITTEN, LEFT_OUT, LOST = "written", "left_out", "lost"
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What lines say of a request's path, as JSON."""
+    """Audit fields of a request's path, as JSON."""
 
     uri: str
     reference: str
@@ -97,7 +97,7 @@ class LogFile:
     """One file of the log: lines wait here for their batch. Bounded by LARGEST_BATCH."""
 
     def __init__(self, path: Path, keep: Keep, count: Callable[[str, float], None]) -> None:
-        """`count` is told of outcomes and how many lines had them."""
+        """`count` receives each outcome and the number of its lines."""
         self.path, self._keep, self._count = path, keep, count
         self.pending: list[bytes] = []
         self._failed = False
@@ -228,12 +228,12 @@ def _acting(entry: Entry) -> str:
 def summary_line(left_out: int, now: float) -> bytes:
     """Return the line that stands for many: refusals of callers who proved nothing."""
     stamp = _stamp(now)
-    told = (
+    line = (
         f'{HEAD}"auditID":"{new_uid()}","requestURI":"","verb":"","user":{_user(ANONYMOUS)},"objectRef":{{}},'
         f'"requestReceivedTimestamp":"{stamp}","stageTimestamp":"{stamp}",'
         f'"annotations":{{"nodeplane.dev/left-out":"{left_out}"}}}}\n'
     )
-    return told.encode()
+    return line.encode()
 
 
 def subject(path: str, target: Target | None) -> Subject:
@@ -242,24 +242,24 @@ def subject(path: str, target: Target | None) -> Subject:
 
 def shortened(text: str, limit: int) -> str:
     """Return `text`, or its first `limit` characters and CUT; text that can be encoded in any case."""
-    told = text if len(text) <= limit else text[:limit] + CUT
-    return told if told.isascii() else told.encode(errors="replace").decode()
+    shown = text if len(text) <= limit else text[:limit] + CUT
+    return shown if shown.isascii() else shown.encode(errors="replace").decode()
 
 
 def _reference(target: Target | None) -> dict[str, str]:
     if target is None:
         return {}
     row = target.resource
-    told = {"resource": row.plural, "apiVersion": row.version}
+    reference = {"resource": row.plural, "apiVersion": row.version}
     if row.group:
-        told["apiGroup"] = row.group
+        reference["apiGroup"] = row.group
     if target.namespace:
-        told["namespace"] = shortened(target.namespace, NAME_LIMIT)
+        reference["namespace"] = shortened(target.namespace, NAME_LIMIT)
     if target.name:
-        told["name"] = shortened(target.name, NAME_LIMIT)
+        reference["name"] = shortened(target.name, NAME_LIMIT)
     if target.subresource:
-        told["subresource"] = target.subresource
-    return told
+        reference["subresource"] = target.subresource
+    return reference
 
 
 def _stamp(moment: float) -> str:

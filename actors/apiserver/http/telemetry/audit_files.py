@@ -19,7 +19,7 @@ DAY_S = 86400.0
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """How much of a log is kept."""
+    """Retention of a log."""
 
     file_bytes: int = 16 * MIB
     """Size at which a file is put aside."""

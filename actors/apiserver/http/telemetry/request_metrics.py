@@ -34,8 +34,8 @@ class RequestMetrics:
         inflight = "apiserver_current_inflight_requests"
         under_way = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
         self._reading, self._changing = _Count(), _Count()
-        under_way.labels("readOnly").set_function(self._reading.told)
-        under_way.labels("mutating").set_function(self._changing.told)
+        under_way.labels("readOnly").set_function(self._reading.value)
+        under_way.labels("mutating").set_function(self._changing.value)
 
     def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
         """`verb` as in counted_verb. What is long-running has no latency."""
@@ -72,14 +72,14 @@ class RequestMetrics:
 
 
 class _Count:
-    """How many are in the block now."""
+    """Number of requests inside the block now."""
 
     __slots__ = ("_now",)
 
     def __init__(self) -> None:
         self._now = 0
 
-    def told(self) -> float:
+    def value(self) -> float:
         return float(self._now)
 
     def __enter__(self) -> None:

@@ -66,7 +66,7 @@ class OpenWatches:
 
 
 class WatchMeter(Meter):
-    """Of one row."""
+    """Metrics of the watches of one resource."""
 
     def __init__(self, metrics: WatchMetrics, resource: Resource) -> None:
         row = (resource.group, resource.version, resource.plural)
@@ -74,7 +74,7 @@ class WatchMeter(Meter):
         self._events, self._sizes = metrics.events.labels(*row), metrics.sizes.labels(*row)
         self._replayed, self._slow = metrics.replayed.labels(*kind), metrics.slow.labels(*kind)
         self._expired = metrics.expired.labels(*kind)
-        self._last = {told: metrics.last.labels(*kind, "sent" if told else "waiting") for told in (True, False)}
+        self._last = {sent: metrics.last.labels(*kind, "sent" if sent else "waiting") for sent in (True, False)}
 
     def sent(self, watches: int, size: int) -> None:
         if watches:
@@ -93,5 +93,5 @@ class WatchMeter(Meter):
     def expired(self) -> None:
         self._expired.inc()
 
-    def last_bookmark(self, told: bool) -> None:
-        self._last[told].inc()
+    def last_bookmark(self, sent: bool) -> None:
+        self._last[sent].inc()

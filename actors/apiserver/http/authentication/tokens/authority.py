@@ -115,7 +115,7 @@ class TokenAuthority:
         return found
 
     async def _check_objects(self, claims: dict[str, Any]) -> None:
-        """What the replica does not show (yet) may be in the store."""
+        """Check against the store what the replica does not show (yet)."""
         for reference in references_of(claims):
             where = reference.resource, reference.namespace, reference.name
             if reference.held_by(self._options.shown(*where)):

@@ -1,4 +1,4 @@
-"""What a service account token says, and whether that still holds. Pure: time and objects are given."""
+"""Claims of a service account token, and their validity. Pure: callers pass time and objects."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ RESOURCES = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What a token is asked for."""
+    """Parameters of a token to issue."""
 
     account: Obj
     audiences: tuple[str, ...]
@@ -98,7 +98,7 @@ def references_of(claims: dict[str, Any]) -> list[Reference]:
     found = [Reference("serviceaccounts", namespace, name, text(private, "serviceaccount", "uid"))]
     for claim, resource in RESOURCES.items():
         bound = at(private, claim)
-        if bound is not None and (claim != "node" or at(private, "pod") is None):  # a pod's node is only told
+        if bound is not None and (claim != "node" or at(private, "pod") is None):  # a pod's node is informational
             where = "" if claim == "node" else namespace
             found.append(Reference(resource, where, text(bound, "name"), text(bound, "uid")))
     return found

@@ -59,5 +59,5 @@ def read_tokens(path: Path, state: os.stat_result) -> dict[bytes, User]:
 
 
 def _digest(token: str) -> bytes:
-    """Compared instead of the token, so that times of look-ups tell nothing of it."""
+    """Key of a token in the table, so that lookup times reveal nothing about the token."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
