@@ -63,7 +63,7 @@ def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
 
 
 def published(each: Slice, device: Device) -> Iterator[Entry]:
-    """What the driver says."""
+    """Yield the values of a device as its driver publishes them."""
     for name, attribute in sorted(device.attributes.items()):
         yield Entry(ATTRIBUTE, name, shown(attribute), DRIVER, shown(attribute))
     for name, amount in sorted(device.capacity.items()):
