@@ -139,7 +139,7 @@ class BoundedConnection(web.RequestHandler):
     def _receive(self, data: bytes) -> None:
         """Count what belongs to no body. With the data that ends the headers, their own size counts.
 
-        Only aiohttp's parser knows where headers end, and only its private queue of messages tells.
+        Only aiohttp's parser knows where headers end, and only its private queue of messages shows it.
         """
         before, known = self._head_bytes + len(data), len(self._messages)
         of_body = self._upgraded or (self._body is not None and not self._body.is_eof())
