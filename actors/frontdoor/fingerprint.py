@@ -1,5 +1,7 @@
-"""The fingerprint of a set of pods, as topology-aware schedulers compare it (annotation
-topology.node.k8s.io/fingerprint): whether scheduler and exporter speak of the same pods. Pure."""
+"""The fingerprint of a set of pods, by which a scheduler and an exporter know that they see the same pods. Pure.
+
+Topology-aware schedulers compare it with the annotation topology.node.k8s.io/fingerprint.
+"""
 
 from collections.abc import Iterable
 

@@ -79,7 +79,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 
 def summary(nodes: int, found: Iterable[list[str]]) -> str:
-    """Return upstream's message: `0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.`"""
+    """Return upstream's message, such as `0/2 nodes are available: 2 node(s) were unschedulable`."""
     if not nodes:
         return "no nodes available to schedule pods"
     counts = Counter(reason for reasons_ in found for reason in reasons_)

@@ -14,6 +14,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid
 from protocols.kube.resources import PODS, Resource
 from protocols.kube.times import now
+from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Handler
 
 Fault = Callable[[str, Resource, str], Exception | None]
@@ -233,8 +234,8 @@ class Follower:
             self._handler.on_update(old, obj)
 
 
-class Events:
-    """Stands for an EventRecorder."""
+class Events(EventRecorder):
+    """Keeps events instead of writing them."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []
@@ -243,7 +244,6 @@ class Events:
         self.told.append((key_of(obj), reason, message))
 
     async def run(self) -> None:
-        """As EventRecorder's."""
         await asyncio.Event().wait()
 
 
