@@ -20,7 +20,7 @@ from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
 from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.custom.definitions import definitions
-from actors.apiserver.custom.definitions.keeper import Keeper, names_of
+from actors.apiserver.custom.definitions.keeper import DefinitionController, names_by_group
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.gate import Gate
 from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority
@@ -149,7 +149,7 @@ class ApiServer:
         self._nodes = NodeClient(self._node_client_options())
         self._connecting = Connecting(reader, self._nodes, self._lookups.of("nodes"))
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
-        self._keeper = self._definitions_keeper()
+        self._definition_controller = self._build_definition_controller()
         self._server = self._listener(self._handler(reader))
         self._watching.reuse = self._server.reuse
         self._server.on_distrust = self._end_untrusted
@@ -196,7 +196,7 @@ class ApiServer:
         self._context.ready(f"serving {self._context.settings.api_url}")
         roles, bindings = (self.replicas[f"{name}.{RBAC}"] for name in ("clusterroles", "clusterrolebindings"))
         self._context.spawn(Bootstrap(self._storage, roles, bindings).run(), "default-roles")
-        self._context.spawn(self._keeper.run(self._context.spawn), "definitions")
+        self._context.spawn(self._definition_controller.run(self._context.spawn), "definitions")
 
     async def _drain(self) -> None:
         """Wait until all watches have ended, but not longer than DRAIN_SECONDS for clients that do not read."""
@@ -216,10 +216,12 @@ class ApiServer:
             flusher=Flusher(),
         )
 
-    def _definitions_keeper(self) -> Keeper:
+    def _build_definition_controller(self) -> DefinitionController:
         turn = self._context.instance.rpartition("-")[2]
-        built_in = names_of(self._catalog.table.built_in)
-        return Keeper(self._storage, self._serving.definitions, built_in, int(turn) if turn.isdigit() else 0)
+        built_in = names_by_group(self._catalog.table.built_in)
+        return DefinitionController(
+            self._storage, self._serving.definitions, built_in, int(turn) if turn.isdigit() else 0
+        )
 
     def _handler(self, reader: Reader) -> Handler:
         loop = WriteLoop(self._storage, self.replicas)

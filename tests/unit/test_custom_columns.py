@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver.custom.printing.columns import columns_of
 from actors.apiserver.custom.printing.jsonpath import MOST, JsonPath, PathFails, PathInvalid
-from actors.apiserver.custom.printing.printing import printed
+from actors.apiserver.custom.printing.printing import format_value
 
 OBJECT: dict[str, Any] = {
     "a": {"b.c": [{"n": "x", "v": 1}, {"n": "y", "v": 3, "w": {"z": True}}]},
@@ -128,12 +128,12 @@ def test_a_path_that_doubles_what_it_meets_ends() -> None:
     ],
 )
 def test_values_are_printed_as_gos(value: Any, told: str) -> None:
-    assert printed(value) == told
+    assert format_value(value) == told
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_printed_number_reads_as_the_same(value: float) -> None:
-    assert math.isclose(float(printed(value)), value, rel_tol=1e-15)
+    assert math.isclose(float(format_value(value)), value, rel_tol=1e-15)
 
 
 def cell(kind: str, value: Any) -> Any:

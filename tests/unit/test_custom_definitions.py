@@ -12,11 +12,11 @@ from actors.apiserver.actor import TABLE
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.custom.definitions.definition import CLEANUP, read_definition
 from actors.apiserver.custom.definitions.definitions import DefinitionStrategy
-from actors.apiserver.custom.definitions.keeper import names_of
-from actors.apiserver.custom.definitions.names import Seen, new_status
+from actors.apiserver.custom.definitions.keeper import names_by_group
+from actors.apiserver.custom.definitions.names import ObservedDefinition, new_status
 from actors.apiserver.custom.definitions.warnings import OF_SET
 from actors.apiserver.custom.serving.kind import priority
-from actors.apiserver.custom.serving.rows import rows_of
+from actors.apiserver.custom.serving.rows import resources_of
 
 TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}
@@ -305,7 +305,7 @@ class World:
 
     def decide(self, at: int, name: str) -> None:
         """A process that has seen the store up to `at` decides on one definition and stores it, if it may."""
-        seen = {key: Seen(obj, rv) for key, (obj, rv) in self.history[at].items()}
+        seen = {key: ObservedDefinition(obj, rv) for key, (obj, rv) in self.history[at].items()}
         one = seen.get(name)
         if one is None:
             return
@@ -355,8 +355,8 @@ def test_conditions() -> None:
 
 
 def test_names_of_what_is_built_in_are_taken() -> None:
-    built_in = names_of(TABLE.built_in)
-    one = Seen(definition("pods", group="resource.k8s.io", names={"kind": "ResourceClaim"}), 5)
+    built_in = names_by_group(TABLE.built_in)
+    one = ObservedDefinition(definition("pods", group="resource.k8s.io", names={"kind": "ResourceClaim"}), 5)
     status = new_status(one, [one], built_in)
     assert status is not None
     assert status["conditions"][0]["reason"] == "ListKindConflict"
@@ -364,7 +364,7 @@ def test_names_of_what_is_built_in_are_taken() -> None:
 
 def established(**changes: Any) -> Any:
     obj = definition(**changes)
-    obj["status"] = new_status(Seen(obj, 1), [], {})
+    obj["status"] = new_status(ObservedDefinition(obj, 1), [], {})
     return read_definition(obj)
 
 
@@ -373,7 +373,7 @@ def test_rows_of_versions_in_discoverys_order() -> None:
         {"name": name, "served": name != "v3", "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA}}
         for name in ("v1alpha1", "v1", "v3", "v2beta2", "other", "v2")
     ]
-    rows = rows_of(established(versions=versions))
+    rows = resources_of(established(versions=versions))
     assert [row.version for row in rows] == ["v2", "v1", "v2beta2", "v1alpha1", "other"]
     assert len({row.store for row in rows}) == 1
     assert sorted(["v1", "v10", "v2", "v1beta1", "v1alpha2", "x"], key=priority)[:3] == ["v10", "v2", "v1"]
@@ -388,7 +388,7 @@ def test_who_speaks_a_deprecated_version_is_told_of_a_newer_one() -> None:
         }
         for name in names
     ]  # fmt: skip
-    told = {row.version: row.custom.warning for row in rows_of(established(versions=versions)) if row.custom}
+    told = {row.version: row.custom.warning for row in resources_of(established(versions=versions)) if row.custom}
     wanted = {"v1beta1": "example.com/v1beta1 AS is deprecated; use example.com/v1 AS", "v2": "gone soon"}
     assert {version: warning for version, warning in told.items() if warning} == wanted
 
@@ -409,7 +409,7 @@ def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None
         },
         {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": sized}},
     ]
-    first, second = sorted(rows_of(established(versions=versions)), key=lambda row: row.version)
+    first, second = sorted(resources_of(established(versions=versions)), key=lambda row: row.version)
     stored = Stored(
         "a", 7, encode_object({"kind": "AS", "apiVersion": "example.com/v1", "metadata": {"name": "a"}, "old": "x"})
     )

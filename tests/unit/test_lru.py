@@ -40,5 +40,5 @@ def test_lru_entry_that_is_read_outlives_older_ones() -> None:
 
 def test_lru_value_too_large_is_made_and_not_retained() -> None:
     cache = Lru[str, bytes](MOST, lambda key, value: len(key) + len(value))
-    assert cache.made("a", lambda: b"x" * MOST) == b"x" * MOST
+    assert cache.get_or_make("a", lambda: b"x" * MOST) == b"x" * MOST
     assert len(cache) == cache.bytes == 0

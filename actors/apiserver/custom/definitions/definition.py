@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition, read: what it declares, what of it is accepted, and how far it has come."""
+"""The parsed form of a CustomResourceDefinition."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from protocols.kube.custom import condition
 
 Raw = dict[str, Any]
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer under which the objects of a deleted definition are deleted first."""
+"""Finalizer that holds a deleted definition until its objects are deleted."""
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Definition(msgspec.Struct, frozen=True):
     group: str
     namespaced: bool
     names: Names
-    """Accepted ones once it is established, for clients are told no others."""
+    """The accepted names if the definition is established, else the requested ones."""
     versions: tuple[Version, ...]
     established: bool
     terminating: bool

@@ -1,4 +1,7 @@
-"""CustomResourceDefinitions. Their conditions are written by the keeper of every process (see custom/keeper.py)."""
+"""The CustomResourceDefinition resource: defaults, validation, deletion.
+
+Its conditions are written by the definition controller (controller.py), which runs in every process.
+"""
 
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj, at, items, text
@@ -58,14 +61,17 @@ class DefinitionStrategy(Strategy):
         return definition_warnings(new, old)
 
     def prepare_delete(self, obj: Obj) -> None:
-        """The keeper takes it off again once no object is left."""
+        """Add the cleanup finalizer; the definition controller removes it once no object is left."""
         held = list(obj["metadata"].get("finalizers") or ())
         if not obj["metadata"].get("deletionTimestamp") and CLEANUP not in held:
             obj["metadata"]["finalizers"] = [*held, CLEANUP]
 
 
 def _new_causes(new: Obj, old: Obj) -> list[Cause]:
-    """What an older server let in may stay, as long as it is not touched."""
+    """Return the causes that `old` does not have.
+
+    An unchanged fault that an older server accepted does not block an update.
+    """
     causes = definition_causes(new, old)
     before = set(definition_causes(old, old)) if causes else set()
     return [cause for cause in causes if cause not in before]

@@ -1,8 +1,8 @@
-"""Writes the conditions of definitions, and ends those that are deleted, their objects first.
+"""Reconcile the conditions of definitions; finalize deleted ones by deleting their objects first.
 
-Runs in every process: there is nobody to elect, nothing to hand over, and a killed process is not missed. What is
-stored is guarded by the revision it was decided on, so of several writes of one decision one counts, and a decision on
-old data counts not at all (see names.py). A custom resource is served as soon as any apiserver process lives.
+Runs in every apiserver process, without leader election or handover. Each write is guarded by the revision it was
+decided on, so of several writes of one decision one succeeds, and a decision on stale data fails (see names.py). A
+custom resource is served as soon as any apiserver process is up.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.api.target import Target
 from actors.apiserver.custom.definitions.definition import CLEANUP, Names
-from actors.apiserver.custom.definitions.names import Seen, Taken, new_status, taken
+from actors.apiserver.custom.definitions.names import ObservedDefinition, Taken, new_status, taken
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.storage.storage import RevisionConflict, Storage
@@ -29,59 +29,58 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 PAGE = 100
 
 
-class Keeper:
-    """`turn`: this process' place among the others; those behind the first give it time to empty a resource alone."""
+class DefinitionController:
+    """`turn` is the index of this process: processes after the first wait, so that one alone empties a resource."""
 
     def __init__(self, storage: Storage, definitions: Replica, built_in: Mapping[str, Taken], turn: int) -> None:
         self._storage = storage
         self._definitions = definitions
         self._built_in = built_in
         self._turn = turn
-        self._woken = asyncio.Event()
-        self._seen: dict[str, Seen] = {}
-        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._pending = asyncio.Event()
+        self._observed: dict[str, ObservedDefinition] = {}
+        self._finalizing: dict[str, asyncio.Task[None]] = {}
         definitions.listen(self._on_change)
 
     async def run(self, spawn: Callable[..., "asyncio.Task[None]"]) -> None:
-        """Once the definitions are known. Each change, and a failed write, is a reason to look at all of them."""
-        self._woken.set()
+        """Reconcile all definitions after every change and after a failed write. Start once the replica is filled."""
+        self._pending.set()
         while True:
-            await self._woken.wait()
-            self._woken.clear()
-            if not await self._tend(spawn):
-                asyncio.get_running_loop().call_later(FIRST_PAUSE, self._woken.set)
+            await self._pending.wait()
+            self._pending.clear()
+            if not await self._reconcile(spawn):
+                asyncio.get_running_loop().call_later(FIRST_PAUSE, self._pending.set)
 
     def _on_change(self, change: Change) -> None:
-        self._woken.set()
+        self._pending.set()
 
-    async def _tend(self, spawn: Callable[..., "asyncio.Task[None]"]) -> bool:
-        """False when something could not be stored, and nothing else will wake us."""
+    async def _reconcile(self, spawn: Callable[..., "asyncio.Task[None]"]) -> bool:
+        """Return False if a status could not be stored and no event will trigger the next pass."""
         held = list(self._definitions.objects.below(""))
-        self._seen = {stored.key: self._look(stored) for stored in held}
-        stands = True
+        self._observed = {stored.key: self._observe(stored) for stored in held}
+        complete = True
         for stored in held:
-            one = self._seen[stored.key]
+            one = self._observed[stored.key]
             if one.settled:
                 continue
-            status = new_status(one, self._seen.values(), self._built_in)
+            status = new_status(one, self._observed.values(), self._built_in)
             if status is not None:
-                stands &= await self._store(stored, {**decode_stored(stored.raw, stored.rv), "status": status})
-            elif _ends(stored) and stored.key not in self._ending:
-                self._ending[stored.key] = spawn(self._end(stored.key), f"end-{stored.key}")
-        return stands
+                complete &= await self._store(stored, {**decode_stored(stored.raw, stored.rv), "status": status})
+            elif _is_finalizing(stored) and stored.key not in self._finalizing:
+                self._finalizing[stored.key] = spawn(self._finalize(stored.key), f"end-{stored.key}")
+        return complete
 
-    def _look(self, stored: Stored) -> Seen:
-        """Read once a revision."""
-        known = self._seen.get(stored.key)
-        return known if known is not None and known.rv == stored.rv else Seen(stored.obj, stored.rv)
+    def _observe(self, stored: Stored) -> ObservedDefinition:
+        known = self._observed.get(stored.key)
+        return known if known is not None and known.rv == stored.rv else ObservedDefinition(stored.obj, stored.rv)
 
     async def _store(self, stored: Stored, obj: Obj) -> bool:
         try:
             await self._storage.update(self._row, stored, encode_object(obj))
         except RevisionConflict:
-            return True  # by somebody whose write wakes us
+            return True  # another process wrote; its event triggers the next pass
         except NodeplaneError as error:
-            log.info("status of %s is not stored, later again: %s", stored.key, error)
+            log.info("definition status not stored, will retry definition=%s error=%s", stored.key, error)
             return False
         return True
 
@@ -89,26 +88,29 @@ class Keeper:
     def _row(self) -> Resource:
         return self._definitions.resource
 
-    async def _end(self, name: str) -> None:
+    async def _finalize(self, name: str) -> None:
         pause = FIRST_PAUSE
         await asyncio.sleep(self._turn * FIRST_PAUSE * 2)
         try:
-            while (stored := self._definitions.objects.get(name)) is not None and _ends(stored):
+            while (stored := self._definitions.objects.get(name)) is not None and _is_finalizing(stored):
                 try:
-                    if await self._emptied(stored):
+                    if await self._delete_objects(stored):
                         await self._release(name)
                         return
                 except NodeplaneError as error:
-                    log.info("objects of %s are not deleted yet: %s", name, error)
+                    log.info("custom objects not deleted, will retry definition=%s error=%s", name, error)
                 await asyncio.sleep(pause)
                 pause = min(LONGEST_PAUSE, pause * 2)
         finally:
-            del self._ending[name]
-            self._woken.set()
+            del self._finalizing[name]
+            self._pending.set()
 
-    async def _emptied(self, stored: Stored) -> bool:
-        """Delete every object; True when none was left, twice, for another process may still have let one in."""
-        row = _bare_row(stored.obj)
+    async def _delete_objects(self, stored: Stored) -> bool:
+        """Delete every object; return True when two passes found none.
+
+        The second pass is needed because another process may still have accepted an object during the first.
+        """
+        row = _bare_resource(stored.obj)
         if row is None:
             return True
         if await self._delete_all(row):
@@ -117,10 +119,10 @@ class Keeper:
         return not await self._delete_all(row)
 
     async def _delete_all(self, row: Resource) -> int:
-        """How many there were."""
+        """Return the number of objects found."""
         start, count = "", 0
         while True:
-            page = await self._storage.page(row, "", start, PAGE, 0, _none)
+            page = await self._storage.page(row, "", start, PAGE, 0, _uncached)
             for stored in page.objects:
                 await self._delete(row, stored)
             count += len(page.objects)
@@ -129,7 +131,7 @@ class Keeper:
             start = page.objects[-1].key + "\0"
 
     async def _delete(self, row: Resource, stored: Stored) -> None:
-        """As anybody would: finalizers of its own are waited for."""
+        """Delete an object as a client would; objects with finalizers remain until those are removed."""
         obj = decode_stored(stored.raw, stored.rv)
         left = deleted(Target(row, "delete", stored.namespace, stored.name), DeleteOptions(), obj)
         try:
@@ -138,12 +140,12 @@ class Keeper:
             elif left != decode_stored(stored.raw, stored.rv):
                 await self._storage.update(row, stored, encode_object(left))
         except RevisionConflict:
-            return  # the next look sees what became of it
+            return  # the next pass sees the result
 
     async def _release(self, name: str) -> None:
-        """Take the finalizer off; with the last one the definition goes."""
+        """Remove the cleanup finalizer; without other finalizers the definition is deleted."""
         stored = await self._storage.get(self._row, name)
-        if stored is None or not _ends(stored):
+        if stored is None or not _is_finalizing(stored):
             return
         obj = decode_stored(stored.raw, stored.rv)
         finalizers = [held for held in obj["metadata"]["finalizers"] if held != CLEANUP]
@@ -157,8 +159,8 @@ class Keeper:
             return
 
 
-def names_of(rows: tuple[Resource, ...]) -> dict[str, Taken]:
-    """Of the table's own rows, by group: no definition gets these."""
+def names_by_group(rows: tuple[Resource, ...]) -> dict[str, Taken]:
+    """Return the names of the built-in resources by group; definitions cannot claim them."""
     groups: dict[str, list[Names]] = {}
     for row in rows:
         names = Names(row.plural, row.singular, row.kind, row.listing, row.short_names)
@@ -166,18 +168,18 @@ def names_of(rows: tuple[Resource, ...]) -> dict[str, Taken]:
     return {group: taken(each) for group, each in groups.items()}
 
 
-def _none(key: str) -> Stored | None:
-    """Nothing is known of a resource that may be served no more."""
+def _uncached(key: str) -> Stored | None:
+    """Report every object as uncached: the resource may no longer be served."""
     return None
 
 
-def _ends(stored: Stored) -> bool:
+def _is_finalizing(stored: Stored) -> bool:
     metadata = stored.obj["metadata"]
     return bool(metadata.get("deletionTimestamp")) and CLEANUP in (metadata.get("finalizers") or ())
 
 
-def _bare_row(definition: Obj) -> Resource | None:
-    """Enough of a row to find and delete what is stored under it."""
+def _bare_resource(definition: Obj) -> Resource | None:
+    """Return a minimal resource, enough to find and delete the stored objects."""
     resource = declared(definition)
     if resource is None or not at(definition, "spec", "names"):
         return None

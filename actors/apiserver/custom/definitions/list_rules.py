@@ -1,4 +1,4 @@
-"""What a schema may say of lists and maps for server-side apply: how their parts are told apart."""
+"""Validate the list and map extensions of a schema that define merge keys for server-side apply."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def list_faults(raw: Raw, path: str) -> list[Cause]:
     if kind == "map":
         causes += _key_faults(raw, keys or [], path)
     elif keys:
-        where, told = f"{path}.{LIST_TYPE}", f"must be map if {LIST_KEYS} is non-empty"
-        causes.append(invalid(where, kind, told) if kind else required(where, told))
+        where, detail = f"{path}.{LIST_TYPE}", f"must be map if {LIST_KEYS} is non-empty"
+        causes.append(invalid(where, kind, detail) if kind else required(where, detail))
     return causes
 
 
@@ -38,9 +38,9 @@ def map_faults(raw: Raw, path: str) -> list[Cause]:
     return causes
 
 
-def _type(raw: Raw, path: str, told: str) -> Cause:
+def _type(raw: Raw, path: str, detail: str) -> Cause:
     kind = raw.get("type")
-    return invalid(f"{path}.type", kind, told) if kind else required(f"{path}.type", told)
+    return invalid(f"{path}.type", kind, detail) if kind else required(f"{path}.type", detail)
 
 
 def _item_faults(items: Raw, kind: str, path: str) -> list[Cause]:
@@ -75,8 +75,8 @@ def _key_faults(raw: Raw, keys: list[str], path: str) -> list[Cause]:
 def _one_key(found: Raw, key: str, items: Raw, path: str) -> list[Cause]:
     causes = []
     if found.get("type") in ("array", "object"):
-        told = f"must be a scalar type if parent array's {LIST_TYPE} is map"
-        causes.append(invalid(f"{path}.type", items["type"], told))
+        detail = f"must be a scalar type if parent array's {LIST_TYPE} is map"
+        causes.append(invalid(f"{path}.type", items["type"], detail))
     if key not in (items.get("required") or ()) and found.get("default") is None:
         causes.append(required(f"{path}.default", f"{A_KEY} must have a default or be a required property"))
     if found.get("nullable"):

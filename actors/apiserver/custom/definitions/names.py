@@ -1,9 +1,9 @@
-"""Which definition gets the names it asks for. Pure: the definitions as a replica shows them go in, a status comes out.
+"""Decide which definition is granted the names it requests. Pure: replicated definitions in, a status out.
 
-Every process decides, at the same time, and at most one decision for a name is stored. A definition waits while another
-holds a name of it, or waits for one with a lower revision; a status is stored only if its definition still has the
-revision it was decided on. Whoever sees a definition at a revision sees all lower ones: of two that want one name, the
-one with the higher revision is never accepted on a view in which the other waits or holds it.
+Every process decides concurrently, and at most one decision for a name is stored. A definition waits while another one
+holds one of its names, or while one with a lower revision waits for it; a status is stored only if its definition still
+current the revision it was decided on. A process that sees a definition at a revision sees all lower ones: of two that
+request one name, the one with the higher revision is never accepted on a view in which the other waits or holds it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,26 +26,23 @@ APPROVALS = {
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """Names of others in one group, and who has them."""
+    """Names in use within one group."""
 
     words: frozenset[str] = frozenset()
-    """Plurals, singulars, short names: what clients say to name a resource."""
+    """Plurals, singulars and short names: the words by which clients refer to a resource."""
     kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A definition at a revision."""
-
+class ObservedDefinition:
     obj: Obj
     rv: int
-    asked: Names = field(init=False)
-    has: Names = field(init=False)
-    """Accepted so far."""
+    requested: Names = field(init=False)
+    current: Names = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "asked", read_names(at(self.obj, "spec", "names")))
-        object.__setattr__(self, "has", read_names(at(self.obj, "status", "acceptedNames")))
+        object.__setattr__(self, "requested", read_names(at(self.obj, "spec", "names")))
+        object.__setattr__(self, "current", read_names(at(self.obj, "status", "acceptedNames")))
 
     @property
     def group(self) -> str:
@@ -53,13 +50,13 @@ class Seen:
 
     @property
     def settled(self) -> bool:
-        """It has all it asks for and its status says so: nothing that others do changes that."""
+        """True if all requested names are accepted and the status reports it: no other definition can change that."""
         good = all(condition(self.obj, kind) == "True" for kind in ("NamesAccepted", "Established"))
         return good and not self.waits and not at(self.obj, "metadata", "deletionTimestamp")
 
     @property
     def waits(self) -> bool:
-        return self.asked != self.has
+        return self.requested != self.current
 
 
 def taken(names: Iterable[Names]) -> Taken:
@@ -70,21 +67,26 @@ def taken(names: Iterable[Names]) -> Taken:
     return Taken(frozenset(words), frozenset(kinds))
 
 
-def new_status(one: Seen, all_seen: Iterable[Seen], built_in: Mapping[str, Taken]) -> Obj | None:
-    """The status to store, None when it stands already. `built_in`: names of the table's own rows by group."""
-    others = [seen for seen in all_seen if seen.group == one.group and seen.obj is not one.obj]
-    ahead = [seen.asked for seen in others if seen.waits and seen.rv < one.rv]
-    held = taken([*(seen.has for seen in others), *ahead])
+def new_status(
+    one: ObservedDefinition, definitions: Iterable[ObservedDefinition], built_in: Mapping[str, Taken]
+) -> Obj | None:
+    """Return the status to store, or None if it is stored already.
+
+    `built_in` holds the names of the built-in resources by group.
+    """
+    others = [seen for seen in definitions if seen.group == one.group and seen.obj is not one.obj]
+    ahead = [seen.requested for seen in others if seen.waits and seen.rv < one.rv]
+    held = taken([*(seen.current for seen in others), *ahead])
     fixed = built_in.get(one.group, Taken())
     held = Taken(held.words | fixed.words, held.kinds | fixed.kinds)
-    names, fault = accepted(one.asked, one.has, held)
+    names, fault = accepted(one.requested, one.current, held)
     status = {**(one.obj.get("status") or {}), "acceptedNames": written_names(names)}
     status["conditions"] = _conditions(one.obj, fault)
     return None if status == one.obj.get("status") else status
 
 
-def accepted(asked: Names, has: Names, held: Taken) -> tuple[Names, tuple[str, str]]:
-    """What is accepted now, and (reason, message) of the last refusal, empty if there is none."""
+def accepted(requested: Names, current: Names, held: Taken) -> tuple[Names, tuple[str, str]]:
+    """Return the accepted names and (reason, message) of the last conflict, empty strings if there is none."""
     made, fault = {}, ("", "")
     for name, reason, others in (
         ("plural", "PluralConflict", held.words),
@@ -93,17 +95,17 @@ def accepted(asked: Names, has: Names, held: Taken) -> tuple[Names, tuple[str, s
         ("kind", "KindConflict", held.kinds),
         ("list_kind", "ListKindConflict", held.kinds),
     ):
-        wanted = getattr(asked, name)
+        wanted = getattr(requested, name)
         clash = [word for word in (wanted if isinstance(wanted, tuple) else (wanted,)) if word in others]
-        made[name] = getattr(has, name) if clash else wanted
+        made[name] = getattr(current, name) if clash else wanted
         if clash:
             fault = reason, _clashes(clash)
-    return Names(categories=asked.categories, **made), fault
+    return Names(categories=requested.categories, **made), fault
 
 
 def _clashes(words: list[str]) -> str:
-    told = ", ".join(f'"{word}" is already in use' for word in words)
-    return told if len(words) == 1 else f"[{told}]"
+    detail = ", ".join(f'"{word}" is already in use' for word in words)
+    return detail if len(words) == 1 else f"[{detail}]"
 
 
 def _conditions(obj: Obj, fault: tuple[str, str]) -> list[Obj]:
@@ -126,9 +128,9 @@ def _conditions(obj: Obj, fault: tuple[str, str]) -> list[Obj]:
 def _more(obj: Obj) -> list[Obj]:
     made = []
     if is_protected(text(obj, "spec", "group")):
-        state, told = approval(text(obj, "metadata", "annotations", APPROVAL))
+        state, detail = approval(text(obj, "metadata", "annotations", APPROVAL))
         kind = "KubernetesAPIApprovalPolicyConformant"
-        made.append(_condition(kind, state == "approved", APPROVALS[state], told))
+        made.append(_condition(kind, state == "approved", APPROVALS[state], detail))
     if at(obj, "metadata", "deletionTimestamp") and CLEANUP in (at(obj, "metadata", "finalizers") or ()):
         message = "CustomResource deletion is in progress"
         made.append(_condition("Terminating", True, "InstanceDeletionInProgress", message))
@@ -140,7 +142,7 @@ def _condition(kind: str, holds: bool, reason: str, message: str) -> Obj:
 
 
 def _same_or_new(before: Obj | None, after: Obj) -> Obj:
-    """The time says when the status changed, so it stays while that does."""
+    """Return the new condition; lastTransitionTime is preserved while the status is the same."""
     if before is None or before.get("status") != after["status"]:
         return {"lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **after}
     return {**after, "lastTransitionTime": before.get("lastTransitionTime")}

@@ -1,4 +1,4 @@
-"""What a definition must hold, beside what each of its versions must (version_rules.py). Words as upstream's."""
+"""Validate a definition apart from its versions (version_rules.py). Messages equal upstream's."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ def definition_causes(obj: Obj, old: Obj | None = None) -> list[Cause]:
 
 
 def changed_causes(new: Obj, old: Obj, established: bool) -> list[Cause]:
-    """What an update may not touch, for stored objects and their keys depend on it."""
+    """Reject changes to immutable fields: stored objects and their keys depend on them."""
     paths = [("spec", "group"), ("spec", "names", "plural")]
     if established:
         paths = [("spec", "scope"), ("spec", "names", "kind"), *paths]
@@ -40,7 +40,7 @@ def changed_causes(new: Obj, old: Obj, established: bool) -> list[Cause]:
 
 
 def stored_causes(obj: Obj) -> list[Cause]:
-    """No version may go while objects may be stored in it, and the one that is written now must be told."""
+    """Require that storedVersions lists the storage version and only versions of the spec."""
     versions = items(obj, "spec", "versions")
     names = {text(each, "name") for each in versions}
     stored = at(obj, "status", "storedVersions") or []
@@ -109,21 +109,24 @@ def _conversion_causes(obj: Obj) -> list[Cause]:
 
 
 def _approval_causes(obj: Obj, old: Obj | None) -> list[Cause]:
-    """What was not approved before may stay so."""
+    """Require the approval annotation in protected groups, unless the old object has the same fault."""
     if not is_protected(text(obj, "spec", "group")):
         return []
     value = text(obj, "metadata", "annotations", APPROVAL)
-    state, told = approval(value)
+    state, detail = approval(value)
     if state in ("approved", "bypassed") or (
         old and state == approval(text(old, "metadata", "annotations", APPROVAL))[0]
     ):
         return []
     path = f"metadata.annotations[{APPROVAL}]"
-    return [required(path, told) if state == "missing" else invalid(path, value, told)]
+    return [required(path, detail) if state == "missing" else invalid(path, value, detail)]
 
 
 def approval(value: str) -> tuple[str, str]:
-    """Of a protected group's annotation: approved, bypassed, missing or invalid, and what is said of it."""
+    """Return the state of a protected group's annotation and a message.
+
+    The state is approved, bypassed, missing or invalid.
+    """
     wanted = f'protected groups must have approval annotation "{APPROVAL}"'
     if not value:
         return "missing", f"{wanted}, see {APPROVALS}"

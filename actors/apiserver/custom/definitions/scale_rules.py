@@ -1,4 +1,4 @@
-"""The fields behind the scale subresource must be what a Scale can show."""
+"""Validate the fields that the scale subresource maps to a Scale."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ MOST = 2**31 - 1
 
 
 def scale_causes(obj: Obj, scale: Mapping[str, str], whole: bool = True) -> list[Cause]:
-    """`whole`: the spec may have changed too."""
+    """Return the faults of the mapped fields; with `whole`, also of those in the spec."""
     if not scale:
         return []
     causes = _replicas(obj, scale.get("specReplicasPath", "")) if whole else []
@@ -34,12 +34,12 @@ def _replicas(obj: Obj, path: str) -> list[Cause]:
 
 
 def value_at(obj: Obj, path: str) -> Any:
-    """Of a path of names alone, like `.spec.replicas`; None when there is none."""
+    """Return the value at a path of plain names such as `.spec.replicas`, or None."""
     return at(obj, *path.removeprefix(".").split("."))
 
 
 def _wrong(path: str, shown: object, value: Any, wanted: str) -> Cause:
     kinds = {bool: "bool", float: "float64", str: "string", dict: "map[string]interface {}", list: "[]interface {}"}
     found = kinds.get(type(value), "int64")
-    told = f"{path} accessor error: {value} is of the type {found}, expected {wanted}"
-    return invalid(path, shown, told)
+    detail = f"{path} accessor error: {value} is of the type {found}, expected {wanted}"
+    return invalid(path, shown, detail)

@@ -1,6 +1,6 @@
-"""Whether a definition's schema is structural: every field has one type, and logic only narrows it.
+"""Validate that a schema is structural: each field has one type, and logical junctors only narrow it.
 
-The words are upstream's.
+Messages equal upstream's.
 """
 
 from typing import Any
@@ -21,14 +21,14 @@ from actors.apiserver.custom.schema.node import (
     Node,
 )
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
-from actors.apiserver.custom.schema.prune import OF_EVERY_OBJECT, pruned
+from actors.apiserver.custom.schema.prune import COMMON_FIELDS, pruned
 from actors.apiserver.custom.schema.validate import part_causes
 
 Raw = dict[str, Any]
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified object fields"
 GONE = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id")
-"""What OpenAPI or upstream does not let in."""
+"""Keywords that OpenAPI v3 or upstream does not support."""
 INT_OR_TEXT = [{"type": "integer"}, {"type": "string"}]
 NESTED = ("additionalProperties", "default", "title", "description", "nullable", PRESERVE, EMBEDDED, INT_OR_STRING)
 MOST_DEEP = 64
@@ -51,7 +51,7 @@ def _has_rules(raw: Raw) -> bool:
 
 
 def _rule_faults(raw: Raw, path: str) -> list[Cause]:
-    """CEL is loaded by the first definition that has rules."""
+    """Check the CEL rules; imported lazily, because most planes have no rules and the engine is large."""
     from actors.apiserver.custom.rule.check import rule_faults
 
     return rule_faults(raw, path)
@@ -140,7 +140,7 @@ def _own_faults(raw: Raw, path: str) -> list[Cause]:
 
 
 def _logic_faults(raw: Raw, path: str, depth: int) -> list[Cause]:
-    """Of anyOf, allOf, oneOf and not: they may narrow values, never declare."""
+    """Check anyOf, allOf, oneOf and not: they may restrict values, but not declare fields."""
     causes = []
     for word in ("allOf", "anyOf", "oneOf"):
         for index, part in enumerate(raw.get(word) or ()):
@@ -199,7 +199,7 @@ def _undeclared(raw: Raw, path: str) -> list[Cause]:
 
 
 def _complete(logic: Raw, whole: Raw, path: str) -> list[Cause]:
-    """What logic speaks of must be declared outside it."""
+    """Require that each property named in a logical junctor is declared outside it."""
     causes = []
     parts = [part for word in ("allOf", "anyOf", "oneOf") for part in logic.get(word) or ()]
     parts += [logic["not"]] if isinstance(logic.get("not"), dict) else []
@@ -213,7 +213,7 @@ def _complete(logic: Raw, whole: Raw, path: str) -> list[Cause]:
 
 
 def _defaults(raw: Raw, path: str, root: bool = False) -> list[Cause]:
-    """Every default must itself be sound under its schema."""
+    """Check that each default is valid under its own schema."""
     causes = []
     if raw.get("default") is not None and root:
         causes.append(forbidden(f"{path}.default", "must not be set at the root"))
@@ -221,7 +221,7 @@ def _defaults(raw: Raw, path: str, root: bool = False) -> list[Cause]:
         causes += _default_faults(raw, f"{path}.default")
     for name, part in (raw.get("properties") or {}).items():
         where = f"{path}.properties[{name}]"
-        causes += _forbidden_defaults(part, where, name) if root and name in OF_EVERY_OBJECT else _defaults(part, where)
+        causes += _forbidden_defaults(part, where, name) if root and name in COMMON_FIELDS else _defaults(part, where)
     for word in ("items", "additionalProperties"):
         if isinstance(raw.get(word), dict):
             causes += _defaults(raw[word], f"{path}.{word}")
@@ -229,7 +229,7 @@ def _defaults(raw: Raw, path: str, root: bool = False) -> list[Cause]:
 
 
 def _forbidden_defaults(raw: Raw, path: str, field: str) -> list[Cause]:
-    """What every object has is never filled by a schema."""
+    """Reject defaults within apiVersion, kind and metadata."""
     causes = [forbidden(f"{path}.default", f"must not be set in top-level {field}")] if "default" in raw else []
     for name, part in (raw.get("properties") or {}).items():
         causes += _forbidden_defaults(part, f"{path}.properties[{name}]", field)

@@ -1,4 +1,4 @@
-"""A schema as it was sent, made fit to be read: no nulls, and JSON where only schemas may stand checked as schemas."""
+"""Normalize a submitted schema: remove nulls, check the parts whose type OpenAPI leaves open."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ FREE = ("default", "example", "enum")
 
 
 def tidy(raw: dict[str, Any]) -> None:
-    """In place. Raises WrongType for a schema below `additionalProperties` that is none, RecursionError."""
+    """Normalize in place.
+
+    Raises WrongType for a schema below `additionalProperties` that is none, RecursionError.
+    """
     for name in [name for name, value in raw.items() if value is None and name not in FREE]:
         del raw[name]
     for word in MAPS:

@@ -1,4 +1,7 @@
-"""What the versions of a definition must hold. What all of them have in common upstream tells of at the top."""
+"""Validate the versions of a definition.
+
+Faults in a part that all versions share are reported once, at its former top-level path, as upstream does.
+"""
 
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -7,7 +10,7 @@ from typing import Any
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_many
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.custom.definitions.structural import schema_faults
-from actors.apiserver.custom.rule.path import found_at, path_fault, spelled
+from actors.apiserver.custom.rule.path import canonical, path_fault, schema_at
 from protocols.kube.names import dns1035_faults
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -19,7 +22,7 @@ AT_ROOT = (
     "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
     "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
 )  # fmt: skip
-"""Go's names of what a schema may have at its root where status has an endpoint of its own."""
+"""Fields, by their Go names, that the root of a schema may have if the status subresource is enabled."""
 MOST_WARNING = 256
 Part = Callable[[Obj, str], list[Cause]]
 
@@ -43,7 +46,7 @@ def version_causes(obj: Obj) -> list[Cause]:
 
 
 def _parts(versions: list[Obj]) -> Iterator[tuple[Part, str, str]]:
-    """How it is checked, its name in a version, and at the top where all versions have the same."""
+    """Yield for each part its check, its field in a version, and its top-level field if all versions are the same."""
     checks: tuple[tuple[Part, str, str], ...] = (
         (_schema_causes, "schema", "validation"),
         (_subresource_causes, "subresources", "subresources"),
@@ -61,21 +64,21 @@ def _missing_schema(version: Obj, index: int) -> list[Cause]:
 
 
 def _warning_causes(version: Obj, path: str) -> list[Cause]:
-    told = version.get("deprecationWarning")
-    if not isinstance(told, str):
+    detail = version.get("deprecationWarning")
+    if not isinstance(detail, str):
         return []
     if not version.get("deprecated"):
-        return [invalid(path, told, "can only be set for deprecated versions")]
+        return [invalid(path, detail, "can only be set for deprecated versions")]
     causes = []
-    if len(told.encode()) > MOST_WARNING:
-        causes.append(invalid(path, told, f"must be <= {MOST_WARNING} characters long"))
-    if not told:
-        causes.append(invalid(path, told, "must not be an empty string"))
-    strange = next((i for i, char in enumerate(told) if unicodedata.category(char)[0] in "CZ" and char != " "), None)
+    if len(detail.encode()) > MOST_WARNING:
+        causes.append(invalid(path, detail, f"must be <= {MOST_WARNING} characters long"))
+    if not detail:
+        causes.append(invalid(path, detail, "must not be an empty string"))
+    strange = next((i for i, char in enumerate(detail) if unicodedata.category(char)[0] in "CZ" and char != " "), None)
     if strange is not None:
-        place = len(told[:strange].encode())
+        place = len(detail[:strange].encode())
         text_ = f"must only contain printable UTF-8 characters; non-printable character found at index {place}"
-        causes.append(invalid(path, told, text_))
+        causes.append(invalid(path, detail, text_))
     return causes
 
 
@@ -90,14 +93,16 @@ def _schema_causes(version: Obj, path: str) -> list[Cause]:
 
 
 def _root_causes(schema: Obj, path: str) -> list[Cause]:
-    """The status is checked by its part of the schema alone."""
+    """Reject root keywords: status updates are validated by the `status` part of the schema alone."""
     for name, value in schema.items():
         if name == "type" and value != "object":
-            told = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-            return [invalid(f"{path}.type", value, told)]
+            detail = (
+                'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            )
+            return [invalid(f"{path}.type", value, detail)]
         if value not in (None, False, "", 0, [], {}) and _go_name(name) not in AT_ROOT:
-            told = f"only [{' '.join(AT_ROOT)}] fields are allowed at the root of the schema"
-            return [invalid(path, schema, f"{told} if the status subresource is enabled")]
+            detail = f"only [{' '.join(AT_ROOT)}] fields are allowed at the root of the schema"
+            return [invalid(path, schema, f"{detail} if the status subresource is enabled")]
     return []
 
 
@@ -169,10 +174,10 @@ def _one_selectable(jsonpath: str, schema: Any, path: str, seen: set[str]) -> li
     causes = []
     if jsonpath.startswith(".metadata"):
         causes.append(invalid(path, jsonpath, "must not point to fields in metadata"))
-    if text(found_at(jsonpath, schema), "type") not in SELECTABLE_TYPES:
-        told = "must point to a field of type string, boolean or integer."
-        causes.append(invalid(path, jsonpath, f"{told} Enum string fields and strings with formats are allowed."))
-    name = spelled(jsonpath)
+    if text(schema_at(jsonpath, schema), "type") not in SELECTABLE_TYPES:
+        detail = "must point to a field of type string, boolean or integer."
+        causes.append(invalid(path, jsonpath, f"{detail} Enum string fields and strings with formats are allowed."))
+    name = canonical(jsonpath)
     if name in seen:
         causes.append(duplicate(path, jsonpath))
     seen.add(name)

@@ -1,4 +1,4 @@
-"""What the author of a definition, or of an object, is told though it is taken."""
+"""Warnings about accepted definitions and objects."""
 
 from collections.abc import Iterator
 
@@ -16,42 +16,42 @@ PREFER = "prefer a domain-qualified finalizer name {}to avoid accidental conflic
 
 
 def finalizer_warnings(new: Obj, old: Obj | None) -> list[str]:
-    """Of those that are new."""
+    """Return warnings about added finalizers."""
     before = at(old, "metadata", "finalizers") or ()
     added = sorted({str(name) for name in at(new, "metadata", "finalizers") or ()} - set(before))
-    return [f'metadata.finalizers: "{name}": {told}' for name in added for told in _of_finalizer(name)]
+    return [f'metadata.finalizers: "{name}": {found}' for name in added for found in _finalizer_faults(name)]
 
 
-def _of_finalizer(name: str) -> list[str]:
-    told = qualified_faults(name)
+def _finalizer_faults(name: str) -> list[str]:
+    found = qualified_faults(name)
     if "/" not in name and name not in STANDARD:
-        told.append(PREFER.format("including a path (/) " if "." in name else ""))
-    return told
+        found.append(PREFER.format("including a path (/) " if "." in name else ""))
+    return found
 
 
 def definition_warnings(new: Obj, old: Obj | None) -> list[str]:
-    """Once each; what was there before is not told again."""
-    told = _told(old) if old is not None else {}
-    return [warning for warning in _told(new) if warning not in told]
+    """Return each warning once, without those that `old` already had."""
+    found = _warnings(old) if old is not None else {}
+    return [warning for warning in _warnings(new) if warning not in found]
 
 
-def _told(definition: Obj) -> dict[str, None]:
+def _warnings(definition: Obj) -> dict[str, None]:
     schemas = [part for version in items(definition, "spec", "versions") for part in _schemas(version)]
-    formats = [f'unrecognized format "{part["format"]}"' for part in schemas if _is_strange(part)]
-    sets = [OF_SET.format(at(part, "items", "type")) for part in schemas if _is_odd_set(part)]
+    formats = [f'unrecognized format "{part["format"]}"' for part in schemas if _has_unknown_format(part)]
+    sets = [OF_SET.format(at(part, "items", "type")) for part in schemas if _is_unsupported_set(part)]
     return dict.fromkeys([*formats, *sorted(sets)])
 
 
-def _is_strange(part: Obj) -> bool:
+def _has_unknown_format(part: Obj) -> bool:
     return bool(text(part, "format")) and not is_known(text(part, "format"), text(part, "type"))
 
 
-def _is_odd_set(part: Obj) -> bool:
+def _is_unsupported_set(part: Obj) -> bool:
     return part.get(LIST_TYPE) == "set" and at(part, "items", "type") in ("object", "array")
 
 
 def _schemas(version: Obj) -> Iterator[Obj]:
-    """Every schema within a version's. One that is stored is not nested too deeply."""
+    """Yield every nested schema of a version; the nesting depth of a stored schema is bounded."""
     ahead = [at(version, "schema", "openAPIV3Schema")]
     while ahead:
         part = ahead.pop()

@@ -1,4 +1,4 @@
-"""The columns of `kubectl get` that a definition asks for."""
+"""Additional printer columns of custom resources."""
 
 import logging
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from actors.apiserver.api.objects import Obj, text
 from actors.apiserver.api.resource import Column
 from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
-from actors.apiserver.custom.printing.printing import printed
+from actors.apiserver.custom.printing.printing import format_value
 from actors.apiserver.resources.cells import AGE, NAME, UNKNOWN, age_of
 
 log = logging.getLogger(__name__)
@@ -14,7 +14,7 @@ WRONG_DATE = "<invalid>"
 
 
 def columns_of(wanted: tuple[Obj, ...]) -> tuple[Column, ...]:
-    """Up to the first whose path nobody can read: a definition may hold such ones."""
+    """Build the columns, up to the first one with an invalid path: a stored definition may hold such paths."""
     if not wanted:
         return (NAME, AGE)
     columns = [NAME]
@@ -22,31 +22,31 @@ def columns_of(wanted: tuple[Obj, ...]) -> tuple[Column, ...]:
         try:
             columns.append(_column(each))
         except PathInvalid as error:
-            log.info("column %s and those behind it are not shown: jsonPath %s", text(each, "name"), error)
+            log.info("printer columns from this one on are not shown column=%s error=%s", text(each, "name"), error)
             break
     return tuple(columns)
 
 
 def _column(wanted: Obj) -> Column:
     path, kind = JsonPath(text(wanted, "jsonPath")), text(wanted, "type")
-    told = text(wanted, "description") or f"Custom resource definition column (in JSONPath format): {path.text}"
+    described = text(wanted, "description") or f"Custom resource definition column (in JSONPath format): {path.text}"
     return Column(
         name=text(wanted, "name"),
         cell=lambda obj: _cell(path.values(obj), kind),
         priority=int(wanted.get("priority") or 0),
         type=kind,
         format=text(wanted, "format"),
-        description=told,
+        description=described,
     )
 
 
 def _cell(found: list[Any], kind: str) -> Any:
-    """Of the first value. None where it is not of the column's type: kubectl shows nothing there."""
+    """Return the first value, or None if it does not match the column's type: kubectl shows an empty cell."""
     if not found:
         return None
     value = found[0]
     if kind == "string":
-        return printed(value)
+        return format_value(value)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "integer":
         return int(value) if number else None
@@ -58,7 +58,7 @@ def _cell(found: list[Any], kind: str) -> Any:
 
 
 def _float(value: int | float) -> float | None:
-    """None for a whole number that no float holds."""
+    """Convert to float; return None if the number is out of range."""
     try:
         return float(value)
     except OverflowError:
@@ -66,5 +66,5 @@ def _float(value: int | float) -> float | None:
 
 
 def _age(stamp: str) -> str:
-    told = age_of(stamp)
-    return WRONG_DATE if stamp and told == UNKNOWN else told
+    shown = age_of(stamp)
+    return WRONG_DATE if stamp and shown == UNKNOWN else shown

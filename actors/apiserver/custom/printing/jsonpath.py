@@ -1,5 +1,7 @@
-"""The JSONPath of printer columns and selectable fields, as kubectl's library reads it: fields, indexes and slices,
-wildcards, unions, filters, and the way down through everything (`..`)."""
+"""The JSONPath dialect of kubectl, used by printer columns.
+
+Supports fields, indexes, slices, wildcards, unions, filters and recursive descent (`..`).
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,44 +23,44 @@ TOKEN = re.compile(
 SLICE = re.compile(r"(-?\d{1,18})?(:(?:-?\d{1,18})?)?(:\d{0,18})?")
 TERMS = re.compile(r"([^!<>=]+?)\s*([!<>=]+)\s*(.+?)")
 MOST = 10_000
-"""Values on the way: `..` after `..` doubles what it meets."""
+"""Bound on intermediate values: each `..` can multiply their number."""
 Step = Callable[[list[Any]], list[Any]]
 
 
 class PathInvalid(NodeplaneError):
-    """Raised for a text that is no JSONPath."""
+    """Raised when a path cannot be parsed."""
 
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class PathFails(NodeplaneError):
-    """Raised where a path asks of an object what it cannot answer: an index of no list, or beyond its end."""
+    """Raised when a path does not fit an object, such as an index into a map or out of bounds."""
 
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class JsonPath:
-    """Raises PathInvalid."""
+    """A compiled path. Raises PathInvalid."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._steps = list(_steps(text))
 
     def first(self, obj: Any) -> Any:
-        """The first value found; None when there is none."""
+        """Return the first match, or None."""
         return next(iter(self.values(obj)), None)
 
     def values(self, obj: Any) -> list[Any]:
-        """Those found; none where the path does not fit."""
+        """Return all matches; none if the path does not fit the object."""
         try:
             return self.found(obj)
         except PathFails:
             return []
 
     def found(self, obj: Any) -> list[Any]:
-        """Raises PathFails."""
+        """Return all matches. Raises PathFails."""
         values = [obj]
         for step in self._steps:
             values = step(values)
@@ -106,7 +108,7 @@ def _children(values: list[Any]) -> list[Any]:
 
 
 def _descended(values: list[Any]) -> list[Any]:
-    """All that holds something, from the top down."""
+    """Return all non-empty maps and lists, parents first."""
     found: list[Any] = []
     ahead = list(reversed(values))
     while ahead:

@@ -1,4 +1,4 @@
-"""What a filter of a JSONPath compares, and how: values of one type, as Go's templates do."""
+"""Comparisons within JSONPath filters. Operands must have the same type, as in Go templates."""
 
 import operator
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 MOST_DIGITS = 18
-"""Of a whole number; longer ones are compared as floats."""
+"""Longer integers are compared as floats."""
 NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
 QUOTED = re.compile(r"""("|')((?:\\.|(?!\1)[^\\])*)\1""")
 SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -24,7 +24,7 @@ class Literal(NamedTuple):
 
 
 def literal(text: str) -> Literal | None:
-    """A quoted text, a number, true or false; None for anything else."""
+    """Parse a quoted string, a number or a boolean; None for anything else."""
     if text in ("true", "false"):
         return Literal(text == "true")
     quoted = QUOTED.fullmatch(text)
@@ -36,7 +36,7 @@ def literal(text: str) -> Literal | None:
 
 
 def compared(left: Any, sign: str, right: Any) -> bool | None:
-    """None for what cannot be compared: two types, or an order where there is none."""
+    """Compare two values; None if their types differ or have no order."""
     compare = SIGNS.get(sign)
     kind = type(left)
     if compare is None or kind is not type(right) or kind not in (str, int, float, bool):

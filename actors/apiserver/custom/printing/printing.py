@@ -1,4 +1,4 @@
-"""Values as kubectl's columns show them: Go's way to write numbers, objects as JSON with their names in order."""
+"""Format values as kubectl does: numbers in Go's notation, objects as JSON with sorted keys."""
 
 from decimal import Decimal
 from typing import Any
@@ -7,10 +7,10 @@ import msgspec
 
 ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 DIGITS = 6
-"""Numbers as large as this many digits are told with an exponent."""
+"""Numbers with more integer digits than this use exponent notation."""
 
 
-def printed(value: Any) -> str:
+def format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if value is None:
@@ -24,18 +24,18 @@ def printed(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    told = msgspec.json.encode(value, order="sorted").decode()
+    encoded = msgspec.json.encode(value, order="sorted").decode()
     for sign, escape in ESCAPED.items():
-        told = told.replace(sign, escape)
-    return told
+        encoded = encoded.replace(sign, escape)
+    return encoded
 
 
 def _float(value: float) -> str:
-    """The shortest that reads as the same number."""
+    """Format the shortest text that parses to the same number."""
     sign, digits, shift = Decimal(repr(value)).normalize().as_tuple()
     exponent = len(digits) + int(shift) - 1
     if -4 <= exponent < DIGITS:
         return repr(value) if abs(value) >= 1e-4 else f"{Decimal(repr(value)):f}"
-    told = "".join(map(str, digits))
-    fraction = f".{told[1:]}" if len(told) > 1 else ""
-    return f"{'-' if sign else ''}{told[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    mantissa = "".join(map(str, digits))
+    fraction = f".{mantissa[1:]}" if len(mantissa) > 1 else ""
+    return f"{'-' if sign else ''}{mantissa[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"

@@ -1,4 +1,7 @@
-"""The rules of a definition before it is stored: each must compile, and none may cost too much. Words as upstream's."""
+"""Check the rules of a definition before it is stored: each must compile within its cost limit.
+
+Messages equal upstream's.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,7 +10,7 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, required, uns
 from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault
-from actors.apiserver.custom.rule.sizes import many, size_of
+from actors.apiserver.custom.rule.sizes import max_count, size_of
 from actors.apiserver.custom.schema.node import LIST_TYPE, VALIDATIONS, Node
 from actors.apiserver.custom.schema.rule import OLD, Rule, read_rule
 from protocols.cel.sizes import product, total
@@ -28,14 +31,18 @@ NO_TYPE = "Internal error: internal error: failed to retrieve type information f
 
 
 class _Cost(NamedTuple):
-    """Of one expression, for all values of its place."""
+    """Worst-case cost of one expression over all values at its path."""
 
     path: str
     cost: int
 
 
 class _Place:
-    """`count`: how many values stand here at most; `apart`: path of a list whose items have no names, or empty."""
+    """A schema with rules.
+
+    `count` is the maximum number of values at this path in one object; `apart` is the path of an enclosing list whose
+    items have no keys, or empty.
+    """
 
     def __init__(self, raw: Raw, node: Node, path: str, count: int, apart: str, root: bool) -> None:
         self.raw = raw
@@ -47,9 +54,9 @@ class _Place:
 
 
 def rule_faults(raw: Raw, path: str) -> list[Cause]:
-    """Of a schema that is sound otherwise."""
+    """Return the faults of all rules. The schema must be structurally valid."""
     places = [place for place in _places(_Place(raw, Node(raw), path, 1, "", True)) if place.raw.get(VALIDATIONS)]
-    causes = [cause for place in places for cause in _texts(place)]
+    causes = [cause for place in places for cause in _text_faults(place)]
     if causes:
         return causes
     costs: list[_Cost] = []
@@ -57,11 +64,11 @@ def rule_faults(raw: Raw, path: str) -> list[Cause]:
         found, more = _check(place)
         causes += found
         costs += more
-    return causes + _together(costs, path)
+    return causes + _total_faults(costs, path)
 
 
-def _together(costs: list["_Cost"], path: str) -> list[Cause]:
-    """Of the whole schema; the dearest rules are named."""
+def _total_faults(costs: list["_Cost"], path: str) -> list[Cause]:
+    """Check the total cost of the schema; the most expensive rules are named."""
     cost = total(*(each.cost for each in costs))
     if cost <= SCHEMA_COST:
         return []
@@ -81,22 +88,22 @@ def _places(place: _Place) -> Iterator[_Place]:
         )
     if isinstance(raw.get("items"), dict) and node.items is not None:
         apart = place.apart or ("" if raw.get(LIST_TYPE) == "map" else place.path)
-        count = product(place.count, _many(node))
+        count = product(place.count, _max_count(node))
         yield from _places(_Place(raw["items"], node.items, f"{place.path}.items", count, apart, node.items.embedded))
     if isinstance(node.additional, Node):
-        count = product(place.count, _many(node))
+        count = product(place.count, _max_count(node))
         where = f"{place.path}.additionalProperties"
         yield from _places(
             _Place(raw["additionalProperties"], node.additional, where, count, place.apart, node.additional.embedded)
         )
 
 
-def _many(node: Node) -> int:
+def _max_count(node: Node) -> int:
     kind = kind_of(node, False)
-    return many(kind) if kind is not None else 1
+    return max_count(kind) if kind is not None else 1
 
 
-def _texts(place: _Place) -> list[Cause]:
+def _text_faults(place: _Place) -> list[Cause]:
     causes: list[Cause] = []
     for index, raw in enumerate(place.raw[VALIDATIONS]):
         causes += _rule_text(read_rule(raw), place.raw, f"{place.path}.{VALIDATIONS}[{index}]")
@@ -131,7 +138,7 @@ def _field_path(rule: Rule, raw: Raw, path: str) -> list[Cause]:
 
 
 def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
-    """What is wrong with the rules of one place, and what they cost."""
+    """Return the faults and the costs of the rules at one path."""
     where = f"{place.path}.{VALIDATIONS}"
     kind = kind_of(place.node, place.root)
     if kind is None:
@@ -144,7 +151,7 @@ def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
 
 
 class _Check:
-    """Of rules about one kind."""
+    """Compiles the rules at one path."""
 
     def __init__(self, kind: Kind, place: _Place) -> None:
         messages = Messages()
@@ -175,16 +182,19 @@ class _Check:
         except TooComplex:
             return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
         except CompileError as error:
-            return [invalid(path, _written(rule), f"{prefix}{error}")]
+            return [invalid(path, _go_form(rule), f"{prefix}{error}")]
         if expression.return_type().name() not in (result, "DYN"):
             text = "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
-            return [invalid(path, _written(rule), text)]
+            return [invalid(path, _go_form(rule), text)]
         cost = self._worst(expression)
         self.costs.append(_Cost(path, cost))
         return [forbidden(path, _exceeded(what, cost, RULE_COST))] if cost > RULE_COST else []
 
     def _worst(self, expression: Any) -> int:
-        """All values of this place come in one request: one may be as large as that, or all equally small."""
+        """Return the worst-case cost.
+
+        All values at this path come in one request: one may be as large as the request, or all may be equally small.
+        """
         count = self._place.count
         costs = []
         for number, cap in ((1, LIMIT), (count, max(1, LIMIT // count))):
@@ -193,8 +203,8 @@ class _Check:
         return max(costs)
 
 
-def _written(rule: Rule) -> Raw:
-    """As upstream shows a rule that does not compile."""
+def _go_form(rule: Rule) -> Raw:
+    """Return the rule as upstream prints it in errors."""
     return {
         "Rule": rule.text,
         "Message": rule.message,
@@ -207,5 +217,5 @@ def _written(rule: Rule) -> Raw:
 
 def _exceeded(what: str, cost: int, limit: int) -> str:
     factor = cost / limit
-    told = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
-    return f"{what} exceeds budget by factor of {told} ({CURE})"
+    ratio = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
+    return f"{what} exceeds budget by factor of {ratio} ({CURE})"

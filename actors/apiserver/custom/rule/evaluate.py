@@ -1,7 +1,7 @@
-"""The rules of a schema against an object: every one that does not hold is a cause, in upstream's words.
+"""Evaluate the rules of a schema against an object. Messages equal upstream's.
 
-A rule that speaks of the value alone is not asked again while the value stays as it was; one that speaks of oldSelf is
-asked whenever there is an old value to compare with: fields by name, entries by key, items by their list's map keys.
+A rule without oldSelf is skipped while its value is unchanged. A transition rule (with oldSelf) runs whenever there is
+an old value to compare with: fields correlate by name, map entries by key, list items by their list-map keys.
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import Any
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.custom.rule.kind import kind_of
-from actors.apiserver.custom.rule.path import below
+from actors.apiserver.custom.rule.path import error_path
 from actors.apiserver.custom.rule.programs import program
 from actors.apiserver.custom.rule.values import converted
 from actors.apiserver.custom.schema.node import MISSING, Node
@@ -19,7 +19,7 @@ from actors.apiserver.custom.schema.rule import Rule
 from protocols.cel.source import CelError
 
 SECONDS = 1.0
-"""For all rules of one object: what upstream's budget lasts."""
+"""Time limit for all rules of one object, about as long as upstream's cost budget."""
 MESSAGE_BYTES = 5 * 1024
 SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule"
@@ -29,9 +29,9 @@ Same = Callable[[], bool]
 
 
 def rule_causes(value: Any, node: Node, old: Any = MISSING, path: str = "", root: bool = True) -> list[Cause]:
-    """`root`: the value is an object of the API."""
+    """Return a cause for each failed rule. `root`: the value is a whole API object."""
     walk = _Walk(time.monotonic() + SECONDS)
-    walk.look(value, node, path, old, lambda: old is not MISSING and old == value, root)
+    walk.visit(value, node, path, old, lambda: old is not MISSING and old == value, root)
     return walk.causes
 
 
@@ -44,20 +44,23 @@ class _Walk:
     def _spent(self) -> bool:
         return time.monotonic() > self._deadline
 
-    def look(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
-        """False once nothing more may be asked. `same`: whether the value, or what it is part of, is as it was."""
+    def visit(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
+        """Visit a value and its parts; return False once the budget is spent.
+
+        `same` returns True if the value, or the value it is part of, is unchanged.
+        """
         if not node.ruled or value is None:
             return True
-        if node.rules and not self._ask_all(value, node, path, old, same, root):
+        if node.rules and not self._evaluate_all(value, node, path, old, same, root):
             return False
-        below = _entries(value, node, path, old) if isinstance(value, dict) else _items(value, node, path, old)
-        for part, child, where, was in below:
+        parts = _entries(value, node, path, old) if isinstance(value, dict) else _items(value, node, path, old)
+        for part, child, where, was in parts:
             kept = same if was is MISSING else _equals(part, was)
-            if not self.look(part, child, where, was, kept, child.embedded):
+            if not self.visit(part, child, where, was, kept, child.embedded):
                 return False
         return True
 
-    def _ask_all(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
+    def _evaluate_all(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
         has_old = old is not MISSING and old is not None
         wanted = [rule for rule in node.rules if _applies(rule, has_old, same)]
         kind = kind_of(node, root) if wanted else None
@@ -70,15 +73,15 @@ class _Walk:
             if self._spent:
                 self.causes.append(invalid(where, node.type, SPENT))
                 return False
-            if not self._ask(rule, this, was, has_old, _Place(path, node)):
+            if not self._evaluate(rule, this, was, has_old, _Place(path, node)):
                 return False
         return True
 
-    def _ask(self, rule: Rule, this: Any, old: Any, has_old: bool, place: "_Place") -> bool:
+    def _evaluate(self, rule: Rule, this: Any, old: Any, has_old: bool, place: "_Place") -> bool:
         try:
             held = _timed(rule, this, old, has_old)
         except CelError as error:
-            self.causes.append(invalid(place.path or NOWHERE, place.type, _told(str(error), rule)))
+            self.causes.append(invalid(place.path or NOWHERE, place.type, _error_text(str(error), rule)))
             return not str(error).startswith("operation cancelled")
         if held is not True:
             self.causes.append(_cause(rule, place, _message(rule, this, old, has_old)))
@@ -86,7 +89,7 @@ class _Walk:
 
 
 def _timed(rule: Rule, this: Any, old: Any, has_old: bool) -> Any:
-    """What a rule says, its time counted. Raises CelError, BudgetSpent."""
+    """Evaluate a rule and charge its time to the request. Raises CelError, BudgetSpent."""
     began = time.perf_counter()
     try:
         return program(rule.text, rule.optional_old).value(this, old, has_old)
@@ -135,7 +138,7 @@ def _key(part: Any, node: Node) -> str:
     return repr([part.get(name) for name in node.keys]) if isinstance(part, dict) else ""
 
 
-def _told(error: str, rule: Rule) -> str:
+def _error_text(error: str, rule: Rule) -> str:
     if error.startswith("no such overload"):
         return f"'{error}': {OVERLOAD}: {rule.named}"
     if error.startswith("operation cancelled"):
@@ -144,7 +147,7 @@ def _told(error: str, rule: Rule) -> str:
 
 
 def _cause(rule: Rule, place: _Place, message: str) -> Cause:
-    path = f"{place.path}{below(rule.field_path, place.raw)}".removeprefix(".") or NOWHERE
+    path = f"{place.path}{error_path(rule.field_path, place.raw)}".removeprefix(".") or NOWHERE
     if rule.reason == "FieldValueForbidden":
         return forbidden(path, message)
     if rule.reason == "FieldValueRequired":
@@ -155,13 +158,13 @@ def _cause(rule: Rule, place: _Place, message: str) -> Cause:
 
 
 def _message(rule: Rule, this: Any, old: Any, has_old: bool) -> str:
-    """The expression's, if it makes a line of text; else what the rule says."""
+    """Return the result of messageExpression if it is a single line of text, else the static message."""
     if not rule.message_expression:
         return rule.failed
     try:
-        told = program(rule.message_expression, False).value(this, old, has_old)
+        result = program(rule.message_expression, False).value(this, old, has_old)
     except CelError:
         return rule.failed
-    text = told.strip() if isinstance(told, str) else ""
+    text = result.strip() if isinstance(result, str) else ""
     fits = text and "\n" not in text and len(text.encode()) <= MESSAGE_BYTES
     return text if fits else rule.failed

@@ -1,4 +1,4 @@
-"""What CEL knows of a place in a schema: its type, and how large its values can be."""
+"""The CEL type of a schema, with the bounds of its values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from actors.apiserver.custom.rule.names import escaped
 from actors.apiserver.custom.schema.node import Node
 
 LIMIT = 3 * 1024 * 1024
-"""Bytes of a request: no value is larger."""
+"""Bytes of the largest request, and so of the largest value."""
 TEXTS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
 SCALARS = {"boolean": "bool", "integer": "int", "number": "double"}
 
@@ -16,25 +16,25 @@ SCALARS = {"boolean": "bool", "integer": "int", "number": "double"}
 @dataclass(frozen=True)
 class Kind:
     form: str
-    """bool, int, double, string, bytes, timestamp, duration, dyn, list, map or object."""
+    """One of bool, int, double, string, bytes, timestamp, duration, dyn, list, map, object."""
     most: int | None = None
-    """Characters, items or entries."""
+    """Maximum number of characters, items or entries."""
     item: "Kind | None" = None
     fields: Mapping[str, tuple[str, "Kind"]] = field(default_factory=dict)
-    """Of an object, by name: what CEL calls it, and its kind."""
+    """Fields of an object by name: the escaped CEL name and the type."""
 
 
 TEXT = Kind("string")
 NAMES = Kind("object", fields={name: (name, TEXT) for name in ("name", "generateName")})
-OF_EVERY_OBJECT = {"apiVersion": ("apiVersion", TEXT), "kind": ("kind", TEXT), "metadata": ("metadata", NAMES)}
+COMMON_FIELDS = {"apiVersion": ("apiVersion", TEXT), "kind": ("kind", TEXT), "metadata": ("metadata", NAMES)}
 
 
 def kind_of(node: Node, root: bool) -> Kind | None:
-    """None: nothing is known of what stands there, so no rule can speak of it. `root`: of an object of the API."""
+    """Return the CEL type, or None if rules cannot access the value. `root`: the value is a whole API object."""
     if node.int_or_string:
         return Kind("dyn")
     if root:
-        return Kind("object", fields={**_fields(node), **OF_EVERY_OBJECT})
+        return Kind("object", fields={**_fields(node), **COMMON_FIELDS})
     if node.type in SCALARS:
         return Kind(SCALARS[node.type])
     if node.type == "string":
@@ -54,7 +54,11 @@ def _object(node: Node) -> Kind | None:
 
 def _fields(node: Node) -> dict[str, tuple[str, Kind]]:
     found = {name: (escaped(name), kind_of(part, part.embedded)) for name, part in node.properties.items()}
-    return {name: (said, kind) for name, (said, kind) in found.items() if said is not None and kind is not None}
+    return {
+        name: (escaped_name, kind)
+        for name, (escaped_name, kind) in found.items()
+        if escaped_name is not None and kind is not None
+    }
 
 
 def _text(node: Node, name: str) -> str:

@@ -1,6 +1,6 @@
-"""Kinds as the engine's checker knows them: objects are messages of a pool, made for one check.
+"""CEL types for the engine's type checker: objects become protobuf messages in a pool made for one check.
 
-Protobuf has no list of lists and no map of lists: what is inside one of these is not checked before it is evaluated.
+Protobuf has no list of lists and no map of lists: their contents are checked at evaluation only.
 """
 
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ FOREIGN = {
     "list": "google.protobuf.ListValue",
     "map": "google.protobuf.Struct",
 }
-"""Lists and maps are these where they stand in others of them."""
+"""Types without a message of their own; lists and maps use these when nested in a list or map."""
 
 
 class Messages:
@@ -75,23 +75,23 @@ class Messages:
         self._made[id(kind)] = kind, name
         message = DescriptorProto(name=name.rpartition(".")[2])
         ordered = sorted(kind.fields.values(), key=lambda field: field[1].form == "map")
-        for number, (said, each) in enumerate(ordered, 1):
-            self._field(message, said, number, each)
+        for number, (name_in_cel, each) in enumerate(ordered, 1):
+            self._field(message, name_in_cel, number, each)
         self._file.message_type.append(message)
         return name
 
-    def _field(self, message: DescriptorProto, said: str, number: int, kind: Kind) -> None:
+    def _field(self, message: DescriptorProto, name_in_cel: str, number: int, kind: Kind) -> None:
         if kind.form == "list" and kind.item is not None:
-            self._typed(message.field.add(name=said, number=number, label=_F.LABEL_REPEATED), kind.item)
-        elif kind.form == "map" and kind.item is not None and _entry(said) not in _taken(message):
-            entry = message.nested_type.add(name=_entry(said))
+            self._typed(message.field.add(name=name_in_cel, number=number, label=_F.LABEL_REPEATED), kind.item)
+        elif kind.form == "map" and kind.item is not None and _entry(name_in_cel) not in _taken(message):
+            entry = message.nested_type.add(name=_entry(name_in_cel))
             entry.options.map_entry = True
             entry.field.add(name="key", number=1, label=_F.LABEL_OPTIONAL, type=_F.TYPE_STRING)
             self._typed(entry.field.add(name="value", number=2, label=_F.LABEL_OPTIONAL), kind.item)
-            field = message.field.add(name=said, number=number, label=_F.LABEL_REPEATED, type=_F.TYPE_MESSAGE)
+            field = message.field.add(name=name_in_cel, number=number, label=_F.LABEL_REPEATED, type=_F.TYPE_MESSAGE)
             field.type_name = f".{PACKAGE}.{message.name}.{entry.name}"
         else:
-            self._typed(message.field.add(name=said, number=number, label=_F.LABEL_OPTIONAL), kind)
+            self._typed(message.field.add(name=name_in_cel, number=number, label=_F.LABEL_OPTIONAL), kind)
 
     def _typed(self, field: FieldDescriptorProto, kind: Kind) -> None:
         if kind.form in SCALARS:
@@ -101,9 +101,9 @@ class Messages:
         field.type_name = f".{FOREIGN[kind.form] if kind.form in FOREIGN else self._message(kind)}"
 
 
-def _entry(said: str) -> str:
-    """What protobuf calls the entries of this map."""
-    return "".join(part[:1].upper() + part[1:] for part in said.split("_")) + "Entry"
+def _entry(name_in_cel: str) -> str:
+    """Return the name that protobuf requires for the entry type of a map field."""
+    return "".join(part[:1].upper() + part[1:] for part in name_in_cel.split("_")) + "Entry"
 
 
 def _taken(message: DescriptorProto) -> set[str]:

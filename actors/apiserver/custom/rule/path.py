@@ -1,4 +1,4 @@
-"""Where a rule says its fault lies, or what a field selector looks at: `.spec.a['b']`, below some place of a schema."""
+"""Field paths in fieldPath and selectableFields, such as `.spec.a['b']`, resolved against a schema."""
 
 import re
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from typing import Any
 STEP = re.compile(r"\.(?P<name>[^.\[\]']+)|\['(?P<quoted>(?:\\.|[^'\\])*)'\]")
 
 
-class _Wrong(str):
-    """Why it cannot be read."""
+class _PathError(str):
+    """The parse error of a path."""
 
 
 def path_fault(text: str, raw: dict[str, Any]) -> str:
-    """What is wrong with it; empty = nothing."""
+    """Return the fault of a path, or an empty string."""
     for step in _steps(text):
-        if isinstance(step, _Wrong):
+        if isinstance(step, _PathError):
             return str(step)
         found = _below(raw, step)
         if not isinstance(found, dict):
@@ -23,25 +23,25 @@ def path_fault(text: str, raw: dict[str, Any]) -> str:
     return ""
 
 
-def found_at(text: str, raw: dict[str, Any]) -> dict[str, Any]:
-    """The schema there; of a sound path."""
+def schema_at(text: str, raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema at a valid path."""
     for step in _steps(text):
         raw = _below(raw, step) or {}
     return raw
 
 
-def spelled(text: str) -> str:
-    """The same for all spellings of one path."""
+def canonical(text: str) -> str:
+    """Return a canonical form, equal for all spellings of one path."""
     return "".join(f".{step}" for step in _steps(text))
 
 
-def below(text: str, raw: dict[str, Any]) -> str:
-    """As error texts write it: fields by a dot, keys of maps in brackets."""
-    told = ""
+def error_path(text: str, raw: dict[str, Any]) -> str:
+    """Return the path as errors show it: fields with a dot, map keys in brackets."""
+    path = ""
     for step in _steps(text):
-        told += f".{step}" if isinstance(raw.get("properties"), dict) else f"[{step}]"
+        path += f".{step}" if isinstance(raw.get("properties"), dict) else f"[{step}]"
         raw = _below(raw, step) or {}
-    return told
+    return path
 
 
 def _below(raw: dict[str, Any], step: str) -> Any:
@@ -55,7 +55,7 @@ def _steps(text: str) -> Iterator[str]:
         found = STEP.match(text, at)
         if found is None:
             strange = re.split(r"[.\[\]]", text[at:], maxsplit=1)[0]
-            yield _Wrong(f"expected [ or . but got: {strange}" if strange else "unexpected end of JSON path")
+            yield _PathError(f"expected [ or . but got: {strange}" if strange else "unexpected end of JSON path")
             return
         yield found["name"] if found["name"] is not None else re.sub(r"\\(.)", r"\1", found["quoted"])
         at = found.end()

@@ -1,4 +1,4 @@
-"""Rules ready to run, by their text: objects come as plain maps, so one environment does for all schemas."""
+"""Compiled rules, cached by text: objects are plain maps at evaluation, so one environment serves all schemas."""
 
 import functools
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What stands in an object, as the engine takes it: names it can say, the types of the schema, nothing unknown."""
+"""Convert JSON values to CEL values: escaped names, schema types, undeclared fields removed."""
 
 import base64
 import binascii
@@ -15,13 +15,17 @@ from protocols.kube.formats import duration_nanos
 
 
 def converted(value: Any, kind: Kind) -> Any:
-    """A text that is not of its format stays a text: the rule that asks more of it fails by that."""
+    """Convert one value. Text that does not match its format remains a string, so rules on its type fail."""
     if value is None or kind.form in ("dyn", "string", "bool"):
         return value
     if kind.form in _TEXTS:
         return _read(value, kind.form)
     if kind.form == "object":
-        return {said: converted(value[name], each) for name, (said, each) in kind.fields.items() if name in value}
+        return {
+            escaped_name: converted(value[name], each)
+            for name, (escaped_name, each) in kind.fields.items()
+            if name in value
+        }
     if kind.item is not None:
         item = kind.item
         if kind.form == "list":
@@ -31,7 +35,7 @@ def converted(value: Any, kind: Kind) -> Any:
 
 
 def _double(value: int | float) -> float:
-    """Whole numbers that no float holds are infinite, as far as rules can tell."""
+    """Convert to float; integers out of range become infinite."""
     try:
         return float(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What a schema says of fields that an object leaves out."""
+"""Defaults for missing fields."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def has_defaults(node: Node) -> bool:
 
 
 def fill(value: Any, node: Node) -> None:
-    """In place. A null where none may stand counts as left out, if there is a default."""
+    """Fill in place. A null that is not nullable counts as missing if there is a default."""
     if isinstance(value, dict):
         for name, part in node.properties.items():
             if part.default is not MISSING and _left_out(value, name, part):
@@ -27,7 +27,7 @@ def fill(value: Any, node: Node) -> None:
 
 
 def _filled(value: Any, node: Node) -> Any:
-    """An entry of a map, or an item: nothing is added, but a null may stand for the default."""
+    """Fill a map entry or list item; null is replaced by the default, nothing is added."""
     if value is None and not node.nullable and node.default is not MISSING:
         value = fresh_copy({"": node.default})[""]
     fill(value, node)

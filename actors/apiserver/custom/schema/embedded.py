@@ -1,4 +1,4 @@
-"""Objects of the API inside custom objects (x-kubernetes-embedded-resource): metadata is the same everywhere."""
+"""Embedded resources (x-kubernetes-embedded-resource): validate their type and metadata."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ MIXED = "may have mixed case, but should otherwise match: "
 
 
 def clean_embedded(value: Any, node: Node, path: str = "") -> list[str]:
-    """Take unknown fields out of embedded metadata, and tell them. Raises WrongType."""
+    """Remove unknown fields from embedded metadata; return their paths. Raises WrongType."""
     unknown = [name for where, part in _embedded(value, node, path) for name in _cleaned(part, where)]
     return sorted(unknown)
 

@@ -1,4 +1,4 @@
-"""The limits a schema sets for one value, in upstream's words."""
+"""Validate value limits such as enum, maxLength and minimum. Messages equal upstream's."""
 
 import math
 from typing import Any
@@ -102,7 +102,7 @@ def type_invalid(path: str, value: Any, detail: str) -> Cause:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """As JSON has it: true is not 1."""
+    """Compare as JSON does: true is not 1."""
     return one == other and isinstance(one, bool) is isinstance(other, bool)
 
 

@@ -1,4 +1,4 @@
-"""A cache bounded in bytes, for what clients name: a bound on entries alone bounds nothing, as they choose the size."""
+"""A cache bounded in bytes: clients choose the size of entries, so a bound on their number is not enough."""
 
 import threading
 from collections import OrderedDict
@@ -8,14 +8,14 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 ENTRY_BYTES = 200
-"""What an entry takes beside its key and value."""
+"""Overhead of an entry beside its key and value."""
 
 
 class Lru(Generic[K, V]):
-    """The least recently used entries go first. Safe for threads; a value may be made twice."""
+    """A thread-safe LRU cache; concurrent callers may compute a value twice."""
 
     def __init__(self, most: int, size: Callable[[K, V], int]) -> None:
-        """`most` bytes in all; `size` is what an entry takes, more than a quarter of `most` is not retained."""
+        """Hold at most `most` bytes; entries whose `size` exceeds a quarter of that are not cached."""
         self._most, self._size = most, size
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -40,8 +40,8 @@ class Lru(Generic[K, V]):
             while self.bytes > self._most:
                 self._drop(next(iter(self._held)))
 
-    def made(self, key: K, make: Callable[[], V]) -> V:
-        """The value of `key`, made if it is not there."""
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """Return the cached value, or compute and cache it."""
         found = self.get(key)
         if found is None:
             found = make()

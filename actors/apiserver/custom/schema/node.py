@@ -1,4 +1,4 @@
-"""One place in a custom object: its type, its parts, and the rules for its value. Compiled once from JSON."""
+"""A structural schema, compiled once from JSON."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ VALIDATIONS = "x-kubernetes-validations"
 
 
 class Node:
-    """`raw` keeps the limits (maximum, minLength ...) under their own names."""
+    """A schema and its children; `raw` holds the limits (maximum, minLength ...) under their JSON names."""
 
     __slots__ = (
         "additional",
@@ -48,13 +48,13 @@ class Node:
         self.properties = {name: Node(part) for name, part in (raw.get("properties") or {}).items()}
         additional = raw.get("additionalProperties")
         self.additional: Node | bool = Node(additional) if isinstance(additional, dict) else bool(additional)
-        """True: whatever stands there is kept as it is."""
+        """True: additional fields are allowed and preserved."""
         self.items = Node(raw["items"]) if isinstance(raw.get("items"), dict) else None
         self.required: tuple[str, ...] = tuple(raw.get("required") or ())
         self.default: Any = raw.get("default", MISSING)
         self.nullable = bool(raw.get("nullable"))
         self.kept = bool(raw.get(PRESERVE))
-        """Fields that no property names are kept."""
+        """Preserve unknown fields."""
         self.int_or_string = bool(raw.get(INT_OR_STRING))
         self.embedded = bool(raw.get(EMBEDDED))
         self.list_type: str = raw.get(LIST_TYPE) or "atomic"
@@ -68,17 +68,16 @@ class Node:
         self.rules: tuple[Rule, ...] = tuple(map(read_rule, raw.get(VALIDATIONS) or ()))
         parts = [*self.properties.values(), self.items, self.additional]
         self.ruled: bool = bool(self.rules) or any(part.ruled for part in parts if isinstance(part, Node))
-        """Something in it has rules."""
+        """True if this schema or a child has rules."""
         self.embeds: bool = self.embedded or any(part.embeds for part in parts if isinstance(part, Node))
-        """Something in it is an object of the API."""
+        """True if this schema or a child is an embedded resource."""
 
     def child(self, name: str) -> "Node | None":
-        """The schema of a field that has one."""
         found = self.properties.get(name)
         if found is None and isinstance(self.additional, Node):
             return self.additional
         return found
 
     def knows(self, name: str) -> bool:
-        """Whether a field of this name is kept."""
+        """Return True if pruning preserves a field of this name."""
         return name in self.properties or self.kept or self.additional is not False

@@ -1,4 +1,4 @@
-"""A null where the schema lets none stand counts as a field left out. One that has a default is filled later."""
+"""Remove nulls from fields that are not nullable. Fields with a default are filled later."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from actors.apiserver.custom.schema.node import MISSING, Node
 
 
 def drop_nulls(value: Any, node: Node) -> None:
-    """In place. In a list a null stays, for it has a place: the schema refuses it."""
+    """Remove in place. Nulls in lists remain, and fail validation: removing them would move other items."""
     if isinstance(value, dict):
         gone = []
         for name, part in value.items():

@@ -1,4 +1,4 @@
-"""A structural schema as clients get it in OpenAPI v3: whole, with the fields every object has."""
+"""Publish a structural schema in OpenAPI v3, with the fields common to all objects."""
 
 from typing import Any
 

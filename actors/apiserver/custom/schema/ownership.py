@@ -1,4 +1,4 @@
-"""A schema as the shape server-side apply needs: which lists are keyed, which values are owned as a whole."""
+"""Derive field ownership for server-side apply from a schema: keyed lists, atomic values."""
 
 from actors.apiserver.api.schemas.shape import ANY, BOOL, INT64, INT_OR_STRING, JSON, LIST, MAP, STRUCT, TEXT, Shape
 from actors.apiserver.custom.schema.node import Node
@@ -7,7 +7,7 @@ SCALARS = {"string": TEXT, "boolean": BOOL, "integer": INT64, "number": JSON}
 
 
 def _deduced() -> Shape:
-    """Of what no schema describes: maps field by field, everything else whole."""
+    """Return the shape of schemaless values: maps are owned field by field, everything else as a whole."""
     made = Shape(MAP)
     made.item = made
     return made
@@ -17,7 +17,7 @@ DEDUCED = _deduced()
 
 
 def shape_of(root: Node, name: str, metadata: Shape) -> Shape:
-    """`name` is what OpenAPI calls the kind."""
+    """Return the shape of a kind; `name` is its OpenAPI component name."""
     made = _shape(root, name)
     made.fields.update(apiVersion=Shape(TEXT), kind=Shape(TEXT), metadata=metadata)
     made.required = root.required

@@ -1,6 +1,6 @@
-"""Patterns of schemas, matched by RE2: the dialect and the linear time of Go, which upstream's schemas are written for.
+"""Schema patterns, matched by RE2: Go's dialect, which upstream schemas are written for, in linear time.
 
-RE2 takes the length of the text times the size of the program at worst, so the product is bounded as well.
+The worst case is text length times program size, so their product is bounded as well.
 """
 
 import functools
@@ -11,18 +11,18 @@ from actors.apiserver.custom.schema.lru import Lru
 from protocols.errors import NodeplaneError
 
 PROGRAM_BYTES = 2 * 1024 * 1024
-"""Memory of one compiled pattern, of which RE2 gives two thirds to the program: 87,000 instructions."""
+"""Memory limit of one compiled pattern; RE2 gives two thirds to the program, about 87,000 instructions."""
 CACHE_BYTES = 32 * 1024 * 1024
-"""Memory of all compiled patterns; one that is not among them is compiled again."""
+"""Memory limit of the pattern cache; evicted patterns are compiled again."""
 INSTRUCTION_BYTES = 16
 STATES_BYTES = 64 * 1024
-"""The states RE2 makes of an everyday pattern while it matches."""
+"""Typical memory of the DFA states of a common pattern."""
 MATCH_STEPS = 700_000_000
-"""Bytes of text times instructions of the pattern, in one match: 3 ns each at worst, two seconds."""
+"""Limit on text bytes times instructions of one match: at 3 ns each, two seconds."""
 USUAL_INSTRUCTIONS = 64
-"""Instructions of an everyday pattern: whatever the text, it takes well under a second."""
+"""Size of a common pattern: below this, any text matches in well under a second."""
 STEPS_PER_UNIT, INSTRUCTIONS_PER_UNIT = 300, 1
-"""A unit of a request's budget is a microsecond."""
+"""Conversion to budget units; one unit is a microsecond."""
 
 
 class PatternInvalid(NodeplaneError):
@@ -33,7 +33,7 @@ class PatternInvalid(NodeplaneError):
 
 
 class Pattern:
-    """One pattern, compiled when it is first needed: a stored schema may have thousands."""
+    """A pattern, compiled lazily: a stored schema may have thousands."""
 
     __slots__ = ("text",)
 
@@ -45,9 +45,9 @@ class Pattern:
         compiled(self.text)
 
     def found_in(self, text: str) -> bool:
-        """Return whether the pattern matches anywhere in `text`.
+        """Return True if the pattern matches anywhere in `text`.
 
-        Raises BudgetSpent when the match could take longer than a request may, PatternInvalid.
+        Raises PatternInvalid, or BudgetSpent when the match could exceed the time limit of a request.
         """
         made = compiled(self.text)
         data = text.encode(errors="replace")
@@ -59,8 +59,8 @@ class Pattern:
 
 
 def compiled(text: str) -> Any:
-    """The pattern as RE2 has it. Raises PatternInvalid, BudgetSpent."""
-    return _compiled.made(text, lambda: _compile(text))
+    """Return the compiled pattern. Raises PatternInvalid, BudgetSpent."""
+    return _compiled.get_or_make(text, lambda: _compile(text))
 
 
 def _compile(text: str) -> Any:
@@ -88,7 +88,7 @@ _compiled: Lru[str, Any] = Lru(CACHE_BYTES, _memory)
 
 @functools.cache
 def _engine() -> Any:
-    """RE2, imported with the first pattern: most planes have none."""
+    """Import RE2 lazily: most planes have no patterns."""
     import re2
 
     return re2

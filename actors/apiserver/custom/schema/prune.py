@@ -1,54 +1,57 @@
-"""Fields that the schema does not have are taken out, and told."""
+"""Prune fields that the schema does not declare."""
 
 from typing import Any
 
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.custom.schema.node import Node
 
-MAX_TOLD = 100
-OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
+MAX_REPORTED = 100
+COMMON_FIELDS = ("apiVersion", "kind", "metadata")
 
 
 def pruned(obj: Obj, root: Node) -> list[str]:
-    """Change `obj` in place; the paths of what went, in order, at most MAX_TOLD. Its metadata is not looked at."""
-    gone: list[str] = []
-    _object(obj, root, "", gone, whole=True)
-    return sorted(gone)
+    """Prune in place; return the sorted paths of removed fields, at most MAX_REPORTED. Skips metadata."""
+    removed: list[str] = []
+    _object(obj, root, "", removed, whole=True)
+    return sorted(removed)
 
 
 def pruned_part(obj: Obj, root: Node, name: str) -> list[str]:
-    """The same for one top-level field."""
-    if name in OF_EVERY_OBJECT:
+    """Prune one top-level field."""
+    if name in COMMON_FIELDS:
         return []
     part = {name: obj[name]}
-    gone: list[str] = []
-    _object(part, root, "", gone, whole=True)
+    removed: list[str] = []
+    _object(part, root, "", removed, whole=True)
     if name not in part:
         del obj[name]
-    return sorted(gone)
+    return sorted(removed)
 
 
-def _object(obj: Obj, node: Node, path: str, gone: list[str], whole: bool = False, kept: bool = False) -> None:
-    """`whole`: this is an object of the API, with the fields each of them has; `kept`: so are all of this one."""
-    strange = []
+def _object(obj: Obj, node: Node, path: str, removed: list[str], whole: bool = False, kept: bool = False) -> None:
+    """Prune one object.
+
+    `whole`: it is an API object, so apiVersion, kind and metadata are skipped; `kept`: unknown fields are preserved.
+    """
+    unknown = []
     for name, value in obj.items():
-        if whole and name in OF_EVERY_OBJECT:
+        if whole and name in COMMON_FIELDS:
             continue
         child = node.child(name)
         if child is not None:
-            _value(value, child, f"{path}.{name}", gone)
+            _value(value, child, f"{path}.{name}", removed)
         elif not kept and not node.knows(name):
-            strange.append(name)
-    for name in strange:
+            unknown.append(name)
+    for name in unknown:
         del obj[name]
-        if len(gone) < MAX_TOLD:
-            gone.append(f"{path}.{name}".removeprefix("."))
+        if len(removed) < MAX_REPORTED:
+            removed.append(f"{path}.{name}".removeprefix("."))
 
 
-def _value(value: Any, node: Node, path: str, gone: list[str], kept: bool = False) -> None:
-    """A list that keeps what it does not know does so for its items."""
+def _value(value: Any, node: Node, path: str, removed: list[str], kept: bool = False) -> None:
+    """Prune a value. A list that preserves unknown fields does so for its items."""
     if isinstance(value, dict):
-        _object(value, node, path, gone, node.embedded, kept)
+        _object(value, node, path, removed, node.embedded, kept)
     elif isinstance(value, list) and node.items is not None:
         for index, part in enumerate(value):
-            _value(part, node.items, f"{path}[{index}]", gone, kept or node.kept)
+            _value(part, node.items, f"{path}[{index}]", removed, kept or node.kept)

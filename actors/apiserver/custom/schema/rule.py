@@ -1,4 +1,4 @@
-"""One rule, as its author wrote it."""
+"""A validation rule as written in a schema."""
 
 import functools
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ class Rule:
     reason: str = ""
     field_path: str = ""
     optional_old: bool = False
-    """`oldSelf` is an optional value, and the rule is evaluated for new values too."""
+    """`oldSelf` is an optional value, and the rule also runs for new values."""
 
     @functools.cached_property
     def uses_old(self) -> bool:
-        """A transition rule."""
-        return speaks_of_old(self.text)
+        """True for a transition rule."""
+        return uses_old_self(self.text)
 
     @property
     def named(self) -> str:
-        """How an error speaks of it."""
+        """Return the text that identifies the rule in errors."""
         return (self.message or self.text).strip()
 
     @property
@@ -45,12 +45,12 @@ def read_rule(raw: dict[str, Any]) -> Rule:
     )
 
 
-def speaks_of_old(text: str) -> bool:
-    return bool(old_places(text))
+def uses_old_self(text: str) -> bool:
+    return bool(old_self_spans(text))
 
 
-def old_places(text: str) -> list[tuple[int, int]]:
-    """Where the variable stands; not a field, nor a text, of that name."""
+def old_self_spans(text: str) -> list[tuple[int, int]]:
+    """Return the (start, end) offsets of the variable oldSelf; fields and strings of that name do not count."""
     found = tokens(text)
     return [
         (token.start, token.end)

@@ -1,7 +1,7 @@
-"""A custom object against its schema. Every fault is found, in the order of the object; the words are upstream's.
+"""Validate a custom object against its schema. Reports all faults in document order; messages equal upstream's.
 
-What an update leaves as it was is not looked at again: an object that a newer schema would refuse can still be changed
-elsewhere.
+Unchanged parts of an update are not validated again, so an object that a newer schema would reject can still be
+changed elsewhere (ratcheting).
 """
 
 from typing import Any
@@ -13,24 +13,23 @@ from actors.apiserver.custom.schema.limits import has_type, limit_causes, type_i
 from actors.apiserver.custom.schema.node import MISSING, Node
 
 NOWHERE = "<nil>"
-"""Where upstream says that a combination of schemas does not hold."""
+"""Path that upstream reports for a failed schema combination."""
 MAX_CAUSES = 100
 VALUE_UNITS = 3
-"""Microseconds one value takes under one schema; under combined schemas it is looked at by each."""
+"""Cost of validating one value against one schema, in microseconds; each combined schema counts again."""
 
 
 def schema_causes(obj: Obj, root: Node, old: Any = MISSING) -> list[Cause]:
-    """Of a whole object; its metadata is not looked at, but for what the schema says of names."""
+    """Validate a whole object; of its metadata only the names, if the schema restricts them."""
     return _value(obj, root, "", old)[:MAX_CAUSES]
 
 
 def part_causes(value: Any, node: Node, path: str, old: Any = MISSING) -> list[Cause]:
-    """Of any value."""
     return _value(value, node, path, old)[:MAX_CAUSES]
 
 
 def has_repeated(value: Any, node: Node) -> bool:
-    """Whether a list that is a set or a map, anywhere in it, has an element twice."""
+    """Return True if a set or map list anywhere in the value has duplicate elements."""
     if isinstance(value, dict):
         parts = [(part, node.child(name)) for name, part in value.items()]
         return any(child is not None and has_repeated(part, child) for part, child in parts)
@@ -91,7 +90,7 @@ def _list_causes(value: list[Any], node: Node, path: str, old: Any) -> list[Caus
 
 
 def _by_key(old: list[Any], node: Node) -> dict[str, Any]:
-    """Elements of a list whose elements have names."""
+    """Return the elements of a map list by key; other lists have no keys."""
     return {_key(part, node): part for part in old} if node.list_type == "map" else {}
 
 
@@ -113,7 +112,7 @@ def _key(part: Any, node: Node) -> str:
 
 
 def _names(part: Any, node: Node) -> Any:
-    """What tells an element from others: its keys in a map. One that is no object is told of as such elsewhere."""
+    """Return the identity of an element: its keys in a map list, else the element itself."""
     return {name: part.get(name) for name in node.keys} if node.list_type == "map" and isinstance(part, dict) else part
 
 

@@ -1,5 +1,4 @@
-"""Custom objects in one of their versions: what is stored, with this version's name, defaults, and without what its
-schema no longer has."""
+"""Convert stored custom objects to a served version: apiVersion, pruning and defaults."""
 
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import CachedConverter
@@ -12,9 +11,12 @@ from actors.apiserver.custom.serving.kind import Kind
 HEAD = 256
 
 
-class CustomFace(CachedConverter):
-    """What was written under the schema of now is stored as it is shown: with the first generation of a definition,
-    that is everything in the storage version."""
+class CustomConverter(CachedConverter):
+    """Converts to one version.
+
+    While the definition has its first generation, objects in the storage version need no conversion: they were written
+    under the current schema.
+    """
 
     def __init__(self, kind: Kind) -> None:
         definition = kind.definition

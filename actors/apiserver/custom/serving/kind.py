@@ -1,4 +1,4 @@
-"""One version of a custom resource at work: its schema is compiled when the first object of it is looked at."""
+"""A served version of a custom resource; its schema is compiled on first use."""
 
 import functools
 import re
@@ -43,26 +43,26 @@ class Kind:
 
     @property
     def component_name(self) -> str:
-        """`com.example.v1.CronTab`: what upstream calls it in OpenAPI."""
+        """Return the OpenAPI component name, as in `com.example.v1.CronTab`."""
         reverse = ".".join(reversed(self.definition.group.split(".")))
         return f"{reverse}.{self.version.name}.{self.definition.names.kind}"
 
     def clean(self, obj: Obj) -> list[str]:
         unknown = [*self._clean_metadata(obj), *pruned(obj, self.node)]
-        return unknown + self._coerced(obj)
+        return unknown + self._clean_values(obj)
 
     def clean_part(self, obj: Obj, field: str) -> list[str]:
         if field == "metadata":
             return self._clean_metadata(obj)
-        return pruned_part(obj, self.node, field) + self._coerced(obj)
+        return pruned_part(obj, self.node, field) + self._clean_values(obj)
 
-    def _coerced(self, obj: Obj) -> list[str]:
-        """What is left of it as its decoder would: without nulls, embedded metadata as all metadata."""
+    def _clean_values(self, obj: Obj) -> list[str]:
+        """Remove nulls and clean embedded metadata; return the paths of unknown fields."""
         drop_nulls(obj, self.node)
         return clean_embedded(obj, self.node)
 
     def _clean_metadata(self, obj: Obj) -> list[str]:
-        """Metadata is the same everywhere, whatever a schema says of it."""
+        """Clean metadata against ObjectMeta, independent of the schema."""
         return clean_part(obj["metadata"], self.shape, "metadata") if obj.get("metadata") is not None else []
 
     def component(self) -> tuple[str, Obj]:
@@ -74,12 +74,12 @@ def _warning(definition: Definition, version: Version) -> str:
         return version.warning
     newer = [each.name for each in definition.versions if each.served and not each.deprecated]
     newer = sorted((name for name in newer if priority(name) < priority(version.name)), key=priority)
-    told = f"{definition.group}/{version.name} {definition.names.kind} is deprecated"
-    return f"{told}; use {definition.group}/{newer[0]} {definition.names.kind}" if newer else told
+    deprecation = f"{definition.group}/{version.name} {definition.names.kind} is deprecated"
+    return f"{deprecation}; use {definition.group}/{newer[0]} {definition.names.kind}" if newer else deprecation
 
 
 def priority(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as discovery does: v2, v1, v2beta1, v1alpha1, then others by name."""
+    """Return the sort key of discovery: v2, v1, v2beta1, v1alpha1, then others by name."""
     found = VERSION.fullmatch(version)
     if found is None:
         return 3, 0, 0, version

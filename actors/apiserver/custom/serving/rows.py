@@ -1,4 +1,4 @@
-"""Rows of the table made of definitions: one for each served version."""
+"""Build the resource of each served version of a definition."""
 
 from collections.abc import Callable
 
@@ -7,13 +7,13 @@ from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
 from actors.apiserver.custom.definitions.definition import Definition, Version
 from actors.apiserver.custom.definitions.scale_rules import value_at
 from actors.apiserver.custom.printing.columns import columns_of
-from actors.apiserver.custom.printing.printing import printed
-from actors.apiserver.custom.serving.face import CustomFace
+from actors.apiserver.custom.printing.printing import format_value
+from actors.apiserver.custom.serving.face import CustomConverter
 from actors.apiserver.custom.serving.kind import Kind, priority
 from actors.apiserver.custom.serving.strategy import CustomStrategy
 
 
-def rows_of(definition: Definition) -> list[Resource]:
+def resources_of(definition: Definition) -> list[Resource]:
     versions = sorted((v for v in definition.versions if v.served), key=lambda v: priority(v.name))
     return [_row(definition, version) for version in versions]
 
@@ -36,7 +36,7 @@ def _row(definition: Definition, version: Version) -> Resource:
         fields={path: _getter(path) for path in version.selectable},
         returns_object=False,
         versioned_update=True,
-        converter=CustomFace(kind),
+        converter=CustomConverter(kind),
         custom=kind,
         list_kind=names.list_kind,
     )
@@ -45,7 +45,7 @@ def _row(definition: Definition, version: Version) -> Resource:
 def _getter(path: str) -> Callable[[Obj], str]:
     def get(obj: Obj) -> str:
         value = value_at(obj, path)
-        return "" if value is None else printed(value)
+        return "" if value is None else format_value(value)
 
     return get
 

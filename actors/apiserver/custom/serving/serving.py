@@ -1,4 +1,4 @@
-"""Definitions become rows as they are established, and go with them: whatever a replica shows is served at once."""
+"""Serve the resources of established definitions, as soon as the replica shows them."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.custom.definitions.definition import Definition, read_definition
 from actors.apiserver.custom.serving.kind import priority
-from actors.apiserver.custom.serving.rows import rows_of
+from actors.apiserver.custom.serving.rows import resources_of
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.catalog import Catalog
@@ -20,7 +20,7 @@ from protocols.kube.resources import DEFINITIONS
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0
 FILL_SECONDS = 5.0
-"""How long a request waits for the first objects of a resource that is served since just now."""
+"""Time a request waits for the first objects of a newly served resource."""
 
 
 class _Made(NamedTuple):
@@ -30,18 +30,21 @@ class _Made(NamedTuple):
 
 
 class Serving:
-    """`fresh(row)` brings a row's replica up to what the store has now; None = nobody can."""
+    """Adds and removes served resources as definitions change.
+
+    `fresh(row)` brings a replica up to date with the store; None if that is not possible.
+    """
 
     def __init__(self, catalog: Catalog, fresh: Callable[[Resource], Awaitable[Replica]] | None) -> None:
         self._catalog = catalog
         self._fresh = fresh
         self.definitions = catalog.replicas[DEFINITIONS.qualified]
         self._made: dict[str, _Made] = {}
-        """By name: rows stay the same objects while their definition means the same."""
+        """By definition name. Resources stay identical while their definition is unchanged."""
         self.definitions.listen(self._on_change)
 
     def refresh(self) -> None:
-        """Once the definitions are known; each change brings the rest."""
+        """Rebuild the served resources. Call it once the replica of definitions is filled; changes trigger the rest."""
         self._made = {
             stored.key: _read(stored, self._made.get(stored.key)) for stored in self.definitions.objects.below("")
         }
@@ -51,16 +54,18 @@ class Serving:
     def _on_change(self, change: Change) -> None:
         self.refresh()
 
-    async def look_again(self) -> None:
-        """Somebody asks what is served, or for what is not: another process may have seen a definition earlier. While
-        the store or the watch cache is away, what is known has to do."""
+    async def catch_up(self) -> None:
+        """Catch up with the store: another process may have accepted a definition that this one has not seen yet.
+
+        While the store or the watch cache is unavailable, the known definitions are served.
+        """
         if self._fresh is not None and self.definitions.filled:
             with suppress(NodeplaneError, TimeoutError):
                 async with asyncio.timeout(FRESH_SECONDS):
                     await self._fresh(self.definitions.resource)
 
     async def filled(self, row: Resource) -> None:
-        """Wait for the objects of a resource whose stream has just begun, but not for ever."""
+        """Wait up to FILL_SECONDS for the objects of a newly served resource."""
         replica = self._catalog.replicas.get(row.store)
         if replica is not None and not replica.filled:
             try:
@@ -79,11 +84,11 @@ def _read(stored: Stored, held: _Made | None) -> _Made:
 
 
 def _rows(definition: Definition) -> list[Resource]:
-    """None of a definition that waits for its names, or that this process, older than its author, cannot read."""
+    """Return no resources for a definition that is not established or that this version cannot parse."""
     if not definition.established:
         return []
     try:
-        return rows_of(definition)
+        return resources_of(definition)
     except NodeplaneError as error:
-        log.warning("custom resource %s is not served: %s", definition.name, error)
+        log.warning("custom resource not served definition=%s error=%s", definition.name, error)
         return []

@@ -1,4 +1,4 @@
-"""Writing custom objects: defaults, the schema, and what counts as a new generation."""
+"""Create and update strategy of custom objects: defaults, validation, generation."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from actors.apiserver.custom.schema.validate import NOWHERE, has_repeated, part_
 from actors.apiserver.custom.serving.kind import Kind
 
 BLOCKING = [f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")]
-"""With one of these, no rule can be asked about the object."""
+"""Faults that prevent the evaluation of rules."""
 UNASKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation"
@@ -47,7 +47,7 @@ class CustomStrategy(Strategy):
         return _ruled(embedded_causes(new, node) + causes, new, node, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
-        """The rest is as it was, and may be what a newer schema would not let in."""
+        """Validate the status only: the rest is unchanged, and a newer schema might reject it."""
         node = self._kind.node
         status, causes = node.properties.get("status"), list[Cause]()
         if status is not None and "status" in new:
@@ -59,20 +59,20 @@ class CustomStrategy(Strategy):
         return finalizer_warnings(new, old)
 
     def bumps_generation(self, new: Obj, old: Obj) -> bool:
-        """Everything but metadata, and but the status where that has an endpoint of its own."""
+        """Return True for changes outside metadata, and outside status if that is a subresource."""
         apart = ("metadata", "status") if self.has_status else ("metadata",)
         return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))
 
 
 def _ratcheted(causes: list[Cause], old: Obj, node: Node) -> list[Cause]:
-    """An object that had elements twice may go on having some."""
+    """Ignore duplicates if the old object already had some."""
     if any(cause.reason == "FieldValueDuplicate" for cause in causes) and has_repeated(old, node):
         return [cause for cause in causes if cause.reason != "FieldValueDuplicate"]
     return causes
 
 
 def _ruled(causes: list[Cause], obj: Obj, node: Node, old: Any = MISSING) -> list[Cause]:
-    """And what the rules of the schema say, if they can be asked."""
+    """Add the faults of the schema's rules, unless earlier faults prevent their evaluation."""
     if not node.ruled:
         return causes
     if any(cause.reason in BLOCKING for cause in causes):

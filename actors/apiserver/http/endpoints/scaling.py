@@ -12,7 +12,7 @@ from actors.apiserver.api.query import write_options
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target
 from actors.apiserver.custom.definitions.scale_rules import value_at
-from actors.apiserver.custom.printing.printing import printed
+from actors.apiserver.custom.printing.printing import format_value
 from actors.apiserver.http.connection.body import read_body, read_object
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.endpoints.writing import Writing
@@ -82,7 +82,7 @@ def scale_of(target: Target, obj: Obj) -> Obj:
     scale["status"]["replicas"] = _at(target, "statusReplicasPath", obj) or 0
     selector = _at(target, "labelSelectorPath", obj)
     if selector:
-        scale["status"]["selector"] = printed(selector)
+        scale["status"]["selector"] = format_value(selector)
     return scale
 
 

@@ -126,7 +126,7 @@ class Handler:
         try:
             route = self._routes.of(method, path)
         except NotFound:
-            await self._serving.look_again()
+            await self._serving.catch_up()
             route = self._routes.of(method, path)
         if route is not None and route.target.resource.custom is not None:
             await self._serving.filled(route.target.resource)
@@ -169,7 +169,7 @@ class Handler:
         if http.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if http.path.startswith(("/apis", "/openapi")):
-            await self._serving.look_again()
+            await self._serving.catch_up()
         call.seconds = REQUEST_SECONDS
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
             return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
