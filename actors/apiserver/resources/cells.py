@@ -1,4 +1,4 @@
-"""Cells many tables share: ages and names."""
+"""Table cells shared by resources: names and ages."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def seconds_since(stamp: str) -> float | None:
 
 
 def short_duration(seconds: float) -> str:
-    """`45s`, `5m10s`, `3h`, `2d4h`: the length of a time as kubectl shows ages."""
+    """Format a duration as kubectl shows ages: `45s`, `5m10s`, `3h`, `2d4h`."""
     s = int(seconds)
     if s < -1:
         return "<invalid>"

@@ -1,4 +1,4 @@
-"""Classes that pods name: stored for those who read them. What a RuntimeClass adds to a pod is in admission."""
+"""PriorityClass and RuntimeClass. Admission applies a RuntimeClass to pods."""
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import Obj, at
@@ -47,7 +47,7 @@ class RuntimeClassStrategy(Strategy):
 
 
 def _overhead_causes(obj: Obj) -> list[Cause]:
-    """It is copied into pods, and is to be as good there."""
+    """Validate the overhead: it is copied into pods, so the same rules apply."""
     fixed = at(obj, "overhead", "podFixed")
     given = fixed if isinstance(fixed, dict) else {}
     wrong = {name: value for name, value in given.items() if not is_quantity(str(value)) or _negative(value)}

@@ -1,4 +1,4 @@
-"""ConfigMaps: plain data, immutable when they say so."""
+"""ConfigMaps: plain data, optionally immutable."""
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, too_long
 from actors.apiserver.api.objects import Obj, at
@@ -14,7 +14,7 @@ def data_count(obj: Obj) -> int:
 
 
 def data_causes(obj: Obj, *fields: str) -> list[Cause]:
-    """Maps of strings, below the size limit together."""
+    """Require maps of strings whose total size is within the limit."""
     causes, size = [], 0
     for name in fields:
         data = obj.get(name)
@@ -29,7 +29,7 @@ def data_causes(obj: Obj, *fields: str) -> list[Cause]:
 
 
 def _size(data: object) -> int | None:
-    """Of all values of a map of strings; None = it is none."""
+    """Return the total length of the values, or None if this is not a map of strings."""
     if not isinstance(data, dict):
         return None
     size = 0

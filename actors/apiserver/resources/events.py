@@ -1,4 +1,4 @@
-"""Events: short-lived reports about other objects; each write gives one another hour."""
+"""Events: short-lived reports about other objects. Each write resets the TTL to one hour."""
 
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj, text

@@ -1,4 +1,4 @@
-"""Leases: heartbeats; a PUT may create one, and must say which version it replaces."""
+"""Leases. A PUT may create one, and must name the resourceVersion that it replaces."""
 
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj, at

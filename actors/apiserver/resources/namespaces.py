@@ -1,12 +1,12 @@
-"""Namespaces: live while `spec.finalizers` holds them, Terminating after a delete until the content is gone."""
+"""Namespaces: Active while `spec.finalizers` is set, Terminating from deletion until the content is gone."""
 
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
 
-KEEPER = "kubernetes"
-"""The finalizer every namespace starts with; whoever empties the namespace removes it through /finalize."""
+FINALIZER = "kubernetes"
+"""Finalizer of every new namespace; the namespace controller removes it through /finalize."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -21,7 +21,7 @@ class NamespaceStrategy(Strategy):
     def prepare_create(self, obj: Obj) -> None:
         self.default(obj)
         finalizers = list((obj.get("spec") or {}).get("finalizers") or [])
-        obj["spec"] = {"finalizers": finalizers if KEEPER in finalizers else [*finalizers, KEEPER]}
+        obj["spec"] = {"finalizers": finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]}
         obj["status"] = {"phase": "Active"}
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
@@ -33,7 +33,7 @@ class NamespaceStrategy(Strategy):
             new["status"] = {**(new.get("status") or {}), "phase": "Active"}
 
     def prepare_finalize(self, new: Obj, old: Obj) -> None:
-        """The finalize subresource: nothing but spec.finalizers changes."""
+        """Apply the finalize subresource: only spec.finalizers changes."""
         finalizers = (new.get("spec") or {}).get("finalizers")
         restore_all_but(new, old)
         new["spec"] = {**(old.get("spec") or {}), "finalizers": finalizers or []}

@@ -1,4 +1,4 @@
-"""Services and their endpoints: stored for those who read and write them; nothing here proxies or allocates."""
+"""Services, Endpoints and EndpointSlices. This server neither proxies nor allocates addresses."""
 
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import Obj, at, items, text
@@ -8,7 +8,7 @@ from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 
 SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 MOST_ENDPOINTS = 3
-"""Shown in a cell."""
+"""Maximum number of endpoints in a table cell."""
 
 
 class ServiceStrategy(Strategy):

@@ -1,4 +1,4 @@
-"""events.k8s.io/v1: the same stored events under the names and the stricter rules of their own group."""
+"""events.k8s.io/v1: the stored core events with other field names and stricter validation."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ NAMES = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-"""What is called otherwise here than in v1. Everything else is the same in both."""
+"""Fields whose names differ from core v1."""
 STORED_NAMES = {old: new for new, old in NAMES.items()}
 TYPES = ("Normal", "Warning")
 LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
@@ -39,7 +39,7 @@ def _renamed(obj: Obj, names: Mapping[str, str]) -> Obj:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
-class EventsFace(CachedConverter):
+class EventsConverter(CachedConverter):
     def make(self, stored: Stored) -> Stored:
         return Stored(stored.key, stored.rv, encode_object(from_core(stored.obj)))
 
@@ -50,7 +50,7 @@ class EventsFace(CachedConverter):
 class NewEventStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
         causes = EventStrategy().validate_create(to_core(obj))
-        causes += [required(name) for name in ("eventTime", "reportingController", *LENGTHS) if not _said(obj, name)]
+        causes += [required(name) for name in ("eventTime", "reportingController", *LENGTHS) if not _is_set(obj, name)]
         for name, limit in LENGTHS.items():
             if len(text(obj, name)) > limit:
                 causes.append(invalid(name, "", f"can have at most {limit} characters"))
@@ -60,13 +60,13 @@ class NewEventStrategy(Strategy):
         return causes + _series_causes(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
-        """Only the series goes on. Events written through v1 may lack what is required here, and may stay so."""
+        """Allow changes to the series only. Events written through v1 may lack fields that are required here."""
         names = (*NAMES, "eventTime", "reportingInstance", "action", "reason", "related", "type")
         changed = [name for name in names if new.get(name) != old.get(name)]
         return [forbidden(name, "field is immutable") for name in changed] + _series_causes(new)
 
 
-def _said(obj: Obj, name: str) -> bool:
+def _is_set(obj: Obj, name: str) -> bool:
     return bool(obj.get(name)) or name == "note"
 
 
@@ -111,5 +111,5 @@ NEW_EVENTS = Resource(
     create_on_update=True,
     ttl=TTL,
     stored_as="events",
-    converter=EventsFace(),
+    converter=EventsConverter(),
 )

@@ -1,4 +1,4 @@
-"""Nodes: a node object keeps the status it is created with; later it changes through /status only."""
+"""Nodes: the status is set at creation, later through /status only."""
 
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj, at, items, text
@@ -15,7 +15,7 @@ class NodeStrategy(Strategy):
     has_status = True
 
     def prepare_create(self, obj: Obj) -> None:
-        """The status stays: a kubelet registers with it."""
+        """Preserve the status: kubelets register with it."""
 
     def validate_create(self, obj: Obj) -> list[Cause]:
         causes = []

@@ -1,4 +1,4 @@
-"""Reviews: questions about who one is and what one may do. POST answers; nothing is stored."""
+"""Token and access reviews: POST answers, nothing is stored."""
 
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.strategy import Strategy

@@ -1,4 +1,4 @@
-"""Secrets: base64 data; stringData is folded in on write and never stored."""
+"""Secrets: base64 data; stringData is merged into data and not stored."""
 
 import base64
 import binascii

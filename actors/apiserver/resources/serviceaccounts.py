@@ -1,4 +1,4 @@
-"""ServiceAccounts: identities of pods; their tokens are asked for by name and stored nowhere."""
+"""ServiceAccounts: identities of pods. Tokens are issued through a subresource and not stored."""
 
 from actors.apiserver.api.objects import items
 from actors.apiserver.api.resource import Column, Resource, Subresource

@@ -1,4 +1,4 @@
-"""Usage of nodes and pods, for `kubectl top`: measured by the nodes when it is asked for, stored nowhere."""
+"""metrics.k8s.io: usage of nodes and pods, measured on request and not stored."""
 
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.strategy import Strategy

@@ -1,4 +1,4 @@
-"""Volumes that outlive pods, and what storage drivers tell of themselves: nobody here provisions or binds them."""
+"""Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
 
 from actors.apiserver.api.causes import Cause, required
 from actors.apiserver.api.objects import Obj, at, items, text
@@ -28,7 +28,7 @@ class VolumeStrategy(Strategy):
 
 
 class DriverStrategy(Strategy):
-    """Classes and drivers: `wanted` must be there."""
+    """Strategy of classes and drivers; requires the field `wanted`."""
 
     def __init__(self, wanted: str = "") -> None:
         self._wanted = wanted

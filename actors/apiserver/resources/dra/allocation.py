@@ -1,4 +1,4 @@
-"""The status of a claim: what was allocated, for whom, and what drivers say of it."""
+"""Validate the status of a ResourceClaim: allocation, consumers and device status."""
 
 import ipaddress
 from typing import Any
@@ -22,8 +22,8 @@ def identity(row: Obj) -> tuple[Any, ...]:
     return (row.get("driver"), row.get("pool"), row.get("device"), row.get("shareID"))
 
 
-def drop_strays(status: Obj) -> None:
-    """What drivers said of devices that are no longer allocated."""
+def drop_deallocated(status: Obj) -> None:
+    """Remove the status of devices that are no longer allocated."""
     if "devices" in status and not table(status.get("allocation")):
         del status["devices"]
     elif "devices" in status:

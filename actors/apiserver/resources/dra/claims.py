@@ -1,11 +1,11 @@
-"""ResourceClaim and its template: the spec never changes, the status belongs to scheduler and drivers."""
+"""ResourceClaim and ResourceClaimTemplate: an immutable spec; scheduler and drivers write the status."""
 
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.strategy import Strategy, restore
-from actors.apiserver.resources.dra.allocation import drop_strays, status_causes
+from actors.apiserver.resources.dra.allocation import drop_deallocated, status_causes
 from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
 from actors.apiserver.resources.dra.selectors import spec_of
@@ -17,7 +17,7 @@ TAINTS_GATE = "DRADeviceTaints"
 
 
 class _SpecStrategy(Strategy):
-    """`_path` leads from the object to the ResourceClaimSpec."""
+    """Strategy of objects that contain a ResourceClaimSpec, found at `_path`."""
 
     _path: tuple[str, ...]
 
@@ -44,7 +44,7 @@ class _SpecStrategy(Strategy):
         return [invalid("spec", new.get("spec"), IMMUTABLE)]
 
     def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
-        """Devices that others use are given to namespaces that somebody marked for it."""
+        """Require the admin-access label on the namespace of requests with adminAccess."""
         if table(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
             return []
         path = ".".join((*self._path, "devices.requests"))
@@ -64,7 +64,7 @@ class ClaimStrategy(_SpecStrategy):
         version = new["metadata"].get("resourceVersion")
         restore(new, old, "metadata")
         new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
-        drop_strays(table(new.get("status")))
+        drop_deallocated(table(new.get("status")))
 
     def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
         return status_causes(new, old)

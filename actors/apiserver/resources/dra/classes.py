@@ -1,4 +1,4 @@
-"""DeviceClass: selectors and configuration under a name. Free to change at any time."""
+"""DeviceClass: named selectors and configuration, always mutable."""
 
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj
@@ -29,7 +29,7 @@ def _causes(spec: Obj, before: Obj) -> list[Cause]:
 
 
 def is_extended(name: str) -> bool:
-    """A resource name that is not Kubernetes' own, and may stand in a quota."""
+    """Return True for a valid extended resource name: not of Kubernetes, and usable in a quota."""
     domain, slash, own = name.rpartition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False

@@ -1,4 +1,4 @@
-"""Counters that devices of a pool share."""
+"""Shared counters of a device pool."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""resource.k8s.io: slices, classes, claims, templates, patches and rules, each stored in one version and served in all
-that have it."""
+"""The resources of resource.k8s.io. Each is stored in one version and served in all its versions."""
 
 from msgspec.structs import replace
 
@@ -11,7 +10,7 @@ from actors.apiserver.resources.dra.classes import ClassStrategy
 from actors.apiserver.resources.dra.patches import PatchStrategy
 from actors.apiserver.resources.dra.rules import RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
-from actors.apiserver.resources.dra.versions import VersionFace, VersionStrategy
+from actors.apiserver.resources.dra.versions import VersionConverter, VersionStrategy
 from protocols.dra.versions import (
     GROUP,
     Convert,
@@ -33,7 +32,7 @@ def claim_state(obj: Obj) -> str:
 
 
 def patch_filter(obj: Obj) -> str:
-    """What a patch is for, in a word for each part of its filter."""
+    """Return the Filter column of a ResourceSlicePatch."""
     filter = at(obj, "spec", "devices", "filter") or {}
     names = [f"{key}={text(filter, field)}" for key, field in FILTER_WORDS.items() if text(filter, field)]
     selectors = len(items(filter, "selectors"))
@@ -130,7 +129,7 @@ RULES = Resource(
 
 
 def in_version(row: Resource, version: str, show: Convert = same, store: Convert = same) -> Resource:
-    """The same objects under another version."""
+    """Return the resource served under another version."""
     strategy = row.strategy if show is same else VersionStrategy(row.strategy, show, store)
     subresources = tuple(replace(sub, version=version) for sub in row.subresources)
     return replace(
@@ -139,7 +138,7 @@ def in_version(row: Resource, version: str, show: Convert = same, store: Convert
         strategy=strategy,
         subresources=subresources,
         stored_as=row.full_name,
-        converter=VersionFace(version, row.version, show, store),
+        converter=VersionConverter(version, row.version, show, store),
     )
 
 
@@ -150,7 +149,7 @@ CONVERSIONS: dict[str, tuple[Convert, Convert]] = {
     CLAIMS.plural: (flat_requests, exact_requests),
     TEMPLATES.plural: (in_template(flat_requests), in_template(exact_requests)),
 }
-"""To v1beta1 and back."""
+"""Conversions to v1beta1 and back."""
 ROWS = (
     *STORED,
     *(in_version(row, "v1beta2") for row in STORED),

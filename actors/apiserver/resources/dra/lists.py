@@ -1,4 +1,4 @@
-"""Lists and maps: how many, which of them twice. Over the limit one cause is told and nothing inside is looked at."""
+"""Validate lists: length and duplicates. Elements of a list over the limit are not validated."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,7 +10,7 @@ Check = Callable[[str, Any], list[Cause]]
 
 
 def each(path: str, values: Any, limit: int, check: Check, key: Callable[[Any], Any] | None = None) -> list[Cause]:
-    """`key` tells elements apart; without it they need not differ."""
+    """Validate each element; with `key`, elements must differ by it."""
     if not isinstance(values, list):
         return []
     if len(values) > limit:
@@ -29,7 +29,7 @@ def repeated(path: str, keys: Iterable[Any]) -> list[Cause]:
 
 
 def table(value: Any) -> Obj:
-    """A map, whatever stands there."""
+    """Return the value if it is a map, else an empty map."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Names in resource.k8s.io, and what is said of those that are none; the sentences are upstream's."""
+"""Validate names in resource.k8s.io. Messages equal upstream's."""
 
 import re
 
@@ -24,7 +24,7 @@ NO_DOMAIN = "a fully qualified name must be a domain and a name separated by a s
 
 
 def keyed(path: str, key: str) -> str:
-    """`spec.devices[0].attributes[dom/id]`; a long key loses its middle."""
+    """Return a path such as `spec.devices[0].attributes[dom/id]`; long keys are shortened in the middle."""
     if len(key) > KEY_SHOWN:
         half = (KEY_SHOWN - 3) // 2
         key = f"{key[:half]}...{key[-half:]}"
@@ -32,7 +32,7 @@ def keyed(path: str, key: str) -> str:
 
 
 def driver_causes(path: str, name: str) -> list[Cause]:
-    """Checked in lower case, kept as it is."""
+    """Validate a driver name; case is ignored."""
     if not name:
         return [required(path)]
     if len(name) > DRIVER:
@@ -41,7 +41,7 @@ def driver_causes(path: str, name: str) -> list[Cause]:
 
 
 def pool_causes(path: str, name: str) -> list[Cause]:
-    """One or more subdomains with slashes between them."""
+    """Validate a pool name: subdomains separated by slashes."""
     if not name:
         return [required(path)]
     if len(name) > POOL:
@@ -50,7 +50,7 @@ def pool_causes(path: str, name: str) -> list[Cause]:
 
 
 def label_causes(path: str, name: str) -> list[Cause]:
-    """Devices, requests, counter sets, counters."""
+    """Validate the name of a device, request, counter set or counter."""
     if not name:
         return [required(path)]
     if len(name) > LABEL_LENGTH:
@@ -67,7 +67,7 @@ def class_causes(path: str, name: str) -> list[Cause]:
 
 
 def qualified_causes(path: str, name: str) -> list[Cause]:
-    """`id` or `domain/id`: keys of attributes and capacities in slices."""
+    """Validate `id` or `domain/id`: keys of attributes and capacities in slices."""
     domain, slash, own = name.rpartition("/")
     causes = []
     if slash:
@@ -80,14 +80,14 @@ def qualified_causes(path: str, name: str) -> list[Cause]:
 
 
 def full_causes(path: str, name: str) -> list[Cause]:
-    """`domain/id` only: what constraints and patches name."""
+    """Validate `domain/id`, as constraints and patches require."""
     if not name:
         return [required(path, NO_DOMAIN)]
     return qualified_causes(path, name) if "/" in name else [invalid(path, name, NO_DOMAIN)]
 
 
 def label_key_causes(path: str, key: str) -> list[Cause]:
-    """Keys of taints and tolerations, names of conditions."""
+    """Validate keys of taints and tolerations, and condition names."""
     prefix, slash, own = key.rpartition("/")
     if slash and not SUBDOMAIN.fullmatch(prefix):
         return [invalid(path, key, f"prefix part {SUBDOMAIN_TEXT}" if prefix else "prefix part must be non-empty")]

@@ -1,4 +1,4 @@
-"""ResourceSlicePatch: what administrators may say of devices, and of which."""
+"""ResourceSlicePatch: administrators override attributes, capacity and taints of selected devices."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from actors.apiserver.resources.dra.values import KINDS, attribute_causes, capac
 
 FIELDS = {"attributes": "DRAAdminControlledDeviceAttributes", "capacity": "DRAAdminControlledDeviceAttributes",
           "taints": "DRADeviceTaints"}  # fmt: skip
-"""What each gate lets in."""
+"""Fields and the feature gates that enable them."""
 NULLABLE = (*KINDS, "null")
 FILTERS = {"deviceClassName": class_causes, "driver": driver_causes, "pool": pool_causes, "device": label_causes}
 
@@ -32,7 +32,7 @@ class PatchStrategy(Strategy):
         self.prepare_update(obj, {})
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """A field goes while its gate is off, unless the stored patch uses it: turning a gate off loses nothing."""
+        """Drop fields of disabled gates, unless the stored patch uses them."""
         devices, before = _devices(new), _devices(old)
         for field, gate in FIELDS.items():
             if not before.get(field) and not self.gate(gate):
@@ -69,7 +69,7 @@ def _causes(obj: Obj, before: Obj) -> list[Cause]:
 
 
 def _filter_causes(path: str, filter: Obj, before: Obj) -> list[Cause]:
-    """A name that is there must be one: empty is not the same as absent."""
+    """Validate the filter; an empty name is invalid, unlike an absent one."""
     causes: list[Cause] = []
     for name, check in FILTERS.items():
         if filter.get(name) is not None:

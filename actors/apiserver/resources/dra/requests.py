@@ -1,4 +1,4 @@
-"""What a claim asks for: requests, alternatives, constraints and configuration."""
+"""Validate the device requests, constraints and configuration of a claim."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ REFERENCE = "must be the name of a request in the claim or the name of a request
 
 
 def parts(request: Obj) -> list[Obj]:
-    """What asks for devices in one request."""
+    """Return the exact request or its alternatives."""
     exactly = request.get("exactly")
     return ([exactly] if isinstance(exactly, dict) else []) + rows(request.get("firstAvailable"))
 
@@ -31,7 +31,7 @@ def default_devices(devices: Obj) -> None:
 
 
 def devices_causes(path: str, devices: Obj) -> list[Cause]:
-    """Of spec.devices."""
+    """Validate spec.devices."""
     requests, budget = devices.get("requests"), Budget()
     names = _names(requests)
     causes = each(

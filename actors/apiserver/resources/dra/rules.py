@@ -1,4 +1,4 @@
-"""DeviceTaintRule: one taint for the devices that names select."""
+"""DeviceTaintRule: one taint for devices selected by name."""
 
 from actors.apiserver.api.causes import Cause, required
 from actors.apiserver.api.objects import Obj, at
@@ -41,6 +41,6 @@ class RuleStrategy(Strategy):
 
 
 def _taint(obj: Obj) -> list[Obj]:
-    """The one there is, if there is one; of another key it is the same taint."""
+    """Return the taint as a list of at most one."""
     taint = at(obj, "spec", "taint")
     return [taint] if isinstance(taint, dict) else []

@@ -1,4 +1,4 @@
-"""CEL selectors and opaque parameters, in classes, claims and patches."""
+"""CEL selectors and opaque parameters of classes, claims and patches."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024
 
 
 class Budget:
-    """Of one object: compiling its expressions must not hold up everybody else."""
+    """Limits the CEL text compiled for one object, so that one request cannot delay others."""
 
     BYTES = 64 * 1024
 
@@ -31,7 +31,7 @@ class Budget:
 
 
 def selectors_causes(path: str, selectors: Any, budget: Budget, stored: Any = None) -> list[Cause]:
-    """`stored`: the list as it was before; unchanged it was accepted once, and is not compiled again."""
+    """Validate selectors; a list equal to `stored` was accepted before and is not compiled again."""
     if stored and selectors == stored:
         return []
     return each(path, selectors, SELECTORS, lambda at, value: _selector_causes(at, value, budget))
@@ -63,7 +63,7 @@ def expression_causes(path: str, expression: str, budget: Budget) -> list[Cause]
 
 
 def opaque_causes(path: str, config: Any) -> list[Cause]:
-    """The one kind of configuration there is."""
+    """Validate opaque configuration, the only supported kind."""
     opaque = table(config).get("opaque")
     if not isinstance(opaque, dict):
         return [required(f"{path}.opaque")]

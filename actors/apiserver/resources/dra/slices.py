@@ -1,4 +1,4 @@
-"""ResourceSlice: what drivers may publish."""
+"""ResourceSlice: validation of published devices."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class SliceStrategy(Strategy):
         self.prepare_update(obj, {})
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        """Taints go while their gate is off, unless the slice had some before."""
+        """Drop taints while their gate is disabled, unless the stored slice has some; set missing timestamps."""
         used = any(device.get("taints") for device in rows(spec_of(old).get("devices")))
         if not used and not self.gate(TAINTS_GATE):
             for device in rows(spec_of(new).get("devices")):
@@ -82,7 +82,7 @@ def _pool_causes(pool: Obj) -> list[Cause]:
 
 
 def places_causes(path: str, holder: Obj, names: tuple[str, ...], text: str) -> list[Cause]:
-    """Of the fields that say where devices are, exactly one."""
+    """Require exactly one of the fields that select nodes."""
     causes, found = [], [name for name in names if holder.get(name) is not None]
     for name in found:
         if name == "nodeName" and not holder[name]:
@@ -116,7 +116,7 @@ def _devices_causes(devices: Any, spec: Obj) -> list[Cause]:
 
 
 def repeated_names(path: str, values: Any) -> list[Cause]:
-    """Told at the name of the second."""
+    """Report duplicate names at the name field of the later element."""
     found = repeated(path, [value.get("name") for value in rows(values)])
     return [cause._replace(field=f"{cause.field}.name") for cause in found]
 

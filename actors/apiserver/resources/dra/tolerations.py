@@ -1,4 +1,4 @@
-"""Tolerations of requests: which taints a device may have and be taken all the same."""
+"""Device taint tolerations of requests."""
 
 from typing import Any
 

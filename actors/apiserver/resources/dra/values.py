@@ -1,4 +1,4 @@
-"""Attributes, capacities and taints: what may stand in a slice, and in a patch."""
+"""Validate attributes, capacities and taints of slices and patches."""
 
 from typing import Any
 
@@ -19,15 +19,15 @@ SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 
 
 def attribute_causes(path: str, value: Any, kinds: tuple[str, ...] = KINDS) -> list[Cause]:
-    said = [kind for kind in kinds if table(value).get(kind) is not None]
-    if not said:
+    given = [kind for kind in kinds if table(value).get(kind) is not None]
+    if not given:
         return [required(path, ONE_VALUE)]
-    if len(said) > 1:
+    if len(given) > 1:
         return [invalid(path, value, ONE_VALUE)]
-    text = value.get(said[0])
-    if said[0] in ("string", "version") and len(str(text).encode()) > VALUE_LENGTH:
-        return [too_long(f"{path}.{said[0]}", VALUE_LENGTH)]
-    if said[0] == "version" and not _is_version(text):
+    text = value.get(given[0])
+    if given[0] in ("string", "version") and len(str(text).encode()) > VALUE_LENGTH:
+        return [too_long(f"{path}.{given[0]}", VALUE_LENGTH)]
+    if given[0] == "version" and not _is_version(text):
         return [invalid(f"{path}.version", text, SEMVER)]
     return []
 
@@ -41,7 +41,7 @@ def _is_version(text: Any) -> bool:
 
 
 def capacity_causes(path: str, value: Any, shared: bool) -> list[Cause]:
-    """`shared`: the device allows several allocations; only then may a policy say which amounts."""
+    """Validate a capacity; a request policy requires `shared`, a device that allows several allocations."""
     amount = _quantity(table(value).get("value"))
     if amount is None:
         return [required(f"{path}.value")]
@@ -122,9 +122,11 @@ def taints_causes(path: str, taints: Any) -> list[Cause]:
 
 
 def stamp(taints: list[Obj], before: list[Obj]) -> None:
-    """When a taint's author gives no time it counts from the second in which it came: one that was there before, with
-    the same effect, keeps its time, so writing it again changes nothing. One whose effect changed counts from now, also
-    if it was written back with the old time."""
+    """Set timeAdded on taints.
+
+    A taint without a time gets the current second; with the same key and effect as before, it retains its time, so
+    writing it again changes nothing. A changed effect sets the current time, even if the old time was sent.
+    """
     times = {(taint.get("key"), taint.get("effect")): taint.get("timeAdded") for taint in before}
     old = {(taint.get("key"), taint.get("timeAdded")) for taint in before}
     for taint in taints:

@@ -1,6 +1,6 @@
-"""resource.k8s.io in its older versions: v1beta2 looks as v1 does, v1beta1 wraps devices and flattens requests.
+"""Older versions of resource.k8s.io: v1beta2 equals v1, v1beta1 wraps devices and flattens requests.
 
-Everything is filled, checked and stored in the form of v1; paths in errors are v1's, as upstream's are.
+Objects are defaulted, validated and stored as v1; paths in errors are those of v1, as upstream's are.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from actors.apiserver.api.strategy import Strategy
 from protocols.dra.versions import GROUP, Convert, same
 
 
-class VersionFace(CachedConverter):
+class VersionConverter(CachedConverter):
     def __init__(self, version: str, stored: str, show: Convert = same, store: Convert = same) -> None:
         self._version = f"{GROUP}/{version}"
         self._stored = f"{GROUP}/{stored}"
@@ -29,7 +29,7 @@ class VersionFace(CachedConverter):
 
 
 class VersionStrategy(Strategy):
-    """The hooks of the row that stores the objects, on the form they know."""
+    """Apply the strategy of the storage version to objects of another version."""
 
     def __init__(self, inner: Strategy, show: Convert, store: Convert) -> None:
         self._inner = inner

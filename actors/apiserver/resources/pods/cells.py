@@ -1,4 +1,4 @@
-"""Cells of the pods table: the Status word and what stands beside it."""
+"""Table cells of pods: ready count, status and restarts."""
 
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.resources.cells import NONE, age_of
@@ -7,7 +7,7 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 def sidecars(pod: Obj) -> set[str]:
-    """Names of init containers that run beside the others."""
+    """Return the names of restartable init containers."""
     return {text(c, "name") for c in items(pod, "spec", "initContainers") if c.get("restartPolicy") == "Always"}
 
 
@@ -38,7 +38,7 @@ def _initial_word(pod: Obj) -> str:
 
 
 def _init_word(pod: Obj) -> str:
-    """What the first unfinished init container is doing; empty when all are through."""
+    """Return the state of the first unfinished init container, or an empty string."""
     beside, states = sidecars(pod), items(pod, "status", "initContainerStatuses")
     for index, state in enumerate(states):
         ended = at(state, "state", "terminated")

@@ -1,4 +1,4 @@
-"""Claims that a pod names, and containers that use them: what is refused of them, in upstream's words."""
+"""Validate the resource claims of a pod and their use by containers. Messages equal upstream's."""
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, not_found, required
 from actors.apiserver.api.objects import Obj, is_mirror, items
@@ -26,12 +26,12 @@ def claim_causes(pod: Obj) -> list[Cause]:
 
 def _claim(path: str, claim: Obj) -> list[Cause]:
     causes = label_causes(f"{path}.name", claim.get("name") or "")
-    said = [source for source in SOURCES if claim.get(source) is not None]
-    if not said:
+    given = [source for source in SOURCES if claim.get(source) is not None]
+    if not given:
         return [*causes, invalid(path, claim, f"must specify one of: {NAMES}")]
-    if len(said) > 1:
+    if len(given) > 1:
         return [*causes, invalid(path, claim, f"at most one of {NAMES} may be specified")]
-    return causes + class_causes(f"{path}.{said[0]}", claim[said[0]])
+    return causes + class_causes(f"{path}.{given[0]}", claim[given[0]])
 
 
 def _used(path: str, container: Obj, names: set[str]) -> list[Cause]:

@@ -1,4 +1,4 @@
-"""What a pod means where its author said nothing."""
+"""Defaults of pods."""
 
 from actors.apiserver.api.objects import Obj, at, is_mirror, items, text
 from actors.apiserver.resources.pods.whole import default_whole, has_whole
@@ -10,7 +10,7 @@ PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def apply_defaults(pod: Obj) -> None:
-    """Fill spec defaults in place; what has the wrong type is left for validation to name."""
+    """Set spec defaults in place; validation reports fields of the wrong type."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return
@@ -35,7 +35,7 @@ def _service_account(spec: Obj) -> None:
 
 
 def default_words(container: Obj) -> None:
-    """What holds for containers of every kind."""
+    """Set the defaults that apply to every kind of container."""
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if "imagePullPolicy" not in container:
@@ -63,7 +63,7 @@ def _pull_policy(image: object) -> str:
 
 
 def default_requests(container: Obj) -> None:
-    """A limit without a request is also the request."""
+    """Default requests to limits."""
     resources = container.setdefault("resources", {})
     limits = at(resources, "limits")
     if isinstance(limits, dict) and isinstance(resources.get("requests", {}), dict):
@@ -80,7 +80,7 @@ def _volume(volume: Obj) -> None:
 
 
 def qos_class(pod: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort, from cpu and memory of the pod as a whole, or of all its containers."""
+    """Return Guaranteed, Burstable or BestEffort from cpu and memory of the pod or its containers."""
     containers = [*items(pod, "spec", "containers"), *items(pod, "spec", "initContainers")]
     if has_whole(pod):
         containers = [pod["spec"]]

@@ -1,4 +1,4 @@
-"""Ephemeral containers: added to a pod that runs, through a path of their own; never changed, never taken back."""
+"""The ephemeralcontainers subresource: containers can be added to a running pod, not changed or removed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ REFUSED = "cannot be set for an Ephemeral Container"
 
 
 def keep_ephemeral(new: Obj, old: Obj) -> None:
-    """Nothing but the ephemeral containers changes here."""
+    """Restrict the change to ephemeral containers."""
     wanted = at(new, "spec", KEY)
     new.clear()
     new.update({**old, "metadata": dict(old["metadata"]), "spec": dict(old["spec"])})

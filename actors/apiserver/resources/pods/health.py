@@ -1,4 +1,4 @@
-"""allocatedResourcesStatus (KEP-4680): what is refused of it, in upstream's words, and what a gate drops."""
+"""Validate allocatedResourcesStatus (KEP-4680) and drop it while its gate is disabled. Messages equal upstream's."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,26 +36,26 @@ def health_causes(pod: Obj) -> list[Cause]:
                 forbidden(f"status.{EPHEMERAL}[{index}].{FIELD}", "must not be specified in container status")
             )
     claims = {text(claim, "name") for claim in items(pod, "spec", "resourceClaims")}
-    return causes + _entries(f"status.{FIELD}", at(pod, "status"), lambda name: _of_pod(name, claims))
+    return causes + _entries(f"status.{FIELD}", at(pod, "status"), lambda name: _pod_entry_fault(name, claims))
 
 
-Judge = Callable[[str], str]
-"""What is wrong with an entry's name; empty: nothing."""
+NameCheck = Callable[[str], str]
+"""Returns the fault of an entry's name, or an empty string."""
 
 
-def _allowed(container: Obj | None) -> Judge:
-    """Statuses of containers that the spec does not have are not compared with it."""
+def _allowed(container: Obj | None) -> NameCheck:
+    """Return the check for a container's entries; containers absent from the spec are not checked."""
     if container is None:
         return lambda name: ""
     requests = at(container, "resources", "requests") or {}
     claims = {_claim_name(claim) for claim in items(container, "resources", "claims")}
 
-    def judge(name: str) -> str:
+    def check(name: str) -> str:
         if name.startswith(CLAIM):
             return "" if name in claims else NO_CLAIM
         return "" if name in requests else NO_REQUEST
 
-    return judge
+    return check
 
 
 def _claim_name(claim: Obj) -> str:
@@ -63,16 +63,16 @@ def _claim_name(claim: Obj) -> str:
     return f"{CLAIM}{text(claim, 'name')}/{request}" if request else f"{CLAIM}{text(claim, 'name')}"
 
 
-def _of_pod(name: str, claims: set[str]) -> str:
+def _pod_entry_fault(name: str, claims: set[str]) -> str:
     known = name.startswith(CLAIM) and name.removeprefix(CLAIM).partition("/")[0] in claims
     return "" if known else NO_POD_CLAIM
 
 
-def _entries(path: str, owner: Any, judge: Judge) -> list[Cause]:
+def _entries(path: str, owner: Any, check: NameCheck) -> list[Cause]:
     causes, seen = [], set[str]()
     for index, entry in enumerate(items(owner, FIELD)):
         at_entry, name = f"{path}[{index}]", text(entry, "name")
-        if wrong := judge(name):
+        if wrong := check(name):
             causes.append(invalid(f"{at_entry}.name", name, wrong))
         if name in seen:
             causes.append(duplicate(f"{at_entry}.name", name))
@@ -105,24 +105,24 @@ def _message(path: str, message: Any) -> list[Cause]:
 
 
 def drop_disabled(status: Obj, old: Any, gate: Callable[[str], bool]) -> None:
-    """Fields of gates that are off go, unless what is stored has them already."""
+    """Drop fields of disabled gates, unless the stored object has them."""
     if not gate(GATE) and not any(owner.get(FIELD) for owner in _owners(old)):
         for owner in _owners(status):
             owner.pop(FIELD, None)
-    if not gate(MESSAGE_GATE) and not any("message" in device for device in _told(old)):
-        for device in _told(status):
+    if not gate(MESSAGE_GATE) and not any("message" in device for device in _device_entries(old)):
+        for device in _device_entries(status):
             device.pop("message", None)
 
 
 def _owners(status: Any) -> Iterator[Obj]:
-    """Whatever may have the field: the status and those of its containers."""
+    """Yield the pod status and the container statuses."""
     if isinstance(status, dict):
         yield status
     for field in (*(field for field, _ in STATUSES), EPHEMERAL):
         yield from items(status, field)
 
 
-def _told(status: Any) -> Iterator[Obj]:
+def _device_entries(status: Any) -> Iterator[Obj]:
     for owner in _owners(status):
         for entry in items(owner, FIELD):
             yield from items(entry, "resources")

@@ -1,4 +1,4 @@
-"""The mirror annotation, for everybody: a pod has it from its creation or never, and a mirror pod has a node."""
+"""Validate the mirror annotation: set at creation or never, and a mirror pod has a node."""
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid
 from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, text
@@ -7,7 +7,7 @@ FIELD = f"metadata.annotations[{MIRROR}]"
 
 
 def mirror_causes(pod: Obj) -> list[Cause]:
-    """Return what is wrong with a new pod's annotation."""
+    """Return the faults of a new pod's annotation."""
     if not is_mirror(pod) or text(pod, "spec", "nodeName"):
         return []
     value = at(pod, "metadata", "annotations", MIRROR)
@@ -15,7 +15,7 @@ def mirror_causes(pod: Obj) -> list[Cause]:
 
 
 def mirror_change_causes(new: Obj, old: Obj) -> list[Cause]:
-    """Return what is wrong with a change of the annotation; every path that writes metadata asks this."""
+    """Return the faults of a changed annotation. Call it on every path that writes metadata."""
     if not is_mirror(old):
         return [forbidden(FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []
     now = (at(new, "metadata", "annotations") or {}).get(MIRROR)

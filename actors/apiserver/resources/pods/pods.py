@@ -1,4 +1,4 @@
-"""Pods: the row, and how their writes differ: defaults, status on its own path, graceful deletion."""
+"""The pods resource: defaults, status subresource, graceful deletion."""
 
 from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.objects import Obj, at, text
@@ -16,7 +16,7 @@ from actors.apiserver.resources.pods.rules import pod_causes, spec_change_causes
 
 TERMINAL = ("Succeeded", "Failed")
 PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
-"""Changes a spec takes through paths of their own."""
+"""Spec changes that have their own subresource."""
 
 
 class PodStrategy(Strategy):
@@ -56,7 +56,7 @@ class PodStrategy(Strategy):
         return causes(new, old)
 
     def grace_seconds(self, obj: Obj, asked: int | None) -> int:
-        """Nobody has to wait for a pod that never reached a node, or has ended."""
+        """Return the grace period; 0 for a pod that has no node or has finished."""
         if not text(obj, "spec", "nodeName") or text(obj, "status", "phase") in TERMINAL:
             return 0
         if asked is not None:

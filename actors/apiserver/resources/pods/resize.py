@@ -1,4 +1,4 @@
-"""Resizing a pod that runs: cpu and memory of its containers, through a path of their own; its QoS class stays."""
+"""The resize subresource: cpu and memory of running containers. The QoS class must not change."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -15,7 +15,7 @@ FIELDS = ("resources", "resizePolicy")
 
 
 def keep_resize(new: Obj, old: Obj) -> None:
-    """Nothing but resources and resize policies of the containers there are changes here."""
+    """Restrict the change to resources and resize policies of existing containers."""
     wanted = {field: {c.get("name"): c for c in items(new, "spec", field)} for field in LISTS}
     new.clear()
     new.update({**old, "metadata": dict(old["metadata"]), "spec": deepcopy(old["spec"])})

@@ -1,4 +1,4 @@
-"""Which pods are refused: what nodeplane's scheduler and node would stumble over, with upstream's texts."""
+"""Validate pods as far as the scheduler and the node depend on it. Messages equal upstream's."""
 
 import re
 from collections.abc import Iterable
@@ -68,7 +68,7 @@ def _container_causes(path: str, container: Obj, seen: set[str]) -> list[Cause]:
 
 
 def container_words(path: str, container: Obj) -> list[Cause]:
-    """What holds for containers of every kind."""
+    """Validate the fields common to every kind of container."""
     causes, name = [], container.get("name")
     if not name:
         causes.append(required(f"{path}.name"))
@@ -118,8 +118,11 @@ def _quantity_causes(path: str, name: str, value: Any) -> list[Cause]:
 
 
 def _pair_causes(path: str, requests: Obj, limits: Obj) -> list[Cause]:
-    """Devices cannot be overcommitted: an extended resource is asked for exactly as it is limited. Of others no more is
-    asked for than the limit."""
+    """Check requests against limits.
+
+    Extended resources cannot be overcommitted: request and limit must be equal. Other requests must not
+    exceed the limit.
+    """
     causes = []
     for name in requests.keys() & limits.keys():
         if not is_extended(name) and parse_quantity(str(requests[name])) > parse_quantity(str(limits[name])):
@@ -151,7 +154,7 @@ def _is_strings(value: Any) -> bool:
 
 
 def spec_change_causes(new: Obj, old: Obj) -> list[Cause]:
-    """A pod's spec stands, but for images, a shorter deadline, added tolerations and lifted scheduling gates."""
+    """Allow changes to images, a shorter deadline, added tolerations and removed scheduling gates only."""
     causes = _deadline_causes(new.get("spec") or {}, old.get("spec") or {})
     if _frozen(new.get("spec") or {}) != _frozen(old.get("spec") or {}) or not _tolerations_kept(new, old):
         text = (

@@ -1,4 +1,4 @@
-"""Resources of a pod as a whole (spec.resources): what is asked for where nothing is said, and what is refused."""
+"""Pod-level resources (spec.resources): defaults and validation."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ SIDES = ("limits", "requests")
 
 
 def default_whole(spec: Obj) -> None:
-    """What is limited but not asked for: as much as the containers ask for together, or else the limit."""
+    """Default missing requests to the sum over the containers, or else to the limit."""
     whole = spec.get("resources")
     limits = at(whole, "limits")
     if not isinstance(whole, dict) or not isinstance(limits, dict) or not isinstance(whole.get("requests", {}), dict):
@@ -27,7 +27,7 @@ def has_whole(pod: Obj) -> bool:
 
 
 def whole_causes(spec: Obj) -> list[Cause]:
-    """Its quantities read well."""
+    """Validate names and bounds. Quantities must be syntactically valid."""
     return [*_names(spec), *_bounds(spec)]
 
 
@@ -57,7 +57,7 @@ def _bounds(spec: Obj) -> Iterator[Cause]:
 
 
 def _sum(spec: Obj, side: str, name: str) -> str:
-    """Of the app containers and sidecars; empty: nothing."""
+    """Return the sum over app containers and sidecars, or an empty string for zero."""
     sidecars = [c for c in items(spec, "initContainers") if c.get("restartPolicy") == "Always"]
     found = [(at(c, "resources", side) or {}).get(name, "0") for c in [*items(spec, "containers"), *sidecars]]
     total = sum((_quantity(value) for value in found), Quantity(0))

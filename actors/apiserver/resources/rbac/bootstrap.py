@@ -1,4 +1,4 @@
-"""Writes the default roles and bindings at the first start, without anybody waiting for it."""
+"""Write the default roles and bindings at the first start, in the background."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ RETRY_S = 5.0
 
 
 class Bootstrap:
-    """Idempotent, and harmless when several processes do it side by side: creation is guarded by absence.
+    """Creates missing defaults. Idempotent and safe in several processes: creation requires absence.
 
-    The defaults are imported when they are written, so that no start waits for them.
+    The defaults are imported when they are written, to keep startup fast.
     """
 
     def __init__(self, storage: Storage, roles: Replica, bindings: Replica) -> None:
@@ -25,7 +25,7 @@ class Bootstrap:
         self._replicas = {"ClusterRole": roles, "ClusterRoleBinding": bindings}
 
     async def run(self) -> None:
-        """Once the replicas are filled. Comes back until the store has taken everything."""
+        """Write the defaults, with retries until the store accepts them. Start once the replicas are filled."""
         from actors.apiserver.resources.rbac.defaults import default_objects
 
         while True:
@@ -33,11 +33,11 @@ class Bootstrap:
                 await self._write(default_objects())
                 return
             except NodeplaneError as error:
-                logging.getLogger(__name__).warning("default roles are not written yet: %s", error)
+                logging.getLogger(__name__).warning("default roles not written, will retry error=%s", error)
                 await asyncio.sleep(RETRY_S)
 
     async def _write(self, wanted: list[dict[str, Any]]) -> None:
-        """All at once where nothing is there yet, which is one write; else one by one what is missing."""
+        """Create all defaults in one transaction if none exists, else the missing ones one by one."""
         lacking = [obj for obj in wanted if self._lacks(obj)]
         if len(lacking) == len(wanted) and await self._storage.create_all([self._new(obj) for obj in lacking]):
             return

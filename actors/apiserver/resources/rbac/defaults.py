@@ -1,6 +1,6 @@
-"""The roles and bindings clients expect to find, as far as nodeplane serves what they speak of.
+"""Default roles and bindings for the resources that nodeplane serves.
 
-Written when missing; rules that a stored one lacks are added unless its autoupdate annotation says otherwise.
+Missing rules are added to stored roles unless their autoupdate annotation disables it.
 """
 
 from typing import Any
@@ -93,7 +93,7 @@ ROLES: dict[str, tuple[PolicyRule, ...]] = {
     "system:aggregate-to-admin": ADMIN,
 }  # fmt: skip
 AGGREGATED = {"view": VIEW, "edit": (*EDIT, *VIEW), "admin": (*ADMIN, *EDIT, *VIEW)}
-"""What they gather at first; each is also gathered by the next."""
+"""Initial rules of aggregated roles; each role is also aggregated into the next."""
 NEXT = {"view": "edit", "edit": "admin"}
 BINDINGS: dict[str, tuple[str, ...]] = {
     "cluster-admin": ("system:masters",),
@@ -104,11 +104,11 @@ BINDINGS: dict[str, tuple[str, ...]] = {
     "system:service-account-issuer-discovery": ("system:serviceaccounts",),
     "system:node": (),
 }
-"""Groups by role; a binding is named after its role."""
+"""Groups by role; a binding has the name of its role."""
 
 
 def default_objects() -> list[dict[str, Any]]:
-    """ClusterRoles and ClusterRoleBindings without what the server stamps on them."""
+    """Return ClusterRoles and ClusterRoleBindings without server-set metadata."""
     roles = [_role(name, rules, _labels(name)) for name, rules in ROLES.items()]
     for name, rules in AGGREGATED.items():
         labels = {f"{AGGREGATE}{NEXT[name]}": "true"} if name in NEXT else {}
@@ -142,7 +142,7 @@ def _object(kind: str, name: str, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def missing_in(stored: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | None:
-    """`stored` with the rules or subjects it lacks; None when it lacks none, or wants to be left alone."""
+    """Return `stored` with missing rules or subjects added; None if complete or not auto-updated."""
     if ((stored.get("metadata") or {}).get("annotations") or {}).get(AUTOUPDATE) != "true":
         return None
     if "aggregationRule" in wanted:

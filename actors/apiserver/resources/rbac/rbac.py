@@ -1,4 +1,4 @@
-"""Roles and their bindings: what a rule must look like, and that a binding keeps its role."""
+"""Roles and bindings: rule validation; roleRef is immutable."""
 
 from collections.abc import Callable
 from typing import Any
@@ -79,7 +79,7 @@ def _aggregation_causes(obj: Obj) -> list[Cause]:
 class BindingStrategy(Strategy):
     def __init__(self, kinds: tuple[str, ...]) -> None:
         self._kinds = kinds
-        """Kinds of role it may name."""
+        """Kinds of role that roleRef may name."""
 
     def default(self, obj: Obj) -> None:
         reference = obj.get("roleRef")
