@@ -20,7 +20,7 @@ from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
 from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.custom.definitions import definitions
-from actors.apiserver.custom.definitions.keeper import DefinitionController, names_by_group
+from actors.apiserver.custom.definitions.controller import DefinitionController, names_by_group
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.gate import Gate
 from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority

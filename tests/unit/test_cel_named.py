@@ -111,9 +111,8 @@ def test_cost_is_upstreams() -> None:
     """A tenth of the text's length, 32 times; the name of a format is looked up for one unit."""
 
     def cost(rule: str, limit: int) -> int:
-        from actors.apiserver.custom.rule.kind import Kind
+        from actors.apiserver.custom.rule.kind import Kind, size_of
         from actors.apiserver.custom.rule.messages import Messages
-        from actors.apiserver.custom.rule.sizes import size_of
         from protocols.cel.validation import checker, compiled
 
         kind, messages = Kind("string", limit), Messages()

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.printing.columns import columns_of
+from actors.apiserver.custom.printing.columns import columns_of, format_value
 from actors.apiserver.custom.printing.jsonpath import MOST, JsonPath, PathFails, PathInvalid
-from actors.apiserver.custom.printing.printing import format_value
 
 OBJECT: dict[str, Any] = {
     "a": {"b.c": [{"n": "x", "v": 1}, {"n": "y", "v": 3, "w": {"z": True}}]},

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.custom.definitions.controller import names_by_group
 from actors.apiserver.custom.definitions.definition import CLEANUP, read_definition
 from actors.apiserver.custom.definitions.definitions import DefinitionStrategy
-from actors.apiserver.custom.definitions.keeper import names_by_group
 from actors.apiserver.custom.definitions.names import ObservedDefinition, new_status
 from actors.apiserver.custom.definitions.warnings import OF_SET
 from actors.apiserver.custom.serving.kind import priority
-from actors.apiserver.custom.serving.rows import resources_of
+from actors.apiserver.custom.serving.resources import resources_of
 
 TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.custom.definitions.definition import Definition, Names, Version
-from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.coercion import drop_nulls, fill
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.custom.schema.nulls import drop_nulls
 from actors.apiserver.custom.serving.kind import Kind
 from actors.apiserver.custom.serving.strategy import CustomStrategy
 from actors.apiserver.writes.fields import WrongType

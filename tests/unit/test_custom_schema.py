@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.budget import Budget, BudgetSpent, within
 from actors.apiserver.api.schemas.shape import MAP, STRUCT, Shape
-from actors.apiserver.custom.schema.defaults import fill
+from actors.apiserver.custom.schema.coercion import fill, pruned
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
-from actors.apiserver.custom.schema.prune import pruned
 from actors.apiserver.custom.schema.validate import schema_causes
 from actors.apiserver.writes.ownership.apply import merged
 from actors.apiserver.writes.ownership.compare import changes

@@ -3,18 +3,50 @@
 Its conditions are written by the definition controller (controller.py), which runs in every process.
 """
 
+from typing import Any
+
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
+from actors.apiserver.api.schemas.registry import registry
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.custom.definitions.definition import CLEANUP
 from actors.apiserver.custom.definitions.rules import changed_causes, definition_causes, stored_causes
-from actors.apiserver.custom.definitions.tidy import tidy
 from actors.apiserver.custom.definitions.warnings import definition_warnings
 from actors.apiserver.resources.cells import CREATED, NAME
-from actors.apiserver.writes.fields import WrongType
+from actors.apiserver.writes.fields import WrongType, clean
 from protocols.kube.custom import condition
 from protocols.kube.resources import DEFINITIONS as ROW
+
+PROPS = "io.k8s.api.apiextensions.v1.JSONSchemaProps"
+MAPS = ("properties", "patternProperties", "definitions")
+LISTS = ("allOf", "anyOf", "oneOf")
+FREE = ("default", "example", "enum")
+
+
+def tidy(raw: dict[str, Any]) -> None:
+    """Normalize in place.
+
+    Raises WrongType for a schema below `additionalProperties` that is none, RecursionError.
+    """
+    for name in [name for name, value in raw.items() if value is None and name not in FREE]:
+        del raw[name]
+    for word in MAPS:
+        for name, part in raw.get(word, {}).items():
+            raw[word][name] = part if part is not None else {}
+            tidy(raw[word][name])
+    for word in LISTS:
+        raw[word] = [part if part is not None else {} for part in raw[word]] if word in raw else []
+        for part in raw[word]:
+            tidy(part)
+        if not raw[word]:
+            del raw[word]
+    for word in ("items", "not"):
+        if word in raw:
+            tidy(raw[word])
+    if isinstance(raw.get("additionalProperties"), dict):
+        clean(raw["additionalProperties"], registry().structs[PROPS])
+        tidy(raw["additionalProperties"])
 
 
 class DefinitionStrategy(Strategy):

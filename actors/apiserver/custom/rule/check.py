@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
-from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of
+from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of, max_count, size_of
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault
-from actors.apiserver.custom.rule.sizes import max_count, size_of
-from actors.apiserver.custom.schema.node import LIST_TYPE, VALIDATIONS, Node
-from actors.apiserver.custom.schema.rule import OLD, Rule, read_rule
+from actors.apiserver.custom.schema.node import LIST_TYPE, OLD, VALIDATIONS, Node, Rule, read_rule
 from protocols.cel.sizes import product, total
 from protocols.cel.source import CompileError, TooComplex
 from protocols.cel.validation import checked, checker, worst

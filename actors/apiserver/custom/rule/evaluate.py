@@ -2,21 +2,115 @@
 
 A rule without oldSelf is skipped while its value is unchanged. A transition rule (with oldSelf) runs whenever there is
 an old value to compare with: fields correlate by name, map entries by key, list items by their list-map keys.
+
+Compiled rules are cached by text: objects are plain maps at evaluation, so one environment serves all schemas.
 """
 
+import base64
+import binascii
+import functools
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from datetime import UTC, date, datetime
+from datetime import time as clock_time
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.custom.rule.kind import kind_of
+from actors.apiserver.custom.rule.kind import Kind, kind_of
 from actors.apiserver.custom.rule.path import error_path
-from actors.apiserver.custom.rule.programs import program
-from actors.apiserver.custom.rule.values import converted
-from actors.apiserver.custom.schema.node import MISSING, Node
-from actors.apiserver.custom.schema.rule import Rule
-from protocols.cel.source import CelError
+from actors.apiserver.custom.schema.node import MISSING, OLD, Node, Rule
+from protocols.cel.source import CelError, EvaluationError, evaluation_text
+from protocols.cel.validation import compiled, runner
+from protocols.kube.formats import duration_nanos
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+HAS_OLD = "_np_has_old"
+OPTIONAL = {OLD: (f"({HAS_OLD} ? optional.of(", ") : optional.none())")}
+
+
+class Program:
+    def __init__(self, expression: "cel.Expression", error: "cel.Type") -> None:
+        self._evaluate = expression.eval
+        self._error = error
+
+    def value(self, this: Any, old: Any, has_old: bool) -> Any:
+        """Raises EvaluationError."""
+        try:
+            result = self._evaluate(data={"self": this, "oldSelf": old, HAS_OLD: has_old})
+            value = result.value()
+        except RuntimeError as error:
+            raise EvaluationError(evaluation_text(str(error))) from None
+        if result.type() == self._error:
+            raise EvaluationError(evaluation_text(str(value)))
+        return value
+
+
+@functools.lru_cache(maxsize=4096)
+def program(text: str, optional_old: bool) -> Program:
+    """Raises CompileError."""
+    native, error = runner(HAS_OLD)
+    return Program(compiled(native, text, OPTIONAL if optional_old else None), error)
+
+
+def converted(value: Any, kind: Kind) -> Any:
+    """Convert one value. Text that does not match its format remains a string, so rules on its type fail."""
+    if value is None or kind.form in ("dyn", "string", "bool"):
+        return value
+    if kind.form in _TEXTS:
+        return _read(value, kind.form)
+    if kind.form == "object":
+        return {
+            escaped_name: converted(value[name], each)
+            for name, (escaped_name, each) in kind.fields.items()
+            if name in value
+        }
+    if kind.item is not None:
+        item = kind.item
+        if kind.form == "list":
+            return [converted(each, item) for each in value]
+        return {name: converted(each, item) for name, each in value.items()}
+    return _double(value) if kind.form == "double" else int(value)
+
+
+def _double(value: int | float) -> float:
+    """Convert to float; integers out of range become infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf
+
+
+def _read(value: str, form: str) -> Any:
+    try:
+        return _TEXTS[form](value)
+    except (ValueError, OverflowError, binascii.Error):
+        return value
+
+
+def _timestamp(value: str) -> Timestamp:
+    moment = (
+        datetime.fromisoformat(value) if len(value) > 10 else datetime.combine(date.fromisoformat(value), clock_time())
+    )
+    made = Timestamp()
+    made.FromDatetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return made
+
+
+def _duration(value: str) -> Duration:
+    made = Duration()
+    made.FromNanoseconds(duration_nanos(value))
+    return made
+
+
+_TEXTS: dict[str, Callable[[str], Any]] = {"bytes": base64.b64decode, "timestamp": _timestamp, "duration": _duration}
+
 
 SECONDS = 1.0
 """Time limit for all rules of one object, about as long as upstream's cost budget."""

@@ -1,11 +1,28 @@
-"""The CEL type of a schema, with the bounds of its values."""
+"""The CEL type of a schema: escaped field names, types, and the maximum size of values."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.apiserver.custom.rule.names import escaped
 from actors.apiserver.custom.schema.node import Node
+from protocols.cel.sizes import ONE, Declared, Size
+
+RESERVED = {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
+RESERVED |= {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
+ACCESSIBLE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
+SPECIAL = re.compile(r"__|[./-]")
+WORDS = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+
+
+def escaped(name: str) -> str | None:
+    """Return the CEL identifier, or None if rules cannot access the field."""
+    if name in RESERVED:
+        return f"__{name}__"
+    if ACCESSIBLE.fullmatch(name) is None:
+        return None
+    return SPECIAL.sub(lambda found: WORDS[found.group()], name)
+
 
 LIMIT = 3 * 1024 * 1024
 """Bytes of the largest request, and so of the largest value."""
@@ -69,3 +86,34 @@ def _text(node: Node, name: str) -> str:
 def _number(node: Node, name: str) -> int | None:
     value = node.raw.get(name)
     return value if isinstance(value, int) else None
+
+
+LEAST = {"bool": 4, "string": 2, "bytes": 2, "timestamp": 12, "duration": 2, "list": 2, "map": 2, "object": 2}
+"""Bytes of the smallest JSON value of a type; 1 for others."""
+
+
+def size_of(kind: Kind, cap: int = LIMIT) -> Size:
+    """Return the maximum size; the whole value takes at most `cap` bytes."""
+    if kind.form in ("string", "bytes", "dyn"):
+        length = min(cap, kind.most if kind.most is not None else cap)
+        return Size(length, length)
+    if kind.form == "object":
+        return _object_size(kind, cap)
+    if kind.item is None:
+        return ONE
+    length = max_count(kind, cap)
+    item = size_of(kind.item, cap)
+    return Declared(length, min(cap, length + length * item.deep), item)
+
+
+def max_count(kind: Kind, cap: int = LIMIT) -> int:
+    """Return the maximum number of items or entries."""
+    least = LEAST.get(kind.item.form, 1) + 1 if kind.item is not None else 1
+    fitting = cap // (least + (3 if kind.form == "map" else 0))
+    return min(fitting, kind.most) if kind.most is not None else fitting
+
+
+def _object_size(kind: Kind, cap: int) -> Size:
+    fields = {name: size_of(each, cap) for name, each in kind.fields.values()}
+    deep = min(cap, len(fields) + sum(size.deep for size in fields.values()))
+    return Declared(len(fields), deep, None, fields)

@@ -3,19 +3,29 @@
 import functools
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.schemas.descriptions import description
 from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.custom.definitions.definition import Definition, Version
-from actors.apiserver.custom.schema.defaults import has_defaults
+from actors.apiserver.custom.schema.coercion import drop_nulls, has_defaults, pruned, pruned_part
 from actors.apiserver.custom.schema.embedded import clean_embedded
 from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.custom.schema.nulls import drop_nulls
-from actors.apiserver.custom.schema.openapi import openapi_schema
 from actors.apiserver.custom.schema.ownership import shape_of
-from actors.apiserver.custom.schema.prune import pruned, pruned_part
 from actors.apiserver.writes.fields import clean_part
+
+OBJECT_META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+def openapi_schema(raw: dict[str, Any]) -> dict[str, Any]:
+    properties = dict(raw.get("properties") or {})
+    for name in ("apiVersion", "kind"):
+        properties[name] = {"type": "string", "description": description("Any", name)}
+    properties["metadata"] = {"allOf": [{"$ref": OBJECT_META}], "description": description("Any", "metadata")}
+    return {**raw, "type": "object", "properties": properties}
+
 
 VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 

@@ -10,7 +10,7 @@ from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.custom.definitions.definition import Definition, read_definition
 from actors.apiserver.custom.serving.kind import priority
-from actors.apiserver.custom.serving.rows import resources_of
+from actors.apiserver.custom.serving.resources import resources_of
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.catalog import Catalog

@@ -11,8 +11,8 @@ from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.query import write_options
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target
-from actors.apiserver.custom.definitions.scale_rules import value_at
-from actors.apiserver.custom.printing.printing import format_value
+from actors.apiserver.custom.printing.columns import format_value
+from actors.apiserver.custom.serving.strategy import value_at
 from actors.apiserver.http.connection.body import read_body, read_object
 from actors.apiserver.http.connection.messages import Reply, Request
 from actors.apiserver.http.endpoints.writing import Writing
