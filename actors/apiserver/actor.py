@@ -54,21 +54,7 @@ from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
 from actors.apiserver.replica.replica import ProgressRequester, Replica
-from actors.apiserver.resources import (
-    classes,
-    configmaps,
-    events,
-    leases,
-    namespaces,
-    network,
-    new_events,
-    nodes,
-    reviews,
-    secrets,
-    serviceaccounts,
-    usage,
-    volumes,
-)
+from actors.apiserver.resources import classes, config, events, namespaces, network, nodes, virtual, volumes
 from actors.apiserver.resources.dra import devices
 from actors.apiserver.resources.pods import pods
 from actors.apiserver.resources.rbac import rbac
@@ -90,22 +76,22 @@ DRAIN_SECONDS = 2.0
 
 TABLE: Table = Table(
     (
-        configmaps.CONFIGMAPS,
+        config.CONFIGMAPS,
         events.EVENTS,
         namespaces.NAMESPACES,
         nodes.NODES,
         pods.PODS,
-        secrets.SECRETS,
-        serviceaccounts.SERVICEACCOUNTS,
-        leases.LEASES,
-        new_events.NEW_EVENTS,
+        config.SECRETS,
+        config.SERVICEACCOUNTS,
+        nodes.LEASES,
+        events.NEW_EVENTS,
         *devices.ROWS,
         *rbac.ROWS,
         *network.ROWS,
         *volumes.ROWS,
         *classes.ROWS,
-        *reviews.ROWS,
-        *usage.ROWS,
+        *virtual.REVIEWS,
+        *virtual.USAGE,
         definitions.DEFINITIONS,
     )
 )

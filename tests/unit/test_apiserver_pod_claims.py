@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.pods.claims import claim_causes
+from actors.apiserver.resources.pods.rules import claim_causes
 
 TEMPLATE = {"resourceClaimTemplateName": "t"}
 

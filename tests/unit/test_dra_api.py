@@ -8,8 +8,7 @@ import pytest
 
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
-from actors.apiserver.resources.dra.patches import PatchStrategy
-from actors.apiserver.resources.dra.rules import RuleStrategy
+from actors.apiserver.resources.dra.administration import PatchStrategy, RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
 from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import stamp_new

@@ -1,8 +1,14 @@
-"""Events: short-lived reports about other objects. Each write resets the TTL to one hour."""
+"""Events: short-lived reports about other objects. Each write resets the TTL to one hour.
 
-from actors.apiserver.api.causes import Cause, invalid
-from actors.apiserver.api.objects import Obj, text
-from actors.apiserver.api.resource import Column, Resource
+events.k8s.io/v1 serves the stored core events with other field names and stricter validation.
+"""
+
+from collections.abc import Mapping
+
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.objects import Obj, at, text
+from actors.apiserver.api.resource import CachedConverter, Column, Resource
+from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
 
@@ -76,4 +82,109 @@ EVENTS = Resource(
     },
     create_on_update=True,
     ttl=TTL,
+)
+
+
+GROUP = "events.k8s.io"
+NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+"""Fields whose names differ from core v1."""
+STORED_NAMES = {old: new for new, old in NAMES.items()}
+TYPES = ("Normal", "Warning")
+LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
+UNSET = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource")
+
+
+def to_core(obj: Obj) -> Obj:
+    return {**_renamed(obj, NAMES), "apiVersion": "v1"}
+
+
+def from_core(obj: Obj) -> Obj:
+    return {**_renamed(obj, STORED_NAMES), "apiVersion": f"{GROUP}/v1"}
+
+
+def _renamed(obj: Obj, names: Mapping[str, str]) -> Obj:
+    return {names.get(key, key): value for key, value in obj.items()}
+
+
+class EventsConverter(CachedConverter):
+    def make(self, stored: Stored) -> Stored:
+        return Stored(stored.key, stored.rv, encode_object(from_core(stored.obj)))
+
+    def to_stored(self, obj: Obj) -> Obj:
+        return to_core(obj)
+
+
+class NewEventStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        causes = EventStrategy().validate_create(to_core(obj))
+        causes += [required(name) for name in ("eventTime", "reportingController", *LENGTHS) if not _is_set(obj, name)]
+        for key, limit in LENGTHS.items():
+            if len(text(obj, key)) > limit:
+                causes.append(invalid(key, "", f"can have at most {limit} characters"))
+        if obj.get("type") not in TYPES:
+            causes.append(invalid("type", "", f"has invalid value: {text(obj, 'type')}"))
+        causes += [invalid(name, "", "needs to be unset") for name in UNSET if obj.get(name)]
+        return causes + _series_causes(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        """Allow changes to the series only. Events written through v1 may lack fields that are required here."""
+        names = (*NAMES, "eventTime", "reportingInstance", "action", "reason", "related", "type")
+        changed = [name for name in names if new.get(name) != old.get(name)]
+        return [forbidden(name, "field is immutable") for name in changed] + _series_causes(new)
+
+
+def _is_set(obj: Obj, name: str) -> bool:
+    return bool(obj.get(name)) or name == "note"
+
+
+def _series_causes(obj: Obj) -> list[Cause]:
+    if not isinstance(obj.get("series"), dict):
+        return []
+    causes = [] if at(obj, "series", "lastObservedTime") else [required("series.lastObservedTime")]
+    count = at(obj, "series", "count")
+    if not isinstance(count, int) or count < 2:
+        causes.append(invalid("series.count", "", "should be at least 2"))
+    return causes
+
+
+def _column(column: Column) -> Column:
+    return Column(
+        column.name,
+        lambda obj: column.cell(to_core(obj)),
+        column.priority,
+        column.type,
+        column.format,
+        column.description,
+    )
+
+
+NEW_EVENTS = Resource(
+    group=GROUP,
+    version="v1",
+    plural="events",
+    singular="event",
+    kind="Event",
+    namespaced=True,
+    strategy=NewEventStrategy(),
+    short_names=("ev",),
+    columns=tuple(map(_column, EVENTS.columns)),
+    prefix="events",
+    fields={
+        **{f"regarding.{key}": field("regarding", key) for key in INVOLVED},
+        "reason": field("reason"),
+        "reportingController": field("reportingController"),
+        "type": field("type"),
+    },
+    create_on_update=True,
+    ttl=TTL,
+    stored_as="events",
+    converter=EventsConverter(),
 )

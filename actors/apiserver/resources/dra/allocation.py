@@ -5,12 +5,11 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
 from actors.apiserver.api.objects import Obj, at
-from actors.apiserver.resources.dra.lists import each, rows, table
-from actors.apiserver.resources.dra.names import driver_causes, label_causes, pool_causes
+from actors.apiserver.resources.dra.names import driver_causes, each, label_causes, pool_causes, rows, table
 from actors.apiserver.resources.dra.requests import REFERENCE, references_causes
 from actors.apiserver.resources.dra.selectors import object_causes, opaque_causes
 from actors.apiserver.resources.dra.slices import selector_causes
-from actors.apiserver.resources.dra.tolerations import tolerations_causes
+from actors.apiserver.resources.dra.values import tolerations_causes
 
 RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
 INTERFACE, HARDWARE = 256, 128

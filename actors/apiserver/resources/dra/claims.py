@@ -6,7 +6,7 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.strategy import Strategy, restore
 from actors.apiserver.resources.dra.allocation import drop_deallocated, status_causes
-from actors.apiserver.resources.dra.lists import rows, table
+from actors.apiserver.resources.dra.names import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
 from actors.apiserver.resources.dra.selectors import spec_of
 

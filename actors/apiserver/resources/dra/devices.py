@@ -5,10 +5,8 @@ from msgspec.structs import replace
 from actors.apiserver.api.objects import Obj, at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
+from actors.apiserver.resources.dra.administration import ClassStrategy, PatchStrategy, RuleStrategy
 from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy
-from actors.apiserver.resources.dra.classes import ClassStrategy
-from actors.apiserver.resources.dra.patches import PatchStrategy
-from actors.apiserver.resources.dra.rules import RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
 from actors.apiserver.resources.dra.versions import VersionConverter, VersionStrategy
 from protocols.dra.versions import (

@@ -1,17 +1,46 @@
-"""Validate names in resource.k8s.io. Messages equal upstream's."""
+"""Validate names and lists in resource.k8s.io. Messages equal upstream's.
+
+Elements of a list over its limit are not validated.
+"""
 
 import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from actors.apiserver.api.causes import Cause, invalid, required, too_long
-from protocols.kube.names import (
-    LABEL,
-    LABEL_TEXT,
-    QUALIFIED,
-    QUALIFIED_TEXT,
-    SUBDOMAIN,
-    SUBDOMAIN_TEXT,
-    VALUE_TEXT,
-)
+from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_long, too_many
+from actors.apiserver.api.objects import Obj
+from protocols.kube.names import LABEL, LABEL_TEXT, QUALIFIED, QUALIFIED_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT, VALUE_TEXT
+
+Check = Callable[[str, Any], list[Cause]]
+
+
+def each(path: str, values: Any, limit: int, check: Check, key: Callable[[Any], Any] | None = None) -> list[Cause]:
+    """Validate each element; with `key`, elements must differ by it."""
+    if not isinstance(values, list):
+        return []
+    if len(values) > limit:
+        return [too_many(path, len(values), limit)]
+    causes = [cause for index, value in enumerate(values) for cause in check(f"{path}[{index}]", value)]
+    return causes + (repeated(path, map(key, values)) if key else [])
+
+
+def repeated(path: str, keys: Iterable[Any]) -> list[Cause]:
+    seen, causes = set(), []
+    for index, key in enumerate(keys):
+        if key in seen:
+            causes.append(duplicate(f"{path}[{index}]", key))
+        seen.add(key)
+    return causes
+
+
+def table(value: Any) -> Obj:
+    """Return the value if it is a map, else an empty map."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Obj]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
 
 DRIVER, POOL, ID, LABEL_LENGTH, SUBDOMAIN_LENGTH = 63, 253, 32, 63, 253
 KEY_SHOWN = DRIVER + 1 + ID

@@ -4,10 +4,19 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.objects import Obj
-from actors.apiserver.resources.dra.lists import each, repeated, rows, table
-from actors.apiserver.resources.dra.names import class_causes, full_causes, keyed, label_causes, qualified_causes
+from actors.apiserver.resources.dra.names import (
+    class_causes,
+    each,
+    full_causes,
+    keyed,
+    label_causes,
+    qualified_causes,
+    repeated,
+    rows,
+    table,
+)
 from actors.apiserver.resources.dra.selectors import Budget, opaque_causes, selectors_causes
-from actors.apiserver.resources.dra.tolerations import default_tolerations, tolerations_causes
+from actors.apiserver.resources.dra.values import default_tolerations, tolerations_causes
 
 REQUESTS, ALTERNATIVES, CONSTRAINTS, CONFIGS = 32, 8, 32, 32
 MODES = ("All", "ExactCount")

@@ -6,8 +6,7 @@ import msgspec
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
 from actors.apiserver.api.objects import Obj
-from actors.apiserver.resources.dra.lists import each, table
-from actors.apiserver.resources.dra.names import driver_causes
+from actors.apiserver.resources.dra.names import driver_causes, each, table
 from protocols.cel.programs import compiled
 from protocols.cel.source import LIMIT, CompileError, TooComplex, TooLong
 

@@ -6,13 +6,22 @@ from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subres
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.pods import cells as pod_cells
-from actors.apiserver.resources.pods.claims import claim_causes
 from actors.apiserver.resources.pods.defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
-from actors.apiserver.resources.pods.ephemeral import created_causes, ephemeral_causes, keep_ephemeral
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
-from actors.apiserver.resources.pods.mirror import mirror_causes, mirror_change_causes
-from actors.apiserver.resources.pods.resize import keep_resize, resize_causes
-from actors.apiserver.resources.pods.rules import pod_causes, spec_change_causes
+from actors.apiserver.resources.pods.rules import (
+    claim_causes,
+    mirror_causes,
+    mirror_change_causes,
+    pod_causes,
+    spec_change_causes,
+)
+from actors.apiserver.resources.pods.subresources import (
+    created_causes,
+    ephemeral_causes,
+    keep_ephemeral,
+    keep_resize,
+    resize_causes,
+)
 
 TERMINAL = ("Succeeded", "Failed")
 PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, unsupported
-from actors.apiserver.api.objects import Obj, items
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
+from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, items, text
+from actors.apiserver.resources.dra.names import class_causes, label_causes
 from actors.apiserver.resources.pods.whole import whole_causes
 from protocols.kube.quantity import parse_quantity
 
@@ -45,9 +46,9 @@ def _spec_causes(spec: Obj) -> list[Cause]:
     grace = spec.get("terminationGracePeriodSeconds")
     if not _is_int(grace) or grace < 0:
         causes.append(invalid("spec.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))
-    for field, kind, text in (("nodeSelector", dict, "a map"), ("nodeName", str, "a string")):
+    for field, kind, wanted in (("nodeSelector", dict, "a map"), ("nodeName", str, "a string")):
         if not isinstance(spec.get(field, kind()), kind):
-            causes.append(invalid(f"spec.{field}", spec[field], f"must be {text}"))
+            causes.append(invalid(f"spec.{field}", spec[field], f"must be {wanted}"))
     return causes
 
 
@@ -187,3 +188,68 @@ def _deadline_causes(new: Obj, old: Obj) -> list[Cause]:
     if _is_int(before) and (not _is_int(after) or after > before):
         return [invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")]
     return []
+
+
+SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
+NAMES = "`resourceClaimName`, `resourceClaimTemplateName`"
+
+
+def claim_causes(pod: Obj) -> list[Cause]:
+    path, claims = "spec.resourceClaims", items(pod, "spec", "resourceClaims")
+    if claims and is_mirror(pod):
+        return [forbidden(path, "static pods do not support resource claims")]
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        name = claim.get("name") or ""
+        causes += [duplicate(f"{path}[{index}].name", name)] if name in seen else _claim(f"{path}[{index}]", claim)
+        seen.add(name)
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(items(pod, "spec", field)):
+            causes += _used(f"spec.{field}[{index}].resources.claims", container, seen)
+    return causes
+
+
+def _claim(path: str, claim: Obj) -> list[Cause]:
+    causes = label_causes(f"{path}.name", claim.get("name") or "")
+    given = [source for source in SOURCES if claim.get(source) is not None]
+    if not given:
+        return [*causes, invalid(path, claim, f"must specify one of: {NAMES}")]
+    if len(given) > 1:
+        return [*causes, invalid(path, claim, f"at most one of {NAMES} may be specified")]
+    return causes + class_causes(f"{path}.{given[0]}", claim[given[0]])
+
+
+def _used(path: str, container: Obj, names: set[str]) -> list[Cause]:
+    causes: list[Cause] = []
+    seen = set()
+    for index, use in enumerate(items(container, "resources", "claims")):
+        name, request = use.get("name") or "", use.get("request") or ""
+        if not name:
+            causes.append(required(f"{path}[{index}].name"))
+        elif (name, request) in seen:
+            causes.append(duplicate(f"{path}[{index}]", f"{name}/{request}" if request else name))
+        elif name not in names:
+            causes.append(not_found(f"{path}[{index}].name", name))
+        seen.add((name, request))
+    return causes
+
+
+MIRROR_FIELD = f"metadata.annotations[{MIRROR}]"
+
+
+def mirror_causes(pod: Obj) -> list[Cause]:
+    """Return the faults of a new pod's annotation."""
+    if not is_mirror(pod) or text(pod, "spec", "nodeName"):
+        return []
+    value = at(pod, "metadata", "annotations", MIRROR)
+    return [invalid(MIRROR_FIELD, value, "must set spec.nodeName if mirror pod annotation is set")]
+
+
+def mirror_change_causes(new: Obj, old: Obj) -> list[Cause]:
+    """Return the faults of a changed annotation. Call it on every path that writes metadata."""
+    if not is_mirror(old):
+        return [forbidden(MIRROR_FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []
+    now = (at(new, "metadata", "annotations") or {}).get(MIRROR)
+    same = is_mirror(new) and now == at(old, "metadata", "annotations", MIRROR)
+    return [] if same else [forbidden(MIRROR_FIELD, "may not remove or update mirror pod annotation")]

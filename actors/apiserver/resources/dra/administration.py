@@ -1,22 +1,68 @@
-"""ResourceSlicePatch: administrators override attributes, capacity and taints of selected devices."""
+"""Objects that administrators write: DeviceClass, ResourceSlicePatch and DeviceTaintRule.
+
+- A DeviceClass names selectors and configuration; it is always mutable.
+- A ResourceSlicePatch overrides attributes, capacity and taints of the devices that its filter selects.
+- A DeviceTaintRule adds one taint to devices selected by name.
+"""
 
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.objects import Obj, at
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.resources.dra.lists import rows, table
 from actors.apiserver.resources.dra.names import (
     class_causes,
     driver_causes,
+    each,
     full_causes,
     keyed,
     label_causes,
     pool_causes,
+    rows,
+    table,
 )
-from actors.apiserver.resources.dra.selectors import Budget, selectors_causes, spec_of
+from actors.apiserver.resources.dra.selectors import Budget, config_causes, selectors_causes, spec_of
 from actors.apiserver.resources.dra.slices import ENTRIES
-from actors.apiserver.resources.dra.values import KINDS, attribute_causes, capacity_causes, stamp, taints_causes
+from actors.apiserver.resources.dra.values import (
+    KINDS,
+    attribute_causes,
+    capacity_causes,
+    stamp,
+    taint_causes,
+    taints_causes,
+)
+from protocols.kube.names import QUALIFIED, SUBDOMAIN
+
+EXTENDED = "must be a valid extended resource name"
+
+
+class ClassStrategy(Strategy):
+    has_generation = True
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return _class_causes(spec_of(obj), {})
+
+    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+        return _class_causes(spec_of(new), spec_of(old))
+
+
+def _class_causes(spec: Obj, before: Obj) -> list[Cause]:
+    causes = selectors_causes("spec.selectors", spec.get("selectors"), Budget(), before.get("selectors"))
+    causes += config_causes("spec.config", spec.get("config"))
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended(name):
+        causes.append(invalid("spec.extendedResourceName", name, EXTENDED))
+    return causes
+
+
+def is_extended(name: str) -> bool:
+    """Return True for a valid extended resource name: not of Kubernetes, and usable in a quota."""
+    domain, slash, own = name.rpartition("/")
+    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    fits = len(f"requests.{domain}") <= 253 and SUBDOMAIN.fullmatch(f"requests.{domain}") is not None
+    return fits and 0 < len(own) <= 63 and QUALIFIED.fullmatch(own) is not None
+
 
 FIELDS = {"attributes": "DRAAdminControlledDeviceAttributes", "capacity": "DRAAdminControlledDeviceAttributes",
           "taints": "DRADeviceTaints"}  # fmt: skip
@@ -40,17 +86,17 @@ class PatchStrategy(Strategy):
         stamp(rows(devices.get("taints")), rows(before.get("taints")))
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        return _causes(obj, {})
+        return _patch_causes(obj, {})
 
     def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
-        return _causes(new, table(_devices(old).get("filter")))
+        return _patch_causes(new, table(_devices(old).get("filter")))
 
 
 def _devices(obj: Obj) -> Obj:
     return table(spec_of(obj).get("devices"))
 
 
-def _causes(obj: Obj, before: Obj) -> list[Cause]:
+def _patch_causes(obj: Obj, before: Obj) -> list[Cause]:
     if not isinstance(spec_of(obj).get("devices"), dict):
         return [required("spec.devices")]
     path, devices = "spec.devices", _devices(obj)
@@ -92,3 +138,41 @@ def _taints_causes(path: str, taints: Any) -> list[Cause]:
             causes.append(duplicate(f"{path}[{index}]", f"{identity[0]}:{identity[1]}"))
         seen.add(identity)
     return causes
+
+
+CONDITIONS = 8
+SELECTOR = {"driver": driver_causes, "pool": pool_causes, "device": label_causes}
+
+
+class RuleStrategy(Strategy):
+    has_status = True
+    has_generation = True
+
+    def prepare_create(self, obj: Obj) -> None:
+        super().prepare_create(obj)
+        stamp(_taint(obj), [])
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        super().prepare_update(new, old)
+        before = _taint(old)
+        stamp(_taint(new), [{**taint, "key": each.get("key")} for taint in before for each in _taint(new)])
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        spec = spec_of(obj)
+        selector = table(spec.get("deviceSelector"))
+        causes: list[Cause] = []
+        for name, check in SELECTOR.items():
+            if selector.get(name) is not None:
+                causes += check(f"spec.deviceSelector.{name}", selector[name])
+        if not isinstance(spec.get("taint"), dict):
+            return [*causes, required("spec.taint")]
+        return causes + taint_causes("spec.taint", spec["taint"])
+
+    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+        return each("status.conditions", at(new, "status", "conditions"), CONDITIONS, lambda path, value: [])
+
+
+def _taint(obj: Obj) -> list[Obj]:
+    """Return the taint as a list of at most one."""
+    taint = at(obj, "spec", "taint")
+    return [taint] if isinstance(taint, dict) else []

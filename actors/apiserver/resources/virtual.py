@@ -1,0 +1,53 @@
+"""Resources without stored objects: token and access reviews, and the usage of nodes and pods (metrics.k8s.io)."""
+
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.strategy import Strategy
+from actors.apiserver.resources.cells import AGE, NAME
+
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+def _review(group: str, kind: str, namespaced: bool = False) -> Resource:
+    return Resource(
+        group=group,
+        version="v1",
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        kind=kind,
+        namespaced=namespaced,
+        strategy=Strategy(),
+        columns=(NAME, AGE),
+        verbs=("create",),
+        virtual=True,
+    )
+
+
+REVIEWS = (
+    _review(AUTHENTICATION, "TokenReview"),
+    _review(AUTHENTICATION, "SelfSubjectReview"),
+    _review(AUTHORIZATION, "SubjectAccessReview"),
+    _review(AUTHORIZATION, "SelfSubjectAccessReview"),
+    _review(AUTHORIZATION, "SelfSubjectRulesReview"),
+    _review(AUTHORIZATION, "LocalSubjectAccessReview", namespaced=True),
+)
+
+
+METRICS = "metrics.k8s.io"
+
+
+def _usage(kind: str, plural: str, namespaced: bool) -> Resource:
+    return Resource(
+        group=METRICS,
+        version="v1beta1",
+        plural=plural,
+        singular="",
+        kind=kind,
+        namespaced=namespaced,
+        strategy=Strategy(),
+        columns=(NAME, AGE),
+        verbs=("get", "list"),
+        virtual=True,
+    )
+
+
+USAGE = (_usage("NodeMetrics", "nodes", namespaced=False), _usage("PodMetrics", "pods", namespaced=True))
