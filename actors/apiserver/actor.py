@@ -47,8 +47,7 @@ from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.routing.server import Server, ServerOptions
 from actors.apiserver.http.routing.stalled import StalledRequests, cause_of
 from actors.apiserver.http.telemetry.audit import AuditLog
-from actors.apiserver.http.telemetry.request_metrics import RequestMetrics
-from actors.apiserver.http.telemetry.watch_metrics import WatchMeter, WatchMetrics
+from actors.apiserver.http.telemetry.metrics import RequestMetrics, WatchMeter, WatchMetrics
 from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader

@@ -13,7 +13,7 @@ from actors.apiserver.api.errors import MethodNotAllowed, ServiceUnavailable
 from actors.apiserver.http.connection.messages import Reply, Request, Response
 from actors.apiserver.http.connection.takeover import Detached, take_over
 from actors.apiserver.http.fairness.long_running import WATCH, LongRunning
-from actors.apiserver.http.telemetry.watch_metrics import WatchMetrics
+from actors.apiserver.http.telemetry.metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import FutureWatches, Opened, open_watch
 from actors.apiserver.watch.channel import error_bytes

@@ -8,7 +8,7 @@ from actors.apiserver.api.target import Target
 from actors.apiserver.http.authentication.gate import Identity
 from actors.apiserver.http.routing.route import Route
 from actors.apiserver.http.telemetry.audit import Subject, subject
-from actors.apiserver.http.telemetry.request_metrics import Place, counted_verb, place_of
+from actors.apiserver.http.telemetry.metrics import Place, counted_verb, place_of
 
 NOWHERE = place_of(None)
 

@@ -29,7 +29,7 @@ from actors.apiserver.http.routing.refusal import CLIENT_LEFT, refusal
 from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attributes_of
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.telemetry.audit import is_audited
-from actors.apiserver.http.telemetry.request_metrics import RequestMetrics
+from actors.apiserver.http.telemetry.metrics import RequestMetrics
 from protocols.process.deadlines import Deadlines
 
 REQUEST_SECONDS = 60.0

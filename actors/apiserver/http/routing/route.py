@@ -21,7 +21,7 @@ from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.nodes.usage import Usage
 from actors.apiserver.http.telemetry.audit import Subject
-from actors.apiserver.http.telemetry.request_metrics import Place, place_of
+from actors.apiserver.http.telemetry.metrics import Place, place_of
 
 Action = Callable[[Request], Awaitable[Reply]]
 KEPT, SHORT = 1024, 512

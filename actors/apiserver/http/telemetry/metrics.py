@@ -1,0 +1,194 @@
+"""Metrics of requests and watches, under the names of kube-apiserver."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.target import Target
+from actors.apiserver.storage.metrics import SECONDS
+from actors.apiserver.watch.watcher import Meter
+
+RESPONSE_SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
+WHERE = ("group", "version", "resource", "subresource", "scope", "component")
+APPLY = "application/apply-patch+yaml"
+READS = ("GET", "HEAD")
+VERBS = {"create": "POST", "update": "PUT", "head": "GET"}
+"""As they are counted; the others are themselves in capitals."""
+Place = tuple[str, str, str, str, str, str]
+
+
+class RequestMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        asked = ("verb", "dry_run", *WHERE)
+        self._total = Tally("apiserver_request", "Requests answered.", (*asked, "code"), registry)
+        seconds = "apiserver_request_duration_seconds"
+        self._kinds: dict[tuple[Place, str, bool, int], tuple[Count, WeightedChild | None]] = {}
+        """Where answers that differ in nothing but their time are counted."""
+        self._seconds = WeightedHistogram(seconds, "Time to answer.", asked, SECONDS, registry)
+        sizes = "apiserver_response_sizes"
+        self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=RESPONSE_SIZES, registry=registry)
+        running = "apiserver_longrunning_requests"
+        self._running = Gauge(running, "Watches and streams that are open.", ("verb", *WHERE), registry=registry)
+        inflight = "apiserver_current_inflight_requests"
+        under_way = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
+        self._reading, self._changing = _Count(), _Count()
+        under_way.labels("readOnly").set_function(self._reading.value)
+        under_way.labels("mutating").set_function(self._changing.value)
+
+    def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
+        """`verb` as in counted_verb. What is long-running has no latency."""
+        kind = place, verb, dry_run, code
+        found = self._kinds.get(kind)
+        if found is None:
+            found = self._kinds[kind] = self._kind(*kind)
+        found[0].inc()
+        if found[1] is not None:
+            found[1].observe(seconds)
+
+    def _kind(self, place: Place, verb: str, dry_run: bool, code: int) -> tuple[Count, WeightedChild | None]:
+        labels = (verb, "All" if dry_run else "", *place)
+        timed = verb not in ("WATCH", "CONNECT")
+        return self._total.of(*labels, str(code)), self._seconds.labels(*labels) if timed else None
+
+    def answered_bytes(self, place: Place, verb: str, size: int) -> None:
+        self._sizes.labels(verb, *place).observe(size)
+
+    def under_way(self, method: str) -> "_Count":
+        """Counts as long as it is entered."""
+        return self._reading if method in READS else self._changing
+
+    @contextmanager
+    def connected(self, target: Target) -> Iterator[None]:
+        with self._running.labels("CONNECT", *place_of(target)).track_inprogress():
+            yield
+
+    def running(self, verb: str, place: Place) -> Gauge:
+        return self._running.labels(verb, *place)
+
+    def total(self, verb: str, place: Place, code: int) -> Count:
+        return self._total.of(verb, "", *place, str(code))
+
+
+class _Count:
+    """Number of requests inside the block now."""
+
+    __slots__ = ("_now",)
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def value(self) -> float:
+        return float(self._now)
+
+    def __enter__(self) -> None:
+        self._now += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._now -= 1
+
+
+def counted_verb(verb: str, headers: Mapping[str, str]) -> str:
+    if verb == "patch" and headers.get("Content-Type", "").strip().lower().startswith(APPLY):
+        return "APPLY"
+    return VERBS.get(verb) or verb.upper()
+
+
+def place_of(target: Target | None) -> Place:
+    if target is None:
+        return "", "", "", "", "", "apiserver"
+    row = target.resource
+    scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+    return row.group, row.version, row.plural, target.subresource, scope, "apiserver"
+
+
+EVENT_SIZES = tuple(1024.0 * 2**power for power in range(8))
+BEGINNINGS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60)
+KIND = ("group", "resource")
+ROW = ("group", "version", "resource")
+
+
+class WatchMetrics:
+    def __init__(self, registry: CollectorRegistry, requests: RequestMetrics) -> None:
+        self._requests = requests
+        self._open: dict[Place, OpenWatches] = {}
+        self.events = Counter("apiserver_watch_events", "Events queued to clients.", ROW, registry=registry)
+        self.sizes = WeightedHistogram("apiserver_watch_events_sizes", "Bytes of events.", ROW, EVENT_SIZES, registry)
+        self.replayed = Counter("apiserver_init_events", "Events at the beginning of watches.", KIND, registry=registry)
+        self.slow = Counter("apiserver_terminated_watchers", "Watches ended for slowness.", KIND, registry=registry)
+        self.expired = Counter("nodeplane_watch_expired", "Watches refused as too old.", KIND, registry=registry)
+        last = "nodeplane_shutdown_bookmarks"
+        self.last = Counter(last, "Bookmarks of a leaving process.", (*KIND, "result"), registry=registry)
+        self._beginnings = Histogram(
+            "apiserver_watch_list_duration_seconds",
+            "Time to the bookmark that ends the initial events.",
+            (*ROW, "scope"),
+            buckets=BEGINNINGS,
+            registry=registry,
+        )
+
+    def began(self, target: Target) -> Callable[[], None]:
+        """A watch begins; call what is returned when it ends."""
+        place = place_of(target)
+        found = self._open.get(place)
+        if found is None:
+            running = self._requests.running("WATCH", place)
+            found = self._open[place] = OpenWatches(running, self._requests.total("WATCH", place, 200))
+        found.begin()
+        return found.end
+
+    def listed(self, target: Target, seconds: float) -> None:
+        """All initial events of a watch that asked for them are written."""
+        group, version, resource, _, scope, _ = place_of(target)
+        self._beginnings.labels(group, version, resource, scope).observe(seconds)
+
+
+class OpenWatches:
+    """Those of one resource and scope; a watch counts as a request when it ends."""
+
+    def __init__(self, running: Gauge, requests: Count) -> None:
+        self._running, self._requests = running, requests
+
+    def begin(self) -> None:
+        self._running.inc()
+
+    def end(self) -> None:
+        self._running.dec()
+        self._requests.inc()
+
+
+class WatchMeter(Meter):
+    """Metrics of the watches of one resource."""
+
+    def __init__(self, metrics: WatchMetrics, resource: Resource) -> None:
+        row = (resource.group, resource.version, resource.plural)
+        kind = (resource.group, resource.plural)
+        self._events, self._sizes = metrics.events.labels(*row), metrics.sizes.labels(*row)
+        self._replayed, self._slow = metrics.replayed.labels(*kind), metrics.slow.labels(*kind)
+        self._expired = metrics.expired.labels(*kind)
+        self._last = {sent: metrics.last.labels(*kind, "sent" if sent else "waiting") for sent in (True, False)}
+
+    def sent(self, watches: int, size: int) -> None:
+        if watches:
+            self._events.inc(watches)
+            self._sizes.observe(size, watches)
+
+    def replayed(self, events: int, size: int) -> None:
+        if events:
+            self._replayed.inc(events)
+            self._events.inc(events)
+            self._sizes.observe(size / events, events)
+
+    def slow(self) -> None:
+        self._slow.inc()
+
+    def expired(self) -> None:
+        self._expired.inc()
+
+    def last_bookmark(self, sent: bool) -> None:
+        self._last[sent].inc()
