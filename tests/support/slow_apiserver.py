@@ -1,7 +1,8 @@
 """The API server with one fault for tests: a create with fieldManager=spin works for ever, in the event loop."""
 
 from actors.apiserver.actor import ApiServer
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.writing import Writing
 from protocols.actor import run_actor
 

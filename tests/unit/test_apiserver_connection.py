@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from actors.apiserver.http.connection.connection import Answering, Connections
-from actors.apiserver.http.connection.messages import Reply, Response
+from actors.apiserver.http.connection.connection import Connections, RequestHandler
+from actors.apiserver.http.connection.responses import Reply, Response
 
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
-async def client(root: Path, handler: Answering) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def client(
+    root: Path, handler: RequestHandler
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     server = Connections(handler, handler_cancellation=True, access_log=None, max_line_size=1000)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()

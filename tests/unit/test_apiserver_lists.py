@@ -10,7 +10,7 @@ from actors.apiserver.api.encoding.negotiate import Form
 from actors.apiserver.api.encoding.render import PART_ITEMS, list_parts, render_list
 from actors.apiserver.api.selection import selection
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.http.connection.long import takes_gzip
+from actors.apiserver.http.connection.responses import takes_gzip
 
 CONFIGMAPS = TABLE.of("configmaps")
 

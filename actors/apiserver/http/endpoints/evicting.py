@@ -4,8 +4,8 @@ from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import Obj, items, now
 from actors.apiserver.api.target import Target
-from actors.apiserver.http.connection.body import read_object
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request, read_object
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.delete import check_preconditions, delete_options, deleted
 from actors.apiserver.writes.loop import WriteLoop

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from actors.apiserver.http.connection.messages import Reply
+from actors.apiserver.http.connection.responses import Reply
 from protocols.errors import NodeplaneError
 
 Check = Callable[[], Awaitable[str]]

@@ -6,7 +6,8 @@ from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
 from actors.apiserver.api.query import resource_version
 from actors.apiserver.api.workers import offload, workers
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.reads.reader import Reader
 
 

@@ -15,8 +15,8 @@ from actors.apiserver.authorization.node_rules import node_of
 from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.http.authentication.tokens.claims import ISSUER
 from actors.apiserver.http.authentication.tokens.jwt import BadToken
-from actors.apiserver.http.connection.body import read_object
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request, read_object
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 GROUP_BYTES = 16

@@ -13,8 +13,8 @@ from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target
 from actors.apiserver.custom.printing.columns import format_value
 from actors.apiserver.custom.serving.strategy import value_at
-from actors.apiserver.http.connection.body import read_body, read_object
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request, read_body, read_object
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.writes.metadata import check_kind, check_metadata

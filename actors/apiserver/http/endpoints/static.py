@@ -9,7 +9,7 @@ from actors.apiserver.api.encoding.negotiate import wants_aggregated
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.target import unknown_path
-from actors.apiserver.http.connection.messages import Reply
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.discovery import discovery
 from actors.apiserver.http.discovery.documents import OpenApi
 from actors.apiserver.http.discovery.v2 import V2, V2_MEDIA, V2_PROTOBUF

@@ -16,8 +16,8 @@ from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
 from actors.apiserver.http.authentication.tokens.claims import BOUND, RESOURCES, Grant
 from actors.apiserver.http.authentication.tokens.keys import NoSigningKey
 from actors.apiserver.http.authentication.tokens.request import GROUP, Asked, read_request
-from actors.apiserver.http.connection.body import read_object
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request, read_object
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 Stored = Callable[[str, str, str], Awaitable[Obj | None]]

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from actors.apiserver.api.causes import forbidden, invalid_options
 from actors.apiserver.api.encoding.negotiate import Headers
 from actors.apiserver.api.errors import MethodNotAllowed, ServiceUnavailable
-from actors.apiserver.http.connection.messages import Reply, Request, Response
-from actors.apiserver.http.connection.takeover import Detached, take_over
+from actors.apiserver.http.connection.connection import Detached, take_over
+from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.fairness.long_running import WATCH, LongRunning
 from actors.apiserver.http.telemetry.metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader

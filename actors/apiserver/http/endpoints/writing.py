@@ -17,8 +17,8 @@ from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.api.target import Attributes, Target, conflict, forbidden, not_found
 from actors.apiserver.api.user import User
 from actors.apiserver.api.workers import offload
-from actors.apiserver.http.connection.body import read_body, read_object, understood
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request, offload_decoding, read_body, read_object
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.admission.admission import Admission
@@ -77,7 +77,7 @@ class Writing:
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
         with review:
             if media == APPLY_PATCH:
-                wanted = await understood(raw, media, lambda: applied_configuration(target, raw, options, review))
+                wanted = await offload_decoding(raw, media, lambda: applied_configuration(target, raw, options, review))
                 reply = await self._apply(request, wanted, options, len(raw))
             else:
                 mutation = await offload(len(raw), lambda: patch_mutation(target, media, raw, options, review))
@@ -173,7 +173,7 @@ class Writing:
 async def _body(request: Request, review: Review) -> tuple[Obj, int]:
     """The object sent, without what its kind does not have, and its bytes."""
     raw, media = await read_body(request.http), media_type(request.http.headers.get(hdrs.CONTENT_TYPE, ""))
-    return await understood(raw, media, lambda: _read(raw, media, request.target, review)), len(raw)
+    return await offload_decoding(raw, media, lambda: _read(raw, media, request.target, review)), len(raw)
 
 
 def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:

@@ -9,7 +9,7 @@ from aiohttp import web
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
-from actors.apiserver.http.connection.messages import Request
+from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 from actors.apiserver.reads.reader import Reader

@@ -13,7 +13,8 @@ import msgspec
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import ApiError, NotFound
 from actors.apiserver.api.objects import Obj, text
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, address
 from protocols.kube.errors import StatusError

@@ -18,10 +18,9 @@ from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.gate import Gate, Identity
-from actors.apiserver.http.connection.long import LongResponse
-from actors.apiserver.http.connection.messages import Reply, Request, Response
-from actors.apiserver.http.connection.pretty import indented, is_for_people
-from actors.apiserver.http.connection.takeover import Detached
+from actors.apiserver.http.connection.connection import Detached
+from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented, wants_pretty
 from actors.apiserver.http.endpoints.static import Static
 from actors.apiserver.http.nodes.connecting import connect_verb
 from actors.apiserver.http.routing.call import Call
@@ -70,7 +69,7 @@ class Handler:
                 response = await self._answer(call)
             except Exception as error:
                 response = refusal(call, error)
-            if is_for_people(http):
+            if wants_pretty(http):
                 response = indented(response)
             code, answered = response.status, not isinstance(response, Detached)
             self._measure(call, response)

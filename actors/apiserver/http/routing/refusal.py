@@ -7,7 +7,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_api_error
-from actors.apiserver.http.connection.messages import Reply, Response
+from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.routing.call import Call
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError

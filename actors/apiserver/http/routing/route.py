@@ -10,7 +10,8 @@ from actors.apiserver.api.errors import ApiError
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.selection import Selection, selection
 from actors.apiserver.api.target import Attributes, Target, parse_target
-from actors.apiserver.http.connection.messages import Reply, Request
+from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.evicting import Evicting
 from actors.apiserver.http.endpoints.reading import Reading
 from actors.apiserver.http.endpoints.reviews import Reviews

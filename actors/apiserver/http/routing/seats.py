@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from actors.apiserver.api.user import ANONYMOUS, User
-from actors.apiserver.http.connection.messages import Request
+from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.fairness.control import FlowControl
 from actors.apiserver.http.fairness.dispatcher import State
 from actors.apiserver.http.fairness.long_running import STREAM, LongRunning

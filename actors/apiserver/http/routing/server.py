@@ -12,8 +12,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from actors.apiserver.http.connection.connection import Connections
-from actors.apiserver.http.connection.takeover import give_back
+from actors.apiserver.http.connection.connection import Connections, give_back
 from actors.apiserver.http.routing.handler import Handler
 from protocols.errors import NodeplaneError
 from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving

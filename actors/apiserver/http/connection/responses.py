@@ -1,0 +1,132 @@
+"""Responses of endpoints: short ones in one piece, long ones in parts, compressed on request."""
+
+import asyncio
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+import msgspec
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from msgspec.structs import replace
+from multidict import CIMultiDict
+
+from actors.apiserver.api.encoding.negotiate import Headers
+
+GZIP_FROM = 128 * 1024
+"""Bytes above which a response is compressed for clients that accept it; upstream's bound."""
+GZIP_LEVEL = 4
+GZIP_WINDOW = 16 + zlib.MAX_WBITS
+WARNING_LIMIT = 1024
+WARNINGS_LIMIT, WARNINGS_COUNT = 4096, 50
+"""Characters and headers of all warnings of a response: some clients take no more than 100 headers."""
+PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+"""Values that Go's strconv.ParseBool reads as true."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    body: bytes
+    status: int = 200
+    media_type: str = "application/json"
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    rest: Iterator[bytes] | None = None
+    """Parts that follow `body`, made while they are written."""
+
+    def response(self) -> "Response":
+        """Return the reply itself if it is short, else a response that is written in parts."""
+        if self.rest is None and len(self.body) <= GZIP_FROM:
+            return self
+        return LongResponse(chain((self.body,), self.rest or ()), self.status, CIMultiDict(self.lines()))
+
+    def lines(self) -> Headers:
+        """Return all headers except those that depend on the connection."""
+        usual = (("Content-Type", self.media_type),)
+        if not self.headers and not self.warnings:
+            return usual
+        return (*self.headers.items(), *usual, *_warning_headers(self.warnings))
+
+
+Response = Reply | web.StreamResponse
+"""A reply is written by the connection; a StreamResponse writes itself."""
+
+
+class LongResponse(web.StreamResponse):
+    """A body of more than GZIP_FROM bytes. Its size is unknown before it is made, so it is sent chunked."""
+
+    def __init__(self, parts: Iterable[bytes], status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(status=status, headers=headers)
+        self.on_written: Callable[[int], None] = _ignore_size
+        """Called with the number of body bytes before compression."""
+        self._parts = parts
+        self._packer: zlib._Compress | None = None
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        if request.method == "HEAD":
+            self._parts = ()
+        if not self.prepared and takes_gzip(request.headers.get("Accept-Encoding", "")):
+            self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
+            self.headers["Content-Encoding"] = "gzip"
+        self.headers["Vary"] = "Accept-Encoding"
+        return await super().prepare(request)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        size = 0
+        for part in self._parts:
+            size += len(part)
+            await self._write_part(part)
+            await asyncio.sleep(0)  # each part is made in the event loop: let other requests run in between
+        if self._packer is not None:
+            await self.write(self._packer.flush())
+        await super().write_eof(data)
+        self.on_written(size)
+
+    async def _write_part(self, part: bytes) -> None:
+        if self._packer is not None:  # in a thread: 256 KiB take milliseconds, and zlib releases the GIL
+            part = await asyncio.to_thread(self._packer.compress, part)
+        if part:
+            await self.write(part)
+
+
+def _ignore_size(size: int) -> None:
+    pass
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Return True if an Accept-Encoding header accepts gzip."""
+    for clause in accepted.lower().split(","):
+        coding, _, weight = (text.strip() for text in clause.partition(";"))
+        if coding == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def wants_pretty(http: web.BaseRequest) -> bool:
+    """Return True for `?pretty`, and without it for browsers, curl and wget, as upstream."""
+    asked = http.query.get("pretty", "")
+    return asked in GO_TRUE if asked else http.headers.get("User-Agent", "").startswith(PRETTY_AGENTS)
+
+
+def indented(response: Response) -> Response:
+    """Return the response with line breaks if it is short and JSON, else unchanged."""
+    if not isinstance(response, Reply) or response.media_type.partition(";")[0] != "application/json":
+        return response
+    return replace(response, body=msgspec.json.format(response.body, indent=2).rstrip() + b"\n")
+
+
+def _warning_headers(warnings: Sequence[str]) -> Iterator[tuple[str, str]]:
+    left = WARNINGS_LIMIT
+    for warning in warnings[:WARNINGS_COUNT]:
+        quoted = _quoted(warning)
+        left -= len(quoted)
+        if left < 0:
+            break
+        yield "Warning", f"299 - {quoted}"
+
+
+def _quoted(text: str) -> str:
+    """Return a quoted string for a header: one line of printable ASCII, at most WARNING_LIMIT characters."""
+    plain = " ".join(text.split()).encode("ascii", "replace").decode()[:WARNING_LIMIT]
+    plain = "".join(character if character.isprintable() else "?" for character in plain)
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
