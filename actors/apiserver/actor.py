@@ -22,8 +22,8 @@ from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.custom.definitions import definitions
 from actors.apiserver.custom.definitions.controller import DefinitionController, names_by_group
 from actors.apiserver.custom.serving.serving import Serving
-from actors.apiserver.http.authentication.gate import Gate
-from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.http.authentication.authenticator import Authenticator
+from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.http.endpoints.evicting import Evicting
 from actors.apiserver.http.endpoints.health import Check, Health
 from actors.apiserver.http.endpoints.openid import OpenId
@@ -31,7 +31,7 @@ from actors.apiserver.http.endpoints.reading import Reading
 from actors.apiserver.http.endpoints.reviews import Reviews
 from actors.apiserver.http.endpoints.scaling import Scaling
 from actors.apiserver.http.endpoints.static import Static
-from actors.apiserver.http.endpoints.tokens import Tokens
+from actors.apiserver.http.endpoints.token_requests import Tokens
 from actors.apiserver.http.endpoints.watching import Watching
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.fairness.control import FlowControl
@@ -123,7 +123,7 @@ class ApiServer:
         self.replicas = self._catalog.replicas
         context.registry.register(ReplicaCollector(self._replica_statuses))
         self._lookups = Lookups(self.replicas, self._storage)
-        self._gate = Gate(
+        self._authenticator = Authenticator(
             self._authorizer(), self._authority(), AuditLog(context.layout.logs / "audit.log", context.registry)
         )
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
@@ -163,7 +163,7 @@ class ApiServer:
         self._watching.close()
         await self._server.close()
         await self._connecting.close()
-        await self._gate.audit.close()
+        await self._authenticator.audit.close()
         await self._stores.close()
         self._monitor.close()
 
@@ -212,10 +212,10 @@ class ApiServer:
         loop = WriteLoop(self._storage, self.replicas)
         creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
-        gate = self._gate
+        authenticator = self._authenticator
         runtime_class = partial(self._lookups.newest, "runtimeclasses", "")
         admission = Admission(
-            gate.authorizer, self._lookups.of("nodes"), self._lookups.of("serviceaccounts"), runtime_class
+            authenticator.authorizer, self._lookups.of("nodes"), self._lookups.of("serviceaccounts"), runtime_class
         )
         writing = Writing(creator, loop, reader, admission)
         endpoints = Endpoints(
@@ -225,15 +225,17 @@ class ApiServer:
             evicting=Evicting(loop, admission),
             watching=self._watching,
             connecting=self._connecting,
-            reviews=Reviews(gate.authorizer, gate.authority),
+            reviews=Reviews(authenticator.authorizer, authenticator.authority),
             usage=Usage(self._nodes, self._all_nodes, self._lookups.of("pods")),
-            tokens=Tokens(gate.authority, gate.authorizer, self._catalog.table, self._lookups.stored),
+            tokens=Tokens(authenticator.authority, authenticator.authorizer, self._catalog.table, self._lookups.stored),
         )
         options = HandlerOptions(
             table=self._catalog.table,
-            gate=gate,
+            authenticator=authenticator,
             endpoints=endpoints,
-            static=Static(self._catalog.table, Health(self._checks()), OpenId(gate.authority, address), address),
+            static=Static(
+                self._catalog.table, Health(self._checks()), OpenId(authenticator.authority, address), address
+            ),
             serving=self._serving,
             seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._stalled, self.replicas),
             metrics=self._metrics.requests,

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.apiserver.http.authentication.tokens.claims import Grant, make_claims
-from actors.apiserver.http.authentication.tokens.jwt import encode_token
-from actors.apiserver.http.authentication.tokens.keys import load_keys
+from actors.apiserver.http.authentication.signing import encode_token, load_keys
+from actors.apiserver.http.authentication.token_claims import Grant, make_claims
 from tests.support.apiserver_plane import Authority, Plane, running_plane
 from tests.support.tls_words import CONFIGMAPS
 

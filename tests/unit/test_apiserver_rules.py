@@ -13,7 +13,7 @@ from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.http.authentication.authenticate import user_of
+from actors.apiserver.http.authentication.authenticator import user_of
 from actors.apiserver.resources.cells import short_duration
 from actors.apiserver.resources.pods.cells import ready, restarts, status
 from actors.apiserver.writes.delete import DeleteOptions, deleted

@@ -18,9 +18,19 @@ from hypothesis import strategies as st
 from actors.apiserver.api.errors import Invalid, Unauthorized
 from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.user import ANONYMOUS, User
-from actors.apiserver.http.authentication.authenticate import bearer, user_of
-from actors.apiserver.http.authentication.tokens.authority import AuthorityOptions, TokenAuthority
-from actors.apiserver.http.authentication.tokens.claims import (
+from actors.apiserver.http.authentication.authenticator import bearer, user_of
+from actors.apiserver.http.authentication.signing import (
+    BadToken,
+    Keys,
+    NoSigningKey,
+    SigningKey,
+    decode_token,
+    encode_token,
+    load_key,
+    load_keys,
+)
+from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority, TokenFile
+from actors.apiserver.http.authentication.token_claims import (
     ISSUER,
     Grant,
     check_times,
@@ -28,16 +38,7 @@ from actors.apiserver.http.authentication.tokens.claims import (
     references_of,
     user_of_claims,
 )
-from actors.apiserver.http.authentication.tokens.file import TokenFile
-from actors.apiserver.http.authentication.tokens.jwt import BadToken, decode_token, encode_token
-from actors.apiserver.http.authentication.tokens.keys import (
-    Keys,
-    NoSigningKey,
-    SigningKey,
-    load_key,
-    load_keys,
-)
-from actors.apiserver.http.authentication.tokens.request import read_request
+from actors.apiserver.http.endpoints.token_requests import read_request
 
 ACCOUNT: Obj = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
 POD: Obj = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}

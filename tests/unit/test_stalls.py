@@ -13,7 +13,7 @@ from yarl import URL
 
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
-from actors.apiserver.http.authentication.gate import Identity
+from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.routing import loop_monitor
 from actors.apiserver.http.routing.call import Call
 from actors.apiserver.http.routing.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions

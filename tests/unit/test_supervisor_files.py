@@ -15,7 +15,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from actors.apiserver.http.authentication.tokens.keys import load_keys
+from actors.apiserver.http.authentication.signing import load_keys
 from protocols.process.layout import layout
 from supervisor.base.errors import AlreadyRunning, PortTaken
 from supervisor.pki import certificates, issue

@@ -4,9 +4,9 @@ import msgspec
 
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.api.target import unknown_path
-from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
-from actors.apiserver.http.authentication.tokens.claims import ISSUER
-from actors.apiserver.http.authentication.tokens.keys import NoSigningKey
+from actors.apiserver.http.authentication.signing import NoSigningKey
+from actors.apiserver.http.authentication.token_authority import TokenAuthority
+from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"

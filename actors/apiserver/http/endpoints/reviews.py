@@ -12,9 +12,9 @@ from actors.apiserver.api.user import User
 from actors.apiserver.api.workers import offload, workers
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import node_of
-from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
-from actors.apiserver.http.authentication.tokens.claims import ISSUER
-from actors.apiserver.http.authentication.tokens.jwt import BadToken
+from actors.apiserver.http.authentication.signing import BadToken
+from actors.apiserver.http.authentication.token_authority import TokenAuthority
+from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata

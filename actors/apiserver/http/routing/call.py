@@ -5,7 +5,7 @@ import time
 from aiohttp import web
 
 from actors.apiserver.api.target import Target
-from actors.apiserver.http.authentication.gate import Identity
+from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.routing.route import Route
 from actors.apiserver.http.telemetry.audit import Subject, subject
 from actors.apiserver.http.telemetry.metrics import Place, counted_verb, place_of

@@ -17,7 +17,7 @@ from actors.apiserver.api.selection import equalities, selection
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
-from actors.apiserver.http.authentication.gate import Gate, Identity
+from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
 from actors.apiserver.http.connection.connection import Detached
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented, wants_pretty
@@ -43,7 +43,7 @@ NO_OPTIONS = ListOptions()
 
 class HandlerOptions(msgspec.Struct, frozen=True):
     table: Table
-    gate: Gate
+    authenticator: Authenticator
     endpoints: Endpoints
     static: Static
     serving: Serving
@@ -55,7 +55,7 @@ class Handler:
     """Serve one request: authenticate, authorize, route, act; every error becomes a Status."""
 
     def __init__(self, options: HandlerOptions) -> None:
-        self._gate, self._authorizer = options.gate, options.gate.authorizer
+        self._authenticator, self._authorizer = options.authenticator, options.authenticator.authorizer
         self._routes = Routes(options.table, options.endpoints.action)
         self._watching, self._connecting = options.endpoints.watching, options.endpoints.connecting
         self._static, self._serving = options.static, options.serving
@@ -81,7 +81,7 @@ class Handler:
     def _note(self, call: Call, code: int, seconds: float) -> None:
         self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
         if is_audited(call.verb, call.target):
-            self._gate.note(call.http, call.identity, call.subject, call.verb, code, seconds)
+            self._authenticator.note(call.http, call.identity, call.subject, call.verb, code, seconds)
 
     def _measure(self, call: Call, response: Response) -> None:
         if call.verb not in SIZED:
@@ -93,7 +93,7 @@ class Handler:
 
     async def _answer(self, call: Call) -> Response:
         http = call.http
-        call.identity = identity = self._gate.certified(http) or await self._gate.proven(http)
+        call.identity = identity = self._authenticator.certified(http) or await self._authenticator.proven(http)
         user = identity.user
         turn = self._seats.take(http, user, self._routes, call.began)
         if turn is not None:

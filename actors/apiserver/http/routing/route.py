@@ -16,7 +16,7 @@ from actors.apiserver.http.endpoints.evicting import Evicting
 from actors.apiserver.http.endpoints.reading import Reading
 from actors.apiserver.http.endpoints.reviews import Reviews
 from actors.apiserver.http.endpoints.scaling import Scaling
-from actors.apiserver.http.endpoints.tokens import Tokens
+from actors.apiserver.http.endpoints.token_requests import Tokens
 from actors.apiserver.http.endpoints.watching import Watching
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.nodes.connecting import Connecting

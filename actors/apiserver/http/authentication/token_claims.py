@@ -8,7 +8,7 @@ import msgspec
 from actors.apiserver.api.objects import Obj, at, text
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.rbac.rules import account_name
-from actors.apiserver.http.authentication.tokens.jwt import BadToken
+from actors.apiserver.http.authentication.signing import BadToken
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 PRIVATE = "kubernetes.io"
@@ -78,19 +78,19 @@ def audiences_of(claims: dict[str, Any]) -> tuple[str, ...]:
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """An object a token stands and falls with."""
+    """An object without which a token is invalid."""
 
     resource: str
     namespace: str
     name: str
     uid: str
 
-    def held_by(self, obj: Obj | None) -> bool:
+    def matches(self, obj: Obj | None) -> bool:
         return bool(self.uid) and text(obj, "metadata", "uid") == self.uid
 
 
 def references_of(claims: dict[str, Any]) -> list[Reference]:
-    """The service account, and what the token is bound to. Raises BadToken."""
+    """Return the service account and the objects the token is bound to. Raises BadToken."""
     private = claims.get(PRIVATE)
     namespace, name = text(private, "namespace"), text(private, "serviceaccount", "name")
     if not namespace or not name or claims.get("sub") != account_name(namespace, name):

@@ -1,6 +1,8 @@
-"""Keys of service account tokens: one that signs, in ROOT/pki/sa.key, and those that are believed, in sa.pub beside it.
+"""Keys of service account tokens, and the tokens they sign: JSON web tokens (JWT) in compact form.
 
-ES256 or RS256, whichever a key is for. `cryptography` and `jwt` are loaded with the first token, not with the process.
+- ROOT/pki/sa.key signs. Its public half and the keys of sa.pub beside it verify: ES256 or RS256, by the kind of key.
+- PyJWT signs, verifies and parses. The key and its algorithm are chosen here, never by the token.
+- `cryptography` and `jwt` are imported with the first token, since loading them takes longer than starting a process.
 """
 
 import hashlib
@@ -9,7 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from protocols.errors import NodeplaneError
+from protocols.kube.jsons import read_json
 
 BLOCK = re.compile(rb"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
 PARAMETERS = ("kty", "crv", "x", "y", "n", "e")
@@ -17,8 +22,10 @@ PARAMETERS = ("kty", "crv", "x", "y", "n", "e")
 
 
 class NoSigningKey(NodeplaneError):
-    """Raised when ROOT/pki/sa.key is missing, or it or sa.pub holds something else than P-256 or RSA keys: tokens can
-    neither be made nor checked."""
+    """Raised when sa.key is missing, or it or sa.pub holds keys other than P-256 and RSA.
+
+    Tokens can then neither be issued nor checked.
+    """
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
@@ -62,14 +69,14 @@ class SigningKey:
 
 
 class Keys:
-    """The key that signs, and all that are believed: its public half, and what else sa.pub holds."""
+    """The signing key, and all keys that verify: its public half and those of sa.pub."""
 
     def __init__(self, signing: SigningKey, others: Iterable[PublicKey] = ()) -> None:
         self.signing = signing
         self.believed = {key.kid: key for key in (signing.public, *others)}
 
     def of(self, kid: Any) -> tuple[PublicKey, ...]:
-        """Those that may have signed a token whose header names `kid`."""
+        """Return the keys that may have signed a token whose header names `kid`."""
         if kid is None:
             return tuple(self.believed.values())
         found = self.believed.get(kid) if isinstance(kid, str) else None
@@ -94,7 +101,7 @@ def load_key(path: Path) -> SigningKey:
 
 
 def _load_public(path: Path) -> list[PublicKey]:
-    """One PEM block after the other, of public keys or of private ones, whose public half counts."""
+    """Read all PEM blocks: public keys, or private ones for their public half."""
     try:
         blocks = list(BLOCK.finditer(path.read_bytes()))
     except FileNotFoundError:
@@ -130,3 +137,62 @@ def _private(pem: bytes, path: Path) -> Any:
 
 def _unusable(path: Path, why: str) -> NoSigningKey:
     return NoSigningKey(f"{path} cannot be used: {why}; delete it and start the plane again")
+
+
+LONGEST_TOKEN = 16 * 1024
+"""Bytes of the longest token that is read."""
+
+
+class BadToken(NodeplaneError):
+    """Raised when a bearer token is invalid. Its text, for TokenReview and the log, holds no part of the token."""
+
+    http: ClassVar[int] = 401
+    grpc: ClassVar[str] = "UNAUTHENTICATED"
+
+
+def looks_signed(token: str) -> bool:
+    return token.count(".") == 2
+
+
+def encode_token(key: SigningKey, claims: dict[str, Any]) -> str:
+    from jwt import PyJWS
+
+    # An empty `typ` keeps it out of the header, as upstream's tokens have none.
+    header = {"typ": "", "kid": key.public.kid}
+    return PyJWS().encode(msgspec.json.encode(claims), key.key, key.public.algorithm, header)
+
+
+def decode_token(keys: Keys, token: str) -> dict[str, Any]:
+    """Return the claims of a token with a good signature; their times and audiences are not checked.
+
+    Raises BadToken.
+    """
+    from jwt import InvalidTokenError
+
+    if len(token) > LONGEST_TOKEN or not token.isascii():
+        raise BadToken("the token is too long or no ASCII text")
+    try:
+        claims = read_json(_verified_payload(keys, token))
+    except (ValueError, msgspec.DecodeError, RecursionError, InvalidTokenError):
+        raise BadToken("the token is malformed") from None
+    if not isinstance(claims, dict):
+        raise BadToken("the token is malformed")
+    return claims
+
+
+def _verified_payload(keys: Keys, token: str) -> bytes:
+    """Return the encoded claims. Raises BadToken, InvalidTokenError."""
+    from jwt import InvalidSignatureError, PyJWS
+
+    jws = PyJWS()
+    header = jws.get_unverified_header(token)
+    candidates = [key for key in keys.of(header.get("kid")) if key.algorithm == header.get("alg")]
+    if not candidates:
+        raise BadToken("the token was not signed with our key")
+    for key in candidates:
+        try:
+            payload: bytes = jws.decode(token, key.key, algorithms=[key.algorithm])
+        except InvalidSignatureError:
+            continue
+        return payload
+    raise BadToken("invalid signature")

@@ -1,9 +1,12 @@
-"""POST serviceaccounts/NAME/token: a signed token that ends with its time, its account or what it is bound to."""
+"""POST serviceaccounts/NAME/token: issue a token that ends with its time, its account or the object it is bound to."""
 
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+import msgspec
+
+from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
 from actors.apiserver.api.objects import Obj, at, items, now, text
@@ -12,13 +15,74 @@ from actors.apiserver.api.resource import Table
 from actors.apiserver.api.target import Attributes, details, not_found
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import is_node, node_of
-from actors.apiserver.http.authentication.tokens.authority import TokenAuthority
-from actors.apiserver.http.authentication.tokens.claims import BOUND, RESOURCES, Grant
-from actors.apiserver.http.authentication.tokens.keys import NoSigningKey
-from actors.apiserver.http.authentication.tokens.request import GROUP, Asked, read_request
+from actors.apiserver.http.authentication.signing import NoSigningKey
+from actors.apiserver.http.authentication.token_authority import TokenAuthority
+from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+
+SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 2**32
+GROUP = "authentication.k8s.io"
+
+
+class TokenOptions(msgspec.Struct, frozen=True):
+    audiences: tuple[str, ...]
+    seconds: int
+    kind: str = ""
+    """Kind of the object to bind to; empty = none."""
+    name: str = ""
+    uid: str = ""
+
+
+def read_request(body: Obj) -> TokenOptions:
+    """Raises Invalid."""
+    spec = body.setdefault("spec", {})
+    causes = [*_time_causes(spec), *_audience_causes(spec), *_bound_causes(spec)]
+    if causes:
+        raise invalid_object("TokenRequest", GROUP, text(body, "metadata", "name"), causes)
+    spec["audiences"] = spec.get("audiences") or [ISSUER]
+    spec["expirationSeconds"] = DEFAULT_S if spec.get("expirationSeconds") is None else spec["expirationSeconds"]
+    bound = spec.get("boundObjectRef") or {}
+    return TokenOptions(
+        tuple(spec["audiences"]),
+        spec["expirationSeconds"],
+        text(bound, "kind"),
+        text(bound, "name"),
+        text(bound, "uid"),
+    )
+
+
+def _time_causes(spec: Obj) -> list[Cause]:
+    path, seconds = "spec.expirationSeconds", spec.get("expirationSeconds")
+    if seconds is None:
+        return []
+    if isinstance(seconds, bool) or not isinstance(seconds, int):
+        return [invalid(path, seconds, "must be an integer")]
+    if seconds < SHORTEST_S:
+        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    return (
+        [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")] if seconds > LONGEST_S else []
+    )
+
+
+def _audience_causes(spec: Obj) -> list[Cause]:
+    value = spec.get("audiences")
+    good = value is None or (isinstance(value, list) and all(isinstance(each, str) and each for each in value))
+    return [] if good else [invalid("spec.audiences", value, "must be a list of names")]
+
+
+def _bound_causes(spec: Obj) -> list[Cause]:
+    path, bound = "spec.boundObjectRef", spec.get("boundObjectRef")
+    if bound is None:
+        return []
+    if not isinstance(bound, dict):
+        return [invalid(path, bound, "must be an object")]
+    if text(bound, "kind") not in BOUND or bound.get("apiVersion", "v1") != "v1":
+        shown = f"{at(bound, 'apiVersion')}, Kind={at(bound, 'kind')}"
+        return [unsupported(f"{path}.kind", shown, tuple(BOUND))]
+    return [] if text(bound, "name") else [required(f"{path}.name")]
+
 
 Stored = Callable[[str, str, str], Awaitable[Obj | None]]
 
@@ -40,7 +104,7 @@ class Tokens:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
             )
         metadata.update(name=target.name, namespace=target.namespace, creationTimestamp=now())
-        audiences = at(body, "spec", "audiences")  # before the default
+        audiences = at(body, "spec", "audiences")  # before read_request sets the default
         asked = read_request(body)
         if is_node(request.user):
             await self._check_node(request, asked, audiences or [])
@@ -55,7 +119,7 @@ class Tokens:
         except NoSigningKey as error:
             raise ServiceUnavailable(str(error)) from None
 
-    async def _grant(self, request: Request, asked: Asked) -> Grant:
+    async def _grant(self, request: Request, asked: TokenOptions) -> Grant:
         target = request.target
         account = await self._stored("serviceaccounts", target.namespace, target.name)
         if account is None:
@@ -66,7 +130,7 @@ class Tokens:
         node = await self._stored("nodes", "", name) if name else None
         return Grant(account, asked.audiences, asked.seconds, asked.kind, bound, node)
 
-    async def _check_node(self, request: Request, asked: Asked, audiences: list[str]) -> None:
+    async def _check_node(self, request: Request, asked: TokenOptions, audiences: list[str]) -> None:
         """A node gets tokens of pods that run on it, for audiences these pods name. Raises Forbidden, NotFound."""
         _refuse(request, _unbound(asked))
         pod = await self._stored("pods", request.target.namespace, asked.name)
@@ -108,7 +172,7 @@ class Tokens:
         known = await self._stored("csidrivers", "", driver) if driver else None
         return {text(asked, "audience") for asked in items(known, "spec", "tokenRequests")}
 
-    async def _bound(self, namespace: str, asked: Asked) -> Obj:
+    async def _bound(self, namespace: str, asked: TokenOptions) -> Obj:
         """The object to bind to. Raises NotFound, Conflict."""
         row = self._table.of(RESOURCES[BOUND[asked.kind]])
         found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
@@ -121,21 +185,21 @@ class Tokens:
         return found
 
 
-def _check_pod(account: str, asked: Asked, bound: Obj | None) -> None:
+def _check_pod(account: str, asked: TokenOptions, bound: Obj | None) -> None:
     if asked.kind == "Pod" and text(bound, "spec", "serviceAccountName") != account:
         raise BadRequest(
             f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
         )
 
 
-def _replaced(asked: Asked) -> str:
+def _replaced(asked: TokenOptions) -> str:
     return (
         f"the UID in the bound object reference ({asked.uid}) does not match the UID in record. "
         "The object might have been deleted and then recreated"
     )
 
 
-def _unbound(asked: Asked) -> str:
+def _unbound(asked: TokenOptions) -> str:
     """Return why a node gets no such token, before anything is read: a pod of the same name may be another pod."""
     if asked.kind != "Pod":
         return "node requested token not bound to a pod"

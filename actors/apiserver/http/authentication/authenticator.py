@@ -1,0 +1,186 @@
+"""Authenticate a request: by client certificate or bearer token, then the user it impersonates.
+
+Also hands finished requests to the audit log, since it knows the authenticated user of rejected ones, too.
+"""
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy
+
+from actors.apiserver.api.errors import BadRequest, Unauthorized
+from actors.apiserver.api.target import Attributes
+from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.authorization.rbac.rules import ACCOUNT
+from actors.apiserver.http.authentication.token_authority import TokenAuthority
+from actors.apiserver.http.telemetry.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened
+from protocols.errors import NodeplaneError
+from protocols.kube.errors import StatusError
+from protocols.process.tls import expiry, is_trusted
+from protocols.serving import mark_authenticated
+
+CertificateSubject = tuple[tuple[tuple[str, str], ...], ...]
+Proof = TypeVar("Proof")
+Prove = Callable[[str], Awaitable[Proof]]
+"""Check a bearer token. Raises BadToken, NoSigningKey."""
+
+
+async def bearer(authorization: str, prove: Prove[Proof]) -> Proof:
+    """Return the proof of an Authorization header. Raises Unauthorized for other schemes: no credential is ignored."""
+    scheme, _, token = authorization.strip().partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthorized
+    try:
+        return await prove(token.strip())
+    except NodeplaneError as error:
+        if error.http != Unauthorized.http:
+            logging.getLogger(__name__).warning("a bearer token cannot be checked: %s", error)
+        raise Unauthorized from None
+
+
+def user_of(certificate: Mapping[str, Any] | None) -> User:
+    """Raises Unauthorized for a certificate without a name."""
+    if not certificate:
+        return ANONYMOUS
+    return _user_of_subject(certificate.get("subject", ()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _user_of_subject(subject: CertificateSubject) -> User:
+    name, groups = "", []
+    for pairs in subject:
+        for field, value in pairs:
+            if field == "commonName":
+                name = value
+            elif field == "organizationName":
+                groups.append(value)
+    if not name:
+        raise Unauthorized
+    return User(name, (*groups, AUTHENTICATED))
+
+
+USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "impersonate-extra-"
+
+
+def impersonated(authorizer: Authorizer, user: User, headers: CIMultiDictProxy[str], path: str) -> User:
+    """Return the user a request acts as: `user` itself without Impersonate-* headers. Raises BadRequest, Forbidden."""
+    if "impersonate-" not in "\n".join(headers).lower():  # one search for all names, since every request passes here
+        return user
+    asked = [key for key in headers if key.lower().startswith("impersonate-")]
+    if not asked:
+        return user
+    extra = [key for key in asked if key.lower().startswith(EXTRA)]
+    if not all(value.isprintable() for key in asked for value in headers.getall(key)):
+        raise BadRequest("Impersonate-* headers must be printable text in UTF-8")
+    if USER not in headers:
+        if extra or GROUP in headers or UID in headers:
+            raise BadRequest("requested to impersonate a group, uid or extra without impersonating a user")
+        return user
+    name, groups = headers[USER], tuple(headers.getall(GROUP, []))
+    for attributes in _required_rights(name, groups, headers, extra, path):
+        authorizer.check(user, attributes)
+    pairs = tuple((unquote(key[len(EXTRA) :]).lower(), tuple(headers.getall(key))) for key in sorted(set(extra)))
+    return User(name, _groups(name, groups), headers.get(UID, ""), pairs)
+
+
+def _required_rights(
+    name: str, groups: tuple[str, ...], headers: CIMultiDictProxy[str], extra: list[str], path: str
+) -> list[Attributes]:
+    account = _account(name)
+    if account:
+        found = [Attributes("impersonate", path, "", "serviceaccounts", "", *account)]
+    else:
+        found = [Attributes("impersonate", path, "", "users", name=name)]
+    found += [Attributes("impersonate", path, "", "groups", name=group) for group in groups]
+    if headers.get(UID):
+        found.append(Attributes("impersonate", path, "authentication.k8s.io", "uids", name=headers[UID]))
+    for key in extra:
+        field = unquote(key[len(EXTRA) :]).lower()
+        for value in headers.getall(key):
+            found.append(Attributes("impersonate", path, "authentication.k8s.io", "userextras", field, name=value))
+    return found
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """Return (namespace, name) of a service account's user name."""
+    parts = name.split(":")
+    return (parts[2], parts[3]) if len(parts) == 4 and name.startswith(f"{ACCOUNT}:") and all(parts) else None
+
+
+def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    account = _account(name)
+    if account and not groups:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+    if name == ANONYMOUS.name:
+        return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
+    return tuple(dict.fromkeys((*groups, AUTHENTICATED)))
+
+
+AUTHOR = web.RequestKey("author", User)
+"""Authenticated user of a request whose impersonation was rejected, for the audit log."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """`user` is the one requests are authorized for, `author` the authenticated one: they differ by impersonation."""
+
+    user: User
+    author: User
+    expires: float = math.inf
+    """Wall-clock time at which the author's certificate or token ends."""
+
+
+class Authenticator(msgspec.Struct, frozen=True):
+    authorizer: Authorizer
+    authority: TokenAuthority
+    audit: AuditLog
+
+    def certified(self, http: web.BaseRequest) -> Identity | None:
+        """Authenticate by client certificate, or as anonymous; None if a bearer token has to be checked.
+
+        Raises Unauthorized, and Forbidden or BadRequest for Impersonate-* headers.
+        """
+        transport = http.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        if not certificate and http.headers.get(hdrs.AUTHORIZATION):
+            return None
+        if not is_trusted(transport, time.time()):
+            raise Unauthorized
+        return self._identity(http, user_of(certificate), expiry(certificate))
+
+    async def proven(self, http: web.BaseRequest) -> Identity:
+        """Authenticate by bearer token. Raises as `certified`."""
+        proven = await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self.authority.prove)
+        mark_authenticated(http)
+        return self._identity(http, proven.user, proven.expires)
+
+    def _identity(self, http: web.BaseRequest, author: User, expires: float) -> Identity:
+        try:
+            user = impersonated(self.authorizer, author, http.headers, http.path)
+        except StatusError:
+            http[AUTHOR] = author  # the audit log names the author of a rejected attempt
+            raise
+        return Identity(user, author, expires)
+
+    def note(
+        self,
+        http: web.BaseRequest,
+        identity: Identity | None,
+        subject: Subject,
+        verb: str,
+        code: int,
+        seconds: float,
+    ) -> None:
+        if identity is None:
+            author = http.get(AUTHOR, ANONYMOUS)
+            identity = Identity(author, author)
+        agent, address = shortened(http.headers.get(hdrs.USER_AGENT, ""), NAME_LIMIT), http.remote or ""
+        began = time.time() - seconds
+        self.audit.note(Entry(verb, subject, identity.author, identity.user, code, began, seconds, agent, address))

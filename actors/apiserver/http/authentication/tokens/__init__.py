@@ -1,1 +1,0 @@
-"""Bearer tokens: of service accounts, signed here, and of the static token file."""
