@@ -24,15 +24,11 @@ from actors.apiserver.custom.definitions.controller import DefinitionController,
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator
 from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority
-from actors.apiserver.http.endpoints.evicting import Evicting
-from actors.apiserver.http.endpoints.health import Check, Health
-from actors.apiserver.http.endpoints.openid import OpenId
-from actors.apiserver.http.endpoints.reading import Reading
+from actors.apiserver.http.endpoints.nonresource import Check, Health, NonResource, OpenId
+from actors.apiserver.http.endpoints.reading import Reading, Watching
 from actors.apiserver.http.endpoints.reviews import Reviews
-from actors.apiserver.http.endpoints.scaling import Scaling
-from actors.apiserver.http.endpoints.static import Static
+from actors.apiserver.http.endpoints.subresources import Evicting, Scaling
 from actors.apiserver.http.endpoints.token_requests import Tokens
-from actors.apiserver.http.endpoints.watching import Watching
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.fairness.control import FlowControl
 from actors.apiserver.http.fairness.long_running import LongRunning
@@ -233,7 +229,7 @@ class ApiServer:
             table=self._catalog.table,
             authenticator=authenticator,
             endpoints=endpoints,
-            static=Static(
+            nonresource=NonResource(
                 self._catalog.table, Health(self._checks()), OpenId(authenticator.authority, address), address
             ),
             serving=self._serving,

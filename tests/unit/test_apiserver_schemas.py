@@ -11,7 +11,7 @@ from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.descriptions import TEXTS
 from actors.apiserver.api.schemas.registry import kind_shape, registry
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.http.discovery.documents import OpenApi
+from actors.apiserver.http.endpoints.openapi import OpenApi
 
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.plural)

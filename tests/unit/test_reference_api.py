@@ -5,7 +5,7 @@ from pathlib import Path
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.resource import ALL_VERBS, Resource
-from actors.apiserver.http.discovery.operations import PARAMETERS
+from actors.apiserver.http.endpoints.openapi import PARAMETERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md").read_text()
 

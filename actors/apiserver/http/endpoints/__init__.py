@@ -1,1 +1,1 @@
-"""Endpoints, one file for each group of verbs."""
+"""Endpoints: verbs on resources, their subresources, and paths that are no resources."""

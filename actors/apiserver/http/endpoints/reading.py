@@ -1,14 +1,34 @@
-"""GET and LIST."""
+"""GET, LIST and WATCH.
 
+A watch that fails after its options are read sends an ERROR event in a stream that began with status 200, as upstream.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from actors.apiserver.api.encoding.negotiate import PLAIN
+from msgspec.structs import replace
+
+from actors.apiserver.api.causes import forbidden, invalid_options
+from actors.apiserver.api.encoding.negotiate import PLAIN, Headers
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
+from actors.apiserver.api.errors import MethodNotAllowed, ServiceUnavailable
 from actors.apiserver.api.query import resource_version
 from actors.apiserver.api.workers import offload, workers
+from actors.apiserver.http.connection.connection import Detached, take_over
 from actors.apiserver.http.connection.requests import Request
-from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.connection.responses import Reply, Response
+from actors.apiserver.http.fairness.long_running import WATCH, LongRunning
+from actors.apiserver.http.telemetry.metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader
+from actors.apiserver.watch.begin import FutureWatches, Opened, open_watch
+from actors.apiserver.watch.channel import error_bytes
+from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
+from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.scope import Scope
+from protocols.kube.errors import StatusError
 
 
 class Reading:
@@ -28,7 +48,7 @@ class Reading:
         listing = await self._reader.list(request.target, request.options, request.wanted)
         resource, form = request.target.resource, request.form
         warnings = [f"left out, since it cannot be read: {key}" for key in listing.corrupt]
-        if form.protobuf or form.yaml:  # made in one go, so not here
+        if form.protobuf or form.yaml:  # encoded at once, so off the event loop
             metadata = listing.metadata()
             body = await workers().run(lambda: render_list(resource, listing.objects, form, metadata))
             return Reply(body, media_type=form.media_type, warnings=warnings)
@@ -36,3 +56,115 @@ class Reading:
         first, second = next(parts), next(parts, None)
         rest = None if second is None else chain((second,), parts)
         return Reply(first, media_type=form.media_type, rest=rest, warnings=warnings)
+
+
+SHORTEST, LONGEST = 1800.0, 3600.0
+"""Without timeoutSeconds a watch lasts a random time between these, so that clients do not come back all at once."""
+NO_CACHE = {"Cache-Control": "no-cache, private"}
+NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+"""Clients match on this text, so it is upstream's."""
+
+
+class Watching:
+    def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: WatchMetrics, long_running: LongRunning) -> None:
+        self._reader = reader
+        self._hubs = hubs
+        self._metrics = metrics
+        self._future = FutureWatches(reader.reached)
+        self._long_running = long_running
+        self.closing = False
+        self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close
+        """Receives the connection of a watch that has ended."""
+
+    async def watch(self, request: Request, warnings: Sequence[str] = ()) -> Response:
+        """Begin a watch on the request's connection. `warnings` are sent in the head of the response.
+
+        Raises TooManyRequests while the replica is empty and for users with too many watches, ServiceUnavailable
+        while this process shuts down, Invalid for initial events without the store's progress notifications (clients
+        list instead).
+        """
+        row = request.target.resource
+        if "watch" not in row.verbs:
+            detail = f'watch is not supported on resources of kind "{row.full_name}"'
+            raise MethodNotAllowed(detail, {"group": row.group, "kind": row.plural})
+        if self.closing:
+            raise ServiceUnavailable("apiserver is shutting down")
+        self._long_running.check(request.user, WATCH)
+        if request.options.initial_events is not None and not self._reader.efficient:
+            raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
+        answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
+        began = time.monotonic()
+        hub = self._hubs[request.target.resource.path]
+        hub.replica.check_filled()
+        try:
+            opened = await self._open(request, hub)
+        except StatusError as fault:
+            return replace(answer, body=error_bytes(fault.status, request.form))
+        if request.options.initial_events:
+            opened = replace(opened, initial=self._timed(request, opened.initial, began))
+        self._begin(request, hub, opened, answer.lines())
+        return Detached()
+
+    def close(self) -> None:
+        """Call it once no watch is open."""
+        self._future.close()
+
+    def _timed(self, request: Request, initial: Iterator[bytes], began: float) -> Iterator[bytes]:
+        target = request.target
+        yield from initial
+        self._metrics.listed(target, time.monotonic() - began)
+
+    def _begin(self, request: Request, hub: Hub, opened: Opened, headers: Headers) -> None:
+        """Start the stream. No await may stand between joining the hub and here, or events would be lost."""
+        http = request.http
+        congested = http.protocol.writing_paused
+        try:
+            transport = take_over(http)
+        except ServiceUnavailable:
+            opened.watcher.lost()
+            raise
+        wanted, left = _seconds(request.options.timeout), max(0.0, request.expires - time.time())
+        options = ConnectionOptions(
+            hub=hub,
+            seconds=min(wanted, left),
+            chunked=http.version >= (1, 1),
+            keep_alive=http.keep_alive and wanted < left and not self.closing,
+            ended=self._ended(request),
+            reuse=self.reuse,
+        )
+        connection = WatchConnection(options, transport, opened.watcher)
+        connection.begin(headers, opened.initial, congested)
+        self._future.add(hub, opened.watcher)
+
+    def _ended(self, request: Request) -> Callable[[], None]:
+        count, release = self._metrics.began(request.target), self._long_running.begin(request.user, WATCH)
+
+        def ended() -> None:
+            release()
+            count()
+
+        return ended
+
+    async def _open(self, request: Request, hub: Hub) -> Opened:
+        options = request.options
+        scope = Scope(request.target.namespace, request.wanted, request.form)
+        if options.version is None:
+            await self._reach_now(hub)
+            if options.initial_events is False:
+                options = replace(options, version=hub.replica.mark)
+        elif options.initial_events:
+            await self._reader.wait(request.target.resource, options.version)
+        return open_watch(hub, scope, options)
+
+    async def _reach_now(self, hub: Hub) -> None:
+        """Wait until the replica has reached the store's present revision.
+
+        Without progress notifications the age of a replica is unknown: the watch begins at the replica's revision, as
+        upstream without the feature gate.
+        """
+        if self._reader.efficient:
+            await self._reader.fresh(hub.resource)
+
+
+def _seconds(asked: int) -> float:
+    return float(asked) if asked else random.uniform(SHORTEST, LONGEST)

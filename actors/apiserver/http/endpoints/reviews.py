@@ -1,4 +1,4 @@
-"""Reviews: who somebody is, and what they may do. Each answers with its question and a status."""
+"""Reviews of tokens, users and permissions. A review is stored nowhere: the response is the request with a status."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,7 +20,7 @@ from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 
 GROUP_BYTES = 16
-"""A group is as much work as so many bytes of a body."""
+"""Cost of deciding for one group, in bytes of a body."""
 
 
 class Reviews:
@@ -107,7 +107,7 @@ class Reviews:
         }
 
     def _rules(self, user: User, namespace: str) -> list[Obj]:
-        """In a thread: a user may hold tens of thousands."""
+        """Runs in a thread: a user may hold tens of thousands of rules."""
         return [rule.as_object() for rule in dict.fromkeys(self._authorizer.rules(user, namespace))]
 
     def _check_known(self) -> None:
@@ -126,7 +126,7 @@ def user_info(user: User) -> Obj:
 
 
 def _resource_attributes(asked: Obj) -> Attributes:
-    """No resource at all means each of them, so only a rule for all allows it."""
+    """Attributes without a resource mean all resources, so only a rule for all allows them."""
     return Attributes(
         verb=text(asked, "verb"),
         path="",

@@ -105,7 +105,7 @@ class Writing:
         return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
 
     async def deletecollection(self, request: Request) -> Reply:
-        """Not one transaction: each object for itself; what is gone already is not missed."""
+        """Delete object by object, not in one transaction; objects that are gone already are skipped."""
         options = await _delete_options(request)
         if options.ignore_read_error:
             detail = "is not allowed with DELETECOLLECTION, try again after removing the option"
@@ -125,7 +125,7 @@ class Writing:
         return Reply(body, media_type=request.form.media_type)
 
     async def _delete_corrupt(self, request: Request) -> Reply:
-        """Remove what cannot be read, its finalizers and dependents with it. Raises Forbidden, NotFound, Invalid."""
+        """Delete an unreadable object, without regard to finalizers. Raises Forbidden, NotFound, Invalid."""
         target = request.target
         row = target.resource
         verb = "unsafe-delete-ignore-read-errors"
@@ -171,12 +171,12 @@ class Writing:
 
 
 async def _body(request: Request, review: Review) -> tuple[Obj, int]:
-    """The object sent, without what its kind does not have, and its bytes."""
+    """Return the object of the body, without fields its kind does not have, and the size of the body in bytes."""
     raw, media = await read_body(request.http), media_type(request.http.headers.get(hdrs.CONTENT_TYPE, ""))
-    return await offload_decoding(raw, media, lambda: _read(raw, media, request.target, review)), len(raw)
+    return await offload_decoding(raw, media, lambda: _decode_body(raw, media, request.target, review)), len(raw)
 
 
-def _read(raw: bytes, media: str, target: Target, review: Review) -> Obj:
+def _decode_body(raw: bytes, media: str, target: Target, review: Review) -> Obj:
     sent = body_kind(target.resource, target.subresource)
     body = decode_object(raw, media, sent.kind)
     review.text(raw, media, body)

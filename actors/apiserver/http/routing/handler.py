@@ -21,7 +21,7 @@ from actors.apiserver.http.authentication.authenticator import Authenticator, Id
 from actors.apiserver.http.connection.connection import Detached
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented, wants_pretty
-from actors.apiserver.http.endpoints.static import Static
+from actors.apiserver.http.endpoints.nonresource import NonResource
 from actors.apiserver.http.nodes.connecting import connect_verb
 from actors.apiserver.http.routing.call import Call
 from actors.apiserver.http.routing.refusal import CLIENT_LEFT, refusal
@@ -45,7 +45,7 @@ class HandlerOptions(msgspec.Struct, frozen=True):
     table: Table
     authenticator: Authenticator
     endpoints: Endpoints
-    static: Static
+    nonresource: NonResource
     serving: Serving
     seats: Seats
     metrics: RequestMetrics
@@ -58,7 +58,7 @@ class Handler:
         self._authenticator, self._authorizer = options.authenticator, options.authenticator.authorizer
         self._routes = Routes(options.table, options.endpoints.action)
         self._watching, self._connecting = options.endpoints.watching, options.endpoints.connecting
-        self._static, self._serving = options.static, options.serving
+        self._nonresource, self._serving = options.nonresource, options.serving
         self._seats, self._metrics = options.seats, options.metrics
         self._deadlines = Deadlines()
 
@@ -100,10 +100,10 @@ class Handler:
             await turn
         workers.user.set(user.name)
         if user.name == ANONYMOUS.name:  # strangers do not learn which resources exist
-            return await self._answer_static(call, user)
+            return await self._answer_nonresource(call, user)
         call.route = route = self._routes.known(http) or await self._find(http)
         if route is None:
-            return await self._answer_static(call, user)
+            return await self._answer_nonresource(call, user)
         self._authorizer.check(user, _attributes(call, route))
         request = self._request(call, identity, route)
         if self._connecting.serves(route.target.subresource):
@@ -162,7 +162,7 @@ class Handler:
                 request.http.transport.abort()
             raise Unauthorized from None
 
-    async def _answer_static(self, call: Call, user: User) -> Response:
+    async def _answer_nonresource(self, call: Call, user: User) -> Response:
         http = call.http
         self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
         if http.method not in ("GET", "HEAD"):
@@ -171,7 +171,7 @@ class Handler:
             await self._serving.catch_up()
         call.seconds = REQUEST_SECONDS
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
-            return (await self._static.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
+            return (await self._nonresource.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
 
 
 def _attributes(call: Call, route: Route) -> Attributes:

@@ -1,4 +1,4 @@
-"""The scale subresource of custom resources: autoscaling/v1 Scale over fields their definition names."""
+"""Subresources with a kind of their own: the eviction of a pod, the scale of a custom resource."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import Obj, at, items, now
 from actors.apiserver.api.query import write_options
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target
@@ -17,11 +17,70 @@ from actors.apiserver.http.connection.requests import Request, read_body, read_o
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.reads.reader import Reader
+from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.delete import check_preconditions, delete_options, deleted
+from actors.apiserver.writes.loop import WriteLoop
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import updaters
 from actors.apiserver.writes.patch import check_media, patcher
 from actors.apiserver.writes.update import updated
 from actors.apiserver.writes.validation import Review, body_kind
+
+CONDITION = "DisruptionTarget"
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Evicting:
+    def __init__(self, loop: WriteLoop, admission: Admission) -> None:
+        self._loop, self._admission = loop, admission
+
+    async def create(self, request: Request) -> Reply:
+        """Add the condition DisruptionTarget to the pod, then delete it. There are no disruption budgets to check."""
+        target = request.target
+        body = await read_object(request.http, "Eviction")
+        asked = _eviction_options(target, body)
+        options = delete_options(asked, {}, request.dry_runs)
+
+        def mark_evicted(pod: Obj) -> Obj:
+            check_preconditions(target, options, pod)
+            return pod if pod["metadata"].get("deletionTimestamp") else _with_condition(pod)
+
+        if not options.dry_run:
+            await self._loop.run(target, self._admission.mutation(request.user, target, mark_evicted))
+        # The condition changed the resourceVersion: only the uid may still be a precondition.
+        relaxed = delete_options({**asked, "preconditions": {"uid": options.uid}}, {}, request.dry_runs)
+        leave = self._admission.mutation(request.user, target, lambda pod: deleted(target, relaxed, pod))
+        await self._loop.run(target, leave, options.dry_run)
+        return Reply(dump(SUCCESS, request.form), 201, request.form.media_type)
+
+
+def _eviction_options(target: Target, body: Obj) -> Obj:
+    """Return the delete options of an Eviction. Raises BadRequest."""
+    check_kind(body, "Eviction", "policy/v1")
+    metadata = check_metadata(body)
+    for field, wanted in (("name", target.name), ("namespace", target.namespace)):
+        if metadata.get(field) not in (None, "", wanted):
+            text = f"the {field} of the object ({metadata[field]}) does not match the {field} on the URL ({wanted})"
+            raise BadRequest(text)
+    options = body.get("deleteOptions") or {}
+    if not isinstance(options, dict):
+        raise BadRequest("deleteOptions must be an object")
+    return options
+
+
+def _with_condition(pod: Obj) -> Obj:
+    status = pod.setdefault("status", {})
+    others = [condition for condition in items(status, "conditions") if condition.get("type") != CONDITION]
+    mine = {
+        "type": CONDITION,
+        "status": "True",
+        "lastTransitionTime": now(),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    status["conditions"] = [*others, mine]
+    return pod
+
 
 IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -33,7 +92,7 @@ class Scaling:
 
     async def get(self, request: Request) -> Reply:
         stored = await self._reader.get(request.target, None)
-        return _reply(request, request.target.resource.converter.view(stored).obj)
+        return _scale_reply(request, request.target.resource.converter.view(stored).obj)
 
     async def update(self, request: Request) -> Reply:
         wanted = await read_object(request.http, "Scale")
@@ -62,14 +121,14 @@ class Scaling:
             for field in ("uid", "resourceVersion"):
                 if metadata.get(field):
                     new["metadata"][field] = metadata[field]
-            return updated(main(target), new, old, patching=True, owners=owners)
+            return updated(main_resource(target), new, old, patching=True, owners=owners)
 
         outcome = await self._writing.change(request, mutate, options)
-        return _reply(request, target.resource.converter.view(outcome.stored).obj)
+        return _scale_reply(request, target.resource.converter.view(outcome.stored).obj)
 
 
-def main(target: Target) -> Target:
-    """The object itself: its replicas are part of its spec."""
+def main_resource(target: Target) -> Target:
+    """Return the target without its subresource: a change of replicas is an update of the object's spec."""
     return Target(target.resource, target.verb, target.namespace, target.name)
 
 
@@ -102,7 +161,7 @@ def _replicas(target: Target, scale: Obj) -> int:
 
 
 def with_replicas(target: Target, obj: Obj, replicas: int) -> Obj:
-    """A copy along the path; what is on its way and no object is replaced by one."""
+    """Return a copy with the replicas set; parts of the path that are missing or no objects become objects."""
     assert target.resource.custom is not None
     *steps, last = target.resource.custom.scale["specReplicasPath"].removeprefix(".").split(".")
     made = part = {**obj}
@@ -113,5 +172,5 @@ def with_replicas(target: Target, obj: Obj, replicas: int) -> Obj:
     return made
 
 
-def _reply(request: Request, obj: Obj) -> Reply:
+def _scale_reply(request: Request, obj: Obj) -> Reply:
     return Reply(dump(scale_of(request.target, obj), request.form), media_type=request.form.media_type)

@@ -1,0 +1,159 @@
+"""Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health."""
+
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from actors.apiserver.api.encoding.negotiate import wants_aggregated
+from actors.apiserver.api.errors import ServiceUnavailable
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import Table
+from actors.apiserver.api.target import unknown_path
+from actors.apiserver.http.authentication.signing import NoSigningKey
+from actors.apiserver.http.authentication.token_authority import TokenAuthority
+from actors.apiserver.http.authentication.token_claims import ISSUER
+from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.endpoints import discovery
+from actors.apiserver.http.endpoints.openapi import V2, V2_MEDIA, V2_PROTOBUF, OpenApi
+from protocols.errors import NodeplaneError
+
+Check = Callable[[], Awaitable[str]]
+"""Return why a part is not ready; an empty text if it is."""
+TEXT = "text/plain; charset=utf-8"
+
+
+class Health:
+    """/healthz, /livez, /readyz: plain text, with a line for each part if `verbose`.
+
+    `parts` count for readiness only: a process whose store is away is alive, and a restart would not help.
+    """
+
+    def __init__(self, parts: Mapping[str, Check]) -> None:
+        self._parts = parts
+
+    async def reply(self, path: str, query: Mapping[str, str]) -> Reply:
+        root, _, part = path.strip("/").partition("/")
+        if part and part not in ("ping", *self._parts):
+            return Reply(b"404 page not found\n", 404, TEXT)
+        names = [part] if part else ["ping", *(self._parts if root == "readyz" else ())]
+        faults = {name: await self._fault(name) for name in names if name not in query.get("exclude", "").split(",")}
+        failed = any(faults.values())
+        if not failed and "verbose" not in query:
+            return Reply(b"ok", 200, TEXT)
+        lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in faults.items()]
+        lines.append(f"{root} check {'failed' if failed else 'passed'}")
+        return Reply("\n".join(lines).encode() + b"\n", 500 if failed else 200, TEXT)
+
+    async def _fault(self, name: str) -> str:
+        if name == "ping":
+            return ""
+        try:
+            return await self._parts[name]()
+        except (NodeplaneError, TimeoutError) as error:
+            return str(error) or type(error).__name__
+
+
+OPENID_CONFIGURATION, OPENID_KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+
+
+class OpenId:
+    """OpenID discovery: the issuer of service account tokens, and its public keys."""
+
+    def __init__(self, authority: TokenAuthority, address: str) -> None:
+        self._authority, self._address = authority, address
+
+    async def reply(self, path: str) -> Reply:
+        """Raises NotFound, ServiceUnavailable."""
+        if path not in (OPENID_CONFIGURATION, OPENID_KEYS):
+            raise unknown_path()
+        try:
+            keys = list((await self._authority.keys()).believed.values())
+        except NoSigningKey as error:
+            raise ServiceUnavailable(str(error)) from None
+        if path == OPENID_KEYS:
+            return Reply(
+                msgspec.json.encode({"keys": [key.jwk() for key in keys]}), media_type="application/jwk-set+json"
+            )
+        about = {
+            "issuer": ISSUER,
+            "jwks_uri": f"https://{self._address}{OPENID_KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys}),
+        }
+        return Reply(msgspec.json.encode(about))
+
+
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.0-nodeplane",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": f"python{platform.python_version()}",
+    "platform": f"linux/{platform.machine()}",
+}
+ROOTS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+
+
+class NonResource:
+    def __init__(self, table: Table, health: Health, openid: OpenId, address: str) -> None:
+        self._table = table
+        self._health = health
+        self._openid = openid
+        self._address = address
+        self._openapi = OpenApi(table)
+
+    async def reply(self, path: str, query: Mapping[str, str], accept: str) -> Reply:
+        """Raises NotFound."""
+        parts = path.strip("/").split("/")
+        if parts[0] in ("healthz", "livez", "readyz"):
+            return await self._health.reply(path, query)
+        if parts[0] in (".well-known", "openid"):
+            return await self._openid.reply(path)
+        if parts[:2] == ["openapi", "v3"]:
+            return self._document("/".join(parts[2:]))
+        if parts == ["openapi", "v2"]:
+            return _openapi_v2(accept)
+        if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
+            found = discovery.aggregated(self._table, core=parts[0] == "api")
+            return Reply(msgspec.json.encode(found), media_type=discovery.AGGREGATED)
+        body = self._body(parts)
+        if body is None:
+            raise unknown_path()
+        return Reply(msgspec.json.encode(body))
+
+    def _body(self, parts: list[str]) -> Obj | None:
+        match parts:
+            case [""]:
+                return {"paths": ROOTS}
+            case ["version"]:
+                return dict(VERSION)
+            case ["api"]:
+                return discovery.core_versions(self._address)
+            case ["api", version]:
+                return discovery.resource_list(self._table, "", version)
+            case ["apis"]:
+                return discovery.group_list(self._table)
+            case ["apis", group]:
+                return discovery.one_group(self._table, group)
+            case ["apis", group, version]:
+                return discovery.resource_list(self._table, group, version)
+        return None
+
+    def _document(self, root: str) -> Reply:
+        if not root:
+            return Reply(msgspec.json.encode(self._openapi.index()))
+        found = self._openapi.documents.get(root)
+        if found is None:
+            raise unknown_path()
+        return Reply(found, headers={"Cache-Control": "public, immutable"})
+
+
+def _openapi_v2(accept: str) -> Reply:
+    if "+protobuf" in accept:
+        return Reply(V2_PROTOBUF, media_type=V2_MEDIA)
+    return Reply(msgspec.json.encode(V2))

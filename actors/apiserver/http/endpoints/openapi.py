@@ -1,0 +1,258 @@
+"""OpenAPI: one v3 document for each group and version, made on demand and again when its resources have changed.
+
+Shapes become component schemas, resources become paths and operations. OpenAPI v2 is an empty document: kubectl asks
+for a kind it does not find in v3, and an empty answer lets it go on to its own error message.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from actors.apiserver.api.objects import Obj
+from actors.apiserver.api.resource import Resource, Table
+from actors.apiserver.api.schemas.descriptions import description
+from actors.apiserver.api.schemas.registry import META, kind_shape, registry
+from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
+
+V2: Obj = {"swagger": "2.0", "info": {"title": "nodeplane", "version": "unversioned"}, "paths": {}}
+V2_PROTOBUF = b"\x0a\x032.0" + b"\x12\x18\x0a\x09nodeplane\x12\x0bunversioned" + b"\x42\x00"
+"""V2 as the message gnostic's openapi.v2.Document: swagger = 1, info = 2 (title = 1, version = 2), paths = 8."""
+V2_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+MACHINERY = "io.k8s.apimachinery.pkg"
+NAMED: dict[str, tuple[str, Obj]] = {
+    "time": (f"{MACHINERY}.apis.meta.v1.Time", {"type": "string", "format": "date-time"}),
+    "microtime": (f"{MACHINERY}.apis.meta.v1.MicroTime", {"type": "string", "format": "date-time"}),
+    "quantity": (f"{MACHINERY}.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "int-or-string": (
+        f"{MACHINERY}.util.intstr.IntOrString",
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
+    "any": (f"{MACHINERY}.runtime.RawExtension", {"type": "object"}),
+}
+INLINE: dict[str, Obj] = {
+    "str": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "bytes": {"type": "string", "format": "byte"},
+    "json": {"x-kubernetes-preserve-unknown-fields": True},
+}
+
+
+def components(roots: Iterable[Shape]) -> dict[str, Obj]:
+    """Return the schemas of these structs and of all they refer to, by full name."""
+    waiting, found = list(roots), {}
+    while waiting:
+        struct = waiting.pop()
+        if struct.name not in found:
+            found[struct.name] = _component(struct)
+            waiting += [inner for field in struct.fields.values() for inner in _structs(field)]
+    return {**dict(NAMED.values()), **found}
+
+
+def reference(name: str) -> Obj:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _structs(shape: Shape) -> list[Shape]:
+    while shape.item is not None:
+        shape = shape.item
+    return [shape] if shape.form == STRUCT else []
+
+
+def _component(struct: Shape) -> Obj:
+    made: Obj = {"type": "object", "properties": {name: _field(struct, name) for name in struct.fields}}
+    if struct.required:
+        made["required"] = list(struct.required)
+    if struct.atomic:
+        made["x-kubernetes-map-type"] = "atomic"
+    text = description(struct.name)
+    if text:
+        made["description"] = text
+    return made
+
+
+def _field(struct: Shape, name: str) -> Obj:
+    schema, text = _schema(struct.fields[name]), description(struct.name, name)
+    if "$ref" in schema:
+        schema = {"allOf": [schema]}
+    return {**schema, "description": text} if text else schema
+
+
+def _schema(shape: Shape) -> Obj:
+    if shape.form == STRUCT:
+        return reference(shape.name)
+    if shape.form == LIST:
+        return _list(shape)
+    if shape.form == MAP:
+        made = {"type": "object", "additionalProperties": _schema(shape.item) if shape.item else True}
+        return {**made, "x-kubernetes-map-type": "atomic"} if shape.atomic else made
+    if shape.form in NAMED:
+        return reference(NAMED[shape.form][0])
+    return {**INLINE[shape.form], "default": shape.default} if shape.default else INLINE[shape.form]
+
+
+def _list(shape: Shape) -> Obj:
+    kind = "map" if shape.keys else "set" if shape.scalar_set else "atomic"
+    made: Obj = {"type": "array", "items": _schema(shape.item) if shape.item else {}, "x-kubernetes-list-type": kind}
+    if shape.keys:
+        made["x-kubernetes-list-map-keys"] = list(shape.keys)
+    strategy, key = shape.patch
+    if strategy:
+        made["x-kubernetes-patch-strategy"] = strategy
+    if key:
+        made["x-kubernetes-patch-merge-key"] = key
+    return made
+
+
+PATCH_TYPES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+LIST_PARAMETERS = ("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion")
+WATCH_PARAMETERS = ("resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch")
+DELETE_PARAMETERS = ("dryRun", "gracePeriodSeconds", "propagationPolicy")
+PARAMETERS = {
+    "get": ("resourceVersion",),
+    "list": LIST_PARAMETERS + WATCH_PARAMETERS,
+    "create": WRITE_PARAMETERS,
+    "update": WRITE_PARAMETERS,
+    "patch": (*WRITE_PARAMETERS, "force"),
+    "delete": DELETE_PARAMETERS,
+    "deletecollection": DELETE_PARAMETERS + LIST_PARAMETERS,
+}
+METHODS = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
+METHODS["deletecollection"] = "delete"
+ACTIONS = {"create": "post", "update": "put"}
+TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds": "integer"}
+TYPES |= dict.fromkeys(("allowWatchBookmarks", "sendInitialEvents", "watch", "force"), "boolean")
+
+
+def root_of(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def resource_paths(row: Resource, names: dict[str, str]) -> dict[str, Obj]:
+    """Return the operations of a resource by path; `names` are component names by kind."""
+    base = f"/{root_of(row.group, row.version)}/"
+    inside = f"{base}namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"{base}{row.plural}"
+    found = {
+        inside: _path(row, [v for v in ("list", "create", "deletecollection") if v in row.verbs], names),
+        f"{inside}/{{name}}": _path(row, [v for v in ("get", "update", "patch", "delete") if v in row.verbs], names),
+    }
+    if row.namespaced:
+        found[f"{base}{row.plural}"] = _path(row, ["list"], names)
+    for sub in row.subresources:
+        gvk = {"group": sub.group, "version": sub.version or row.version, "kind": sub.kind}
+        found[f"{inside}/{{name}}/{sub.name}"] = _operations(gvk, sub.verbs, names)
+    if row.custom is not None:
+        for operations in found.values():
+            _without_strategic(operations)
+    return {path: {**operations, **_variables(path)} for path, operations in found.items()}
+
+
+def _without_strategic(operations: Obj) -> None:
+    """Drop the strategic merge patch: only server-side apply knows how lists of custom kinds merge."""
+    if "patch" in operations:
+        operations["patch"]["requestBody"]["content"].pop("application/strategic-merge-patch+json")
+
+
+def _path(row: Resource, verbs: list[str], names: dict[str, str]) -> Obj:
+    return _operations({"group": row.group, "version": row.version, "kind": row.kind}, verbs, names)
+
+
+def _variables(path: str) -> Obj:
+    words = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return {"parameters": [{**_parameter(word, "path"), "required": True} for word in words]} if words else {}
+
+
+def _parameter(name: str, place: str = "query") -> Obj:
+    return {"name": name, "in": place, "schema": {"type": TYPES.get(name, "string")}}
+
+
+def _operations(gvk: Obj, verbs: list[str] | tuple[str, ...], names: dict[str, str]) -> Obj:
+    return {METHODS[verb]: _operation(gvk, verb, names) for verb in verbs if verb in METHODS}
+
+
+def _operation(gvk: Obj, verb: str, names: dict[str, str]) -> Obj:
+    name = names.get(gvk["kind"], "")
+    whole: Obj = {"schema": reference(name) if name else {"type": "object"}}
+    anything: Obj = {"schema": {"type": "object"}}
+    made: Obj = {
+        "x-kubernetes-action": ACTIONS.get(verb, verb),
+        "x-kubernetes-group-version-kind": gvk,
+        "parameters": [_parameter(name) for name in PARAMETERS[verb]],
+        "responses": {"200": {"description": "OK", "content": {"application/json": _response_schema(verb, whole)}}},
+    }
+    if verb in ("create", "update"):
+        made["requestBody"] = {"required": True, "content": {"application/json": whole}}
+    if verb == "patch":
+        made["requestBody"] = {"required": True, "content": dict.fromkeys(PATCH_TYPES, anything)}
+    return made
+
+
+def _response_schema(verb: str, whole: Obj) -> Obj:
+    plain: Obj = {"schema": {"type": "object"}}
+    return whole if verb in ("get", "create", "update", "patch") else plain
+
+
+class OpenApi:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._made: dict[str, tuple[list[Resource], bytes]] = {}
+
+    @property
+    def documents(self) -> dict[str, bytes]:
+        roots = {root_of(g, v): (g, v) for g, versions in self._table.versions().items() for v in versions}
+        for gone in self._made.keys() - roots.keys():
+            del self._made[gone]
+        return {root: self._document(root, *where) for root, where in roots.items()}
+
+    def _document(self, root: str, group: str, version: str) -> bytes:
+        rows = self._table.in_version(group, version)
+        held = self._made.get(root)
+        if held is None or len(held[0]) != len(rows) or any(a is not b for a, b in zip(held[0], rows, strict=True)):
+            held = self._made[root] = (rows, msgspec.json.encode(_document(rows)))
+        return held[1]
+
+    def index(self) -> Obj:
+        return {
+            "paths": {
+                root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={hashlib.sha256(body).hexdigest()[:32].upper()}"}
+                for root, body in self.documents.items()
+            }
+        }
+
+
+def _document(rows: list[Resource]) -> Obj:
+    kinds = {kind: shape for kind, shape in _kinds(rows).items() if shape is not None}
+    custom = [(row, *row.custom.component()) for row in rows if row.custom is not None]
+    schemas = components([*kinds.values(), *([registry().structs[f"{META}.ObjectMeta"]] if custom else [])])
+    for (group, version, kind), shape in kinds.items():
+        gvk = {"group": group, "version": version, "kind": kind}
+        schemas[shape.name] = {**schemas[shape.name], "x-kubernetes-group-version-kind": [gvk]}
+    names = {kind: shape.name for (_, _, kind), shape in kinds.items()}
+    for row, name, schema in custom:
+        gvk = {"group": row.group, "version": row.version, "kind": row.kind}
+        schemas[name] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
+        names[row.kind] = name
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "nodeplane", "version": "unversioned"},
+        "paths": {path: item for row in rows for path, item in resource_paths(row, names).items()},
+        "components": {"schemas": schemas},
+    }
+
+
+def _kinds(rows: list[Resource]) -> dict[tuple[str, str, str], Shape | None]:
+    """Return the kinds of the resources and of their subresources' bodies."""
+    found = [(row.group, row.version, row.kind) for row in rows if row.custom is None]
+    subs = [(row, (sub.group, sub.version or row.version, sub.kind)) for row in rows for sub in row.subresources]
+    found += [gvk for row, gvk in subs if row.custom is None or gvk[0] != row.group]
+    return {gvk: kind_shape(*gvk) for gvk in found}
