@@ -30,18 +30,16 @@ from actors.apiserver.http.endpoints.reviews import Reviews
 from actors.apiserver.http.endpoints.subresources import Evicting, Scaling
 from actors.apiserver.http.endpoints.token_requests import Tokens
 from actors.apiserver.http.endpoints.writing import Writing
-from actors.apiserver.http.fairness.control import FlowControl
-from actors.apiserver.http.fairness.long_running import LongRunning
+from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.metrics import FlowMetrics
 from actors.apiserver.http.nodes.client import NodeClient, NodeClientOptions
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.nodes.usage import Usage
 from actors.apiserver.http.routing.handler import Handler, HandlerOptions
-from actors.apiserver.http.routing.loop_monitor import LoopMonitor, LoopMonitorOptions
 from actors.apiserver.http.routing.route import Endpoints
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.routing.server import Server, ServerOptions
-from actors.apiserver.http.routing.stalled import StalledRequests, cause_of
+from actors.apiserver.http.routing.stalled import LoopMonitor, LoopMonitorOptions, StalledRequests, cause_of
 from actors.apiserver.http.telemetry.audit import AuditLog
 from actors.apiserver.http.telemetry.metrics import RequestMetrics, WatchMeter, WatchMetrics
 from actors.apiserver.reads.lookups import Lookups

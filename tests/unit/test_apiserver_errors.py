@@ -9,7 +9,7 @@ from actors.apiserver.api import causes, errors
 from actors.apiserver.api import target as faults
 from actors.apiserver.api.errors import as_api_error
 from actors.apiserver.api.target import unknown_path, verb_not_supported
-from actors.apiserver.http.routing.refusal import status_reply
+from actors.apiserver.http.routing.call import status_reply
 from actors.apiserver.replica.replica import Replica
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
 

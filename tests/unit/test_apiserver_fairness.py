@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
 from actors.apiserver.http.fairness import control, levels
-from actors.apiserver.http.fairness.control import FlowControl
+from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import (
     FLOW_QUEUE,
     FLOW_SEATS,
@@ -25,9 +25,8 @@ from actors.apiserver.http.fairness.dispatcher import (
     Ticket,
 )
 from actors.apiserver.http.fairness.levels import Schema, borrowable_seats, nominal_seats, standing_of
-from actors.apiserver.http.fairness.long_running import LongRunning
 from actors.apiserver.http.fairness.metrics import FlowMetrics
-from actors.apiserver.http.fairness.width import body_width, list_width
+from actors.apiserver.http.routing.seats import body_width, list_width
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))
 ADMIN = User("admin", ("system:masters", "system:authenticated"))

@@ -10,7 +10,7 @@ from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.target import Attributes, Target, parse_target
-from actors.apiserver.http.routing.route import KEPT, SHORT, Action, Routes
+from actors.apiserver.http.routing.route import CACHED_PATHS, LONGEST_PATH, Action, Routes
 
 
 def action(target: Target) -> Action:
@@ -59,12 +59,12 @@ def test_a_custom_resource_comes_and_goes_and_is_looked_at_each_time() -> None:
 
 def test_of_many_paths_not_all_are_remembered() -> None:
     routes = Routes(Table(TABLE.built_in), action)
-    for number in range(3 * KEPT):
+    for number in range(3 * CACHED_PATHS):
         found = routes.of("GET", f"/api/v1/namespaces/ns/pods/p-{number}")
         assert found is not None
         assert found.target.name == f"p-{number}"
-    assert len(routes._found) <= KEPT
-    long = "/api/v1/namespaces/ns/pods/" + "x" * SHORT
+    assert len(routes._found) <= CACHED_PATHS
+    long = "/api/v1/namespaces/ns/pods/" + "x" * LONGEST_PATH
     assert routes.of("GET", long) is not routes.of("GET", long)
 
 

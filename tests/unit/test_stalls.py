@@ -14,10 +14,16 @@ from yarl import URL
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.user import User
 from actors.apiserver.http.authentication.authenticator import Identity
-from actors.apiserver.http.routing import loop_monitor
+from actors.apiserver.http.routing import stalled as stalled_module
 from actors.apiserver.http.routing.call import Call
-from actors.apiserver.http.routing.loop_monitor import Cause, LoopMonitor, LoopMonitorOptions
-from actors.apiserver.http.routing.stalled import StalledRequests, cause_of, shape_of
+from actors.apiserver.http.routing.stalled import (
+    Cause,
+    LoopMonitor,
+    LoopMonitorOptions,
+    StalledRequests,
+    cause_of,
+    shape_of,
+)
 from protocols.process import stalls
 from protocols.process.stalls import Stall
 from supervisor.tree.states import usage_of
@@ -105,8 +111,8 @@ def test_the_cause_of_a_frame_names_the_request_it_works_on() -> None:
 
 
 def test_a_held_loop_is_recorded_while_it_is_and_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_monitor, "EVERY_S", 0.02)
-    monkeypatch.setattr(loop_monitor, "LATE_S", 0.1)
+    monkeypatch.setattr(stalled_module, "EVERY_S", 0.02)
+    monkeypatch.setattr(stalled_module, "LATE_S", 0.1)
     frames: list[FrameType] = []
 
     def find(frame: FrameType) -> Cause | None:

@@ -20,7 +20,7 @@ from actors.apiserver.api.workers import offload, workers
 from actors.apiserver.http.connection.connection import Detached, take_over
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply, Response
-from actors.apiserver.http.fairness.long_running import WATCH, LongRunning
+from actors.apiserver.http.fairness.control import WATCH, LongRunning
 from actors.apiserver.http.telemetry.metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.watch.begin import FutureWatches, Opened, open_watch

@@ -1,7 +1,13 @@
-"""Priority and fairness at work: the dispatcher, the requests that wait for it, and its metrics."""
+"""Enforce priority and fairness: seats for short requests, open descriptors for long-running ones.
+
+Requests take seats from the dispatcher, or wait for them here. Watches and streams take none once they have begun, as
+upstream; a bound for each user leaves descriptors for all others (`apiserver_longrunning_requests` counts them).
+"""
 
 import asyncio
+import resource
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors.apiserver.api.errors import TooManyRequests
@@ -9,9 +15,11 @@ from actors.apiserver.api.user import User
 from actors.apiserver.http.fairness.dispatcher import NOTHING, Dispatcher, Flow, Level, Outcome, State, Ticket
 from actors.apiserver.http.fairness.levels import (
     EXEMPT,
+    GLOBAL_DEFAULT,
     LIMITED,
     PROBES,
     TOTAL_SEATS,
+    WORKLOAD_LOW,
     LevelSpec,
     Schema,
     Standing,
@@ -25,7 +33,7 @@ from protocols.process.deadlines import Deadlines
 WAIT_SECONDS = 15.0
 """The longest time in a queue (upstream: a quarter of the request timeout)."""
 FLOWS = 1024
-"""Flows that are retained without a request, and users whose flows are."""
+"""Flows retained without a request, and users whose schemas are cached."""
 TOO_MANY = "Too many requests, please try again later."
 RETRY_SECONDS = 1
 QUEUE_FULL, TIMED_OUT, CANCELLED = "queue-full", "time-out", "cancelled"
@@ -39,7 +47,7 @@ class FlowControl:
     def __init__(self, metrics: FlowMetrics) -> None:
         self._metrics = metrics
         self._dispatcher = Dispatcher([_level(spec) for spec in (EXEMPT, *LIMITED)], TOTAL_SEATS)
-        self._known: dict[User, _Known] = {}
+        self._known: dict[User, _CachedUser] = {}
         self._counts: dict[str, FlowCounts] = {}
         self._waiting: dict[Ticket, asyncio.Future[None]] = {}
         self._deadlines = Deadlines()
@@ -49,7 +57,7 @@ class FlowControl:
         """Admit a request: it executes, or it has to `wait`. Raises TooManyRequests when its queue is full."""
         known = self._known.get(user)
         if known is None:
-            known = self._learn(user)
+            known = self._cache_user(user)
         standing = known.standing
         if known.flow is not None and resource not in standing.resources:
             return self._admit(known.flow, known.counts, width, now)
@@ -74,7 +82,7 @@ class FlowControl:
         elif state is State.QUEUED:
             counts.queued -= 1
         if outcome is not NOTHING:
-            self._tell(outcome, now)
+            self._notify(outcome, now)
 
     async def wait(self, ticket: Ticket, task: asyncio.Task[Any]) -> None:
         """Wait in the queue. Raises TooManyRequests after WAIT_SECONDS, or when the level needs the place."""
@@ -96,7 +104,7 @@ class FlowControl:
                 self.leave(ticket)
 
     def _enter(self, schema: Schema, name: str, namespace: str, width: int, now: float) -> Ticket:
-        self._bound()
+        self._forget_idle()
         return self._admit(self._flow(schema, name, namespace), self._counts_of(schema), width, now)
 
     def _flow(self, schema: Schema, name: str, namespace: str) -> Flow:
@@ -115,13 +123,13 @@ class FlowControl:
         elif ticket.state is State.QUEUED:
             counts.queued += 1
         if outcome is not NOTHING:
-            self._tell(outcome, now, ticket)
+            self._notify(outcome, now, ticket)
         if ticket.state is State.REJECTED:
             self._reject(ticket, QUEUE_FULL, now)
             raise too_many()
         return ticket
 
-    def _tell(self, outcome: Outcome, now: float, entering: Ticket | None = None) -> None:
+    def _notify(self, outcome: Outcome, now: float, entering: Ticket | None = None) -> None:
         """Wake those whose turn has come, and those that lost their place."""
         for ticket in outcome.rejected:
             self._counts[ticket.flow.key[0]].queued -= 1
@@ -142,22 +150,22 @@ class FlowControl:
     def _reject(self, ticket: Ticket, reason: str, now: float) -> None:
         self._metrics.rejected(self._counts[ticket.flow.key[0]], reason, now - ticket.arrived)
 
-    def _learn(self, user: User) -> "_Known":
-        self._bound()
+    def _cache_user(self, user: User) -> "_CachedUser":
+        self._forget_idle()
         standing = standing_of(user)
         usual = standing.usual
         flow = None if usual.by_namespace else self._flow(usual, user.name, "")
-        made = self._known[user] = _Known(standing, flow, self._counts_of(usual))
+        made = self._known[user] = _CachedUser(standing, flow, self._counts_of(usual))
         return made
 
-    def _bound(self) -> None:
-        """Flows are forgotten together with the users that refer to them."""
+    def _forget_idle(self) -> None:
+        """Bound the memory. Users refer to flows, so both are dropped together."""
         if len(self._known) >= FLOWS or self._dispatcher.flows >= FLOWS:
             self._known.clear()
             self._dispatcher.forget_idle()
 
 
-class _Known(NamedTuple):
+class _CachedUser(NamedTuple):
     """A user's schemas; `flow` is that of the usual one unless it differs by namespace."""
 
     standing: Standing
@@ -174,3 +182,41 @@ def _level(spec: LevelSpec) -> Level:
         return Level(spec.name, float("inf"), float("inf"))
     nominal = nominal_seats(spec)
     return Level(spec.name, nominal, nominal + borrowable_seats(spec))
+
+
+USER_SHARE = 4
+"""One user may hold a quarter of the descriptors this process may open."""
+MIN_DESCRIPTORS = 64
+WATCH, STREAM = 1, 2
+"""Descriptors: a stream (exec, attach, port-forward, log) is connected to its node as well."""
+BOUNDED_LEVELS = (WORKLOAD_LOW, GLOBAL_DEFAULT)
+"""Levels whose users are bounded: the plane's own processes and its admins are not."""
+
+
+class LongRunning:
+    """Descriptors of open watches and streams, by user."""
+
+    def __init__(self, most: int = 0) -> None:
+        """`most` descriptors of one user; 0 takes them from the limits of the process."""
+        self._most = most or max(MIN_DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // USER_SHARE)
+        self._open: dict[str, int] = {}
+
+    def check(self, user: User, descriptors: int) -> None:
+        """Raises TooManyRequests if the user can open no more."""
+        if self._open.get(user.name, 0) + descriptors > self._most and standing_of(user).usual.level in BOUNDED_LEVELS:
+            message = f"user {user.name[:256]!r} has too many watches and streams open: close some, then try again"
+            raise TooManyRequests(message, retry_after=1)
+
+    def begin(self, user: User, descriptors: int) -> Callable[[], None]:
+        """Count a watch or stream after `check`. Returns a function to call once, when it ends."""
+        name = user.name
+        self._open[name] = self._open.get(name, 0) + descriptors
+
+        def end() -> None:
+            left = self._open[name] - descriptors
+            if left:
+                self._open[name] = left
+            else:
+                del self._open[name]
+
+        return end

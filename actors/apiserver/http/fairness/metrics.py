@@ -14,8 +14,11 @@ WAITS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 
 
 class FlowCounts:
-    """Those of one schema. `queued`, `executing` and `seats` are gauges; `at_once` began without a wait since the last
-    collection: observing each of these costs more than the rest of its way."""
+    """Counts of one flow schema. `queued`, `executing` and `seats` are gauges.
+
+    `at_once` counts requests that began without a wait since the last collection. They are observed together, since
+    one observation for each costs more than the rest of its admission.
+    """
 
     __slots__ = ("at_once", "dispatched", "executing", "labels", "queued", "seats", "served", "turned_away")
 

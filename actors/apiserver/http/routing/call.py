@@ -1,14 +1,21 @@
-"""A request under way: what is known of it so far, for its faults, the metrics and the audit log."""
+"""A request in progress: its state for errors, metrics and the audit log, and the Status response to its errors."""
 
+import logging
 import time
 
+import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
+from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_api_error
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.authentication.authenticator import Identity
+from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.routing.route import Route
 from actors.apiserver.http.telemetry.audit import Subject, subject
 from actors.apiserver.http.telemetry.metrics import Place, counted_verb, place_of
+from protocols.errors import NodeplaneError
+from protocols.kube.errors import StatusError
 
 NOWHERE = place_of(None)
 
@@ -21,9 +28,9 @@ class Call:
         self.began = time.monotonic()
         self.identity: Identity | None = None
         self.route: Route | None = None
-        """None as long as it is not known, and of what is no resource."""
+        """None before it is resolved, and for paths that are no resource."""
         self.seconds = 0.0
-        """What it may take; 0 = no limit yet."""
+        """Time limit; 0 = none yet."""
         self.verb = http.method.lower()
 
     @property
@@ -46,3 +53,35 @@ class Call:
     @property
     def counted(self) -> str:
         return counted_verb(self.verb, self.http.headers)
+
+
+CLIENT_LEFT = 499
+"""Status of metrics and the audit log for a client that disconnected; never sent."""
+
+
+def error_response(call: Call, error: Exception) -> Response:
+    """Return the response to an error. Call it in the except clause: it logs the traceback of a bug."""
+    if isinstance(error, TimeoutError) and call.seconds:
+        error = RequestTimeout(call.seconds)
+    if isinstance(error, NodeplaneError):
+        return _error_reply(call, error if isinstance(error, StatusError) else as_api_error(error)).response()
+    if isinstance(error, RecursionError):  # only objects of clients are nested that deep
+        return status_reply(BadRequest("the object provided is nested too deeply")).response()
+    if isinstance(error, ConnectionError):
+        return web.Response(status=CLIENT_LEFT)
+    # a bug: the client gets a Status, the log the traceback
+    logging.getLogger(__name__).exception("%s %s failed", call.http.method, call.http.path)
+    return status_reply(InternalError(f"{type(error).__name__}: {error}")).response()
+
+
+def _error_reply(call: Call, fault: StatusError) -> Reply:
+    """Add the warnings of the resource, which only authorized users may see, and those of the object sent."""
+    route_warnings = call.route.warnings if call.route is not None and fault.code not in (401, 403) else ()
+    return replace(status_reply(fault), warnings=(*route_warnings, *fault.warnings))
+
+
+def status_reply(fault: StatusError) -> Reply:
+    headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
+    if fault.code == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="nodeplane"'
+    return Reply(msgspec.json.encode(fault.status) + b"\n", fault.code, headers=headers)

@@ -1,4 +1,4 @@
-"""The life of one request, from its first line to the response."""
+"""Handle one request, from its head to the response."""
 
 import asyncio
 import time
@@ -23,8 +23,7 @@ from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented, wants_pretty
 from actors.apiserver.http.endpoints.nonresource import NonResource
 from actors.apiserver.http.nodes.connecting import connect_verb
-from actors.apiserver.http.routing.call import Call
-from actors.apiserver.http.routing.refusal import CLIENT_LEFT, refusal
+from actors.apiserver.http.routing.call import CLIENT_LEFT, Call, error_response
 from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attributes_of
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.telemetry.audit import is_audited
@@ -34,10 +33,10 @@ from protocols.process.deadlines import Deadlines
 REQUEST_SECONDS = 60.0
 WRITE_SECONDS = 34.0
 LONGEST_STREAM_SECONDS = 30 * 86400.0
-"""Of exec, attach, portforward and logs: a bound for credentials that do not end."""
+"""Longest exec, attach, portforward or log: a bound for credentials that do not expire."""
 COLLECTION = ("list", "deletecollection")
 SIZED = ("get", "list", "head")
-"""The size of their answers is measured."""
+"""Verbs whose response size is measured."""
 NO_OPTIONS = ListOptions()
 
 
@@ -68,14 +67,14 @@ class Handler:
             try:
                 response = await self._answer(call)
             except Exception as error:
-                response = refusal(call, error)
+                response = error_response(call, error)
             if wants_pretty(http):
                 response = indented(response)
             code, answered = response.status, not isinstance(response, Detached)
             self._measure(call, response)
             return response
         finally:
-            if answered:  # noted once the answer is out, which it does not hold up
+            if answered:  # after the response is sent, so that it does not delay it
                 asyncio.get_running_loop().call_soon(self._note, call, code, time.monotonic() - call.began)
 
     def _note(self, call: Call, code: int, seconds: float) -> None:
@@ -99,7 +98,7 @@ class Handler:
         if turn is not None:
             await turn
         workers.user.set(user.name)
-        if user.name == ANONYMOUS.name:  # strangers do not learn which resources exist
+        if user.name == ANONYMOUS.name:  # anonymous users do not learn which resources exist
             return await self._answer_nonresource(call, user)
         call.route = route = self._routes.known(http) or await self._find(http)
         if route is None:
@@ -150,7 +149,7 @@ class Handler:
             return await self._until_expiry(request)
 
     async def _until_expiry(self, request: Request) -> Response:
-        """A stream breaks off when its client's credential ends. Raises Unauthorized before its first byte."""
+        """Serve a stream until the client's credential expires. Raises Unauthorized before its first byte."""
         left = min(request.expires - time.time(), LONGEST_STREAM_SECONDS)
         try:
             async with asyncio.timeout(left) as limit:

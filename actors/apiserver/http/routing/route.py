@@ -23,8 +23,8 @@ from actors.apiserver.http.telemetry.audit import Subject
 from actors.apiserver.http.telemetry.metrics import Place, place_of
 
 Action = Callable[[Request], Awaitable[Reply]]
-KEPT, SHORT = 1024, 512
-"""Paths that are remembered, and characters of one that is."""
+CACHED_PATHS, LONGEST_PATH = 1024, 512
+"""Number of cached paths, and the longest that is cached, in characters."""
 
 
 class Route(msgspec.Struct):
@@ -32,17 +32,17 @@ class Route(msgspec.Struct):
     action: Action
     place: Place
     everything: Selection
-    """What is wanted by those who select nothing."""
+    """The selection of requests without selectors."""
     attributes: Attributes
-    """What they ask for."""
+    """For authorization of requests without field selectors."""
     warnings: tuple[str, ...]
-    """Of everything that is asked of the resource."""
+    """Sent with every response of the resource: that its version is deprecated."""
     subject: Subject | None = None
-    """Of the audit log; made when first needed."""
+    """For the audit log; made when first needed."""
 
 
 class Endpoints(msgspec.Struct, frozen=True):
-    """Everything that answers resource requests."""
+    """All endpoints of resource requests."""
 
     reading: Reading
     writing: Writing
@@ -55,7 +55,7 @@ class Endpoints(msgspec.Struct, frozen=True):
     tokens: Tokens
 
     def action(self, target: Target) -> Action:
-        """Return what answers a target. Raises KeyError for a verb that its resource does not list."""
+        """Return the method that serves a target. Raises KeyError for a verb that its resource does not list."""
         if target.resource.virtual:
             return {"create": self.reviews.create, "get": self.usage.get, "list": self.usage.every}[target.verb]
         if target.subresource == "eviction":
@@ -78,7 +78,7 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """Those that are asked for again are not worked out again, as long as the table is the same."""
+    """Routes by method and path, cached until the table of resources changes."""
 
     def __init__(self, table: Table, action: Callable[[Target], Action]) -> None:
         """`action` maps a target to the operation it asks for."""
@@ -86,22 +86,22 @@ class Routes:
         self._found: dict[tuple[str, str], Route] = {}
 
     def known(self, http: web.BaseRequest) -> Route | None:
-        """Decide by the path alone. Never true of custom resources: their objects may still arrive."""
+        """Return a cached route. None for custom resources: their replicas may still have to be filled."""
         if self._rows is not self._table.rows:
             return None
         found = self._found.get((http.method, http.rel_url.raw_path))
         return found if found is not None and found.target.resource.custom is None else None
 
     def guess(self, http: web.BaseRequest) -> Route | None:
-        """The route by what is served now; None for any path that has none."""
+        """Return the route by the resources served now; None for a path without one."""
         try:
             return self.of(http.method, http.rel_url.raw_path)
         except ApiError:
             return None
 
     def of(self, method: str, path: str) -> Route | None:
-        """As parse_target; `path` as it was sent."""
-        if self._rows is not self._table.rows or len(self._found) >= KEPT:
+        """Return the route of a raw path; None for paths that are no resource. Raises as parse_target."""
+        if self._rows is not self._table.rows or len(self._found) >= CACHED_PATHS:
             self._rows, self._found = self._table.rows, {}
         found = self._found.get((method, path))
         if found is None:
@@ -109,7 +109,7 @@ class Routes:
             if target is None:
                 return None
             found = self._route(target, path)
-            if len(path) <= SHORT:
+            if len(path) <= LONGEST_PATH:
                 self._found[method, path] = found
         return found
 
@@ -127,7 +127,7 @@ class Routes:
 
 
 def attributes_of(target: Target, verb: str, path: str, fields: tuple[tuple[str, str], ...] = ()) -> Attributes:
-    """`fields`: the equality terms of a field selector."""
+    """Return the attributes of a target; `fields` are the equality terms of a field selector."""
     row = target.resource
     itself = target.name if row.full_name == "namespaces" else ""  # a namespace lies within itself
     return Attributes(

@@ -1,22 +1,63 @@
-"""Bring a request through priority and fairness: its seats, its turn, and their release when it is answered."""
+"""Take a request through priority and fairness: estimate its seats, wait for its turn, release them at its end."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
+from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
-from actors.apiserver.http.fairness.control import FlowControl
-from actors.apiserver.http.fairness.dispatcher import State
-from actors.apiserver.http.fairness.long_running import STREAM, LongRunning
-from actors.apiserver.http.fairness.width import width_of
+from actors.apiserver.http.fairness.control import STREAM, FlowControl, LongRunning
+from actors.apiserver.http.fairness.dispatcher import MAX_WIDTH, State
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.routing.route import Route, Routes
 from actors.apiserver.http.routing.stalled import StalledRequests
 from actors.apiserver.replica.replica import Replica
+
+OBJECTS_PER_SEAT = 100
+"""Objects of a list per seat (upstream: 100)."""
+BODY_PER_SEAT = 256 * 1024
+"""Bytes of a request body per additional seat."""
+WRITES = ("create", "update", "patch")
+SHORT_QUERY = 4096
+"""Longer queries are not parsed for the estimate, since it comes before authorization."""
+MAX_LIMIT_DIGITS = 9
+
+
+def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Replica]) -> int:
+    """Return the seats of a resource request, 1 to MAX_WIDTH."""
+    if target.verb == "list":
+        replica = replicas.get(target.resource.store)
+        stored = 0 if replica is None else len(replica.objects)
+        return list_width(stored, http.query if len(http.rel_url.raw_query_string) <= SHORT_QUERY else {})
+    if target.verb in WRITES:
+        return body_width(http.headers)
+    return 1
+
+
+def list_width(stored: int, query: Mapping[str, str]) -> int:
+    """Return the seats of a list of `stored` objects. A watch that begins with all objects costs as much as a list."""
+    if stored <= OBJECTS_PER_SEAT:
+        return 1
+    if query.get("watch") in ("1", "true") and "sendInitialEvents" not in query:
+        return 1
+    limit = query.get("limit", "")
+    if limit.isdecimal() and len(limit) <= MAX_LIMIT_DIGITS:
+        stored = min(stored, int(limit) or stored)
+    return max(1, min(MAX_WIDTH, -(-stored // OBJECTS_PER_SEAT)))
+
+
+def body_width(headers: Mapping[str, str]) -> int:
+    """Return the seats of a write; a body without a length counts as the largest."""
+    length = headers.get(hdrs.CONTENT_LENGTH)
+    if length is None:
+        return MAX_WIDTH if hdrs.TRANSFER_ENCODING in headers else 1
+    if len(length) <= 5:  # the usual case, without parsing the number
+        return 1
+    return min(MAX_WIDTH, 1 + int(length) // BODY_PER_SEAT) if length.isdecimal() else MAX_WIDTH
 
 
 class Seats:
@@ -26,7 +67,7 @@ class Seats:
         self._flows, self._long_running, self._stalled, self._replicas = flows, long_running, stalled, replicas
 
     def take(self, http: web.BaseRequest, user: User, routes: Routes, now: float) -> Awaitable[None] | None:
-        """Admit a request whose user is known. Returns what to await until its turn comes, None if it is its turn.
+        """Admit a request whose user is known. Returns an awaitable that ends at its turn, None if it may run now.
 
         The seats are released when the request's task ends, after the answer: the parts of a long list are made while
         they are written. Streams take none. Raises TooManyRequests.

@@ -21,9 +21,9 @@ from protocols.serving import Limits, Listener, ListenerOptions, Unauthenticated
 TRUST_SECONDS = 2.0
 """Seconds after which replaced client CAs are noticed at the latest."""
 STREAM_GRACE_SECONDS = 60.0
-"""Seconds that requests under way then have left; watches and idle connections end at once."""
+"""Time that requests in progress then have left; watches and idle connections end at once."""
 LINE_LIMIT = 128 * 1024
-"""Bytes of a request's first line: label selectors of hundreds of names are in use, and bounded to half of it."""
+"""Bytes of a request line: clients send label selectors of hundreds of names, which are bounded to half of it."""
 HEADER_LIMIT = 64 * 1024
 """Bytes of one header; there may be 128."""
 
@@ -57,9 +57,9 @@ class Server:
         )
         self._server = server
         self.reuse = give_back(server)
-        """Takes back an open connection that was detached."""
+        """Receives open connections that were taken over."""
         self.on_distrust: Callable[[], None] = _nothing
-        """Called when client CAs were replaced: detached connections are not this server's to end."""
+        """Called when client CAs were replaced: the owner of connections taken over must end these."""
         self._contexts: Renewed[ServerContexts] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
@@ -99,7 +99,7 @@ class Server:
         return serving(self._contexts)
 
     async def stop_listening(self) -> None:
-        """New connections go to the other processes of the port; open ones live on."""
+        """Stop accepting: new connections go to the other processes of the port; open ones stay."""
         if self._listener is not None:
             self._listener.stop()
 
@@ -116,7 +116,7 @@ def _nothing() -> None:
 
 
 def allow_files() -> None:
-    """Each connection is an open file: as many as this process may have, not the few that are customary."""
+    """Raise the soft limit of open files to the hard one: each connection is an open file."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -141,7 +141,7 @@ def tls_contexts(options: ServerOptions) -> ServerContexts:
 
 
 def _tls_context(options: ServerOptions) -> ssl.SSLContext:
-    """Client certificates are asked for, not required: health checks come without one. Raises OSError."""
+    """Request client certificates without requiring them: health checks have none. Raises OSError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL

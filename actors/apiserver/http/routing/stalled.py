@@ -1,28 +1,119 @@
-"""Requests that stopped a process: named while they do, and refused to their user afterwards by every process.
+"""Requests that block the event loop: recorded while they do, and rejected afterwards by every process of the port.
 
-- A request that holds the event loop for seconds is recorded by the loop monitor (protocols/process/stalls.py).
+- A thread asks the event loop for a turn once a second. If it gets none for LATE_S, the request that the loop executes
+  is recorded (protocols/process/stalls.py). The thread needs the GIL: while one call of a C function holds it, nothing
+  is recorded.
 - While a record counts, requests of the same user and shape get 429. A shape is method, resource and subresource; of
   the plane's own users it is the whole path and query, so that one request of theirs stops no other.
 - Every process of the port reads the records once a second and before it listens.
 """
 
+import asyncio
 import math
+import os
+import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+import msgspec
 from aiohttp import web
 
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.target import Target
 from actors.apiserver.api.user import User
 from actors.apiserver.http.routing.call import Call
-from actors.apiserver.http.routing.loop_monitor import Cause
 from protocols.process import stalls
 from protocols.process.stalls import Stall
 
+EVERY_S = 1.0
+LATE_S = 2.0
+"""The loop counts as blocked after this time without a turn: well before the supervisor ends the process."""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """The fields of a Stall that name its request."""
+
+    what: str
+    key: str = ""
+
+
+Find = Callable[[FrameType], Cause | None]
+"""Return the cause by the frame that the loop's thread executes."""
+
+
+class LoopMonitorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    run: Path
+    instance: str
+    find: Find
+    each_round: Callable[[], None]
+    """Called by the thread once in EVERY_S."""
+
+
+class LoopMonitor:
+    """The thread that watches the event loop. Call `start` in the loop's own thread."""
+
+    def __init__(self, options: LoopMonitorOptions) -> None:
+        self._options = options
+        self._closing = threading.Event()
+        self._turned_at = time.monotonic()
+        self._asked = self._recorded = False
+        self._thread = threading.Thread(target=self._run, name="loop-monitor", daemon=True)
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._turned_at = time.monotonic()
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(EVERY_S)
+        self._forget()
+
+    def _turned(self) -> None:
+        """Runs in the loop."""
+        self._turned_at = time.monotonic()
+        self._asked = False
+
+    def _run(self) -> None:
+        while not self._closing.wait(EVERY_S):
+            with suppress(OSError):  # a full disk must not end the thread
+                self._round()
+
+    def _round(self) -> None:
+        self._options.each_round()
+        if self._asked and time.monotonic() - self._turned_at >= LATE_S:
+            if not self._recorded:
+                self._record()
+            return
+        self._forget()
+        if not self._asked:
+            self._asked = True
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._turned)
+
+    def _record(self) -> None:
+        frame = sys._current_frames().get(self._loop_thread)
+        if frame is None:
+            return
+        cause = self._options.find(frame) or Cause(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        options = self._options
+        self._recorded = True
+        stalls.write(options.run, Stall(options.instance, os.getpid(), time.time(), cause.what, cause.key))
+
+    def _forget(self) -> None:
+        if self._recorded:
+            self._recorded = False
+            stalls.remove(self._options.run, self._options.instance, os.getpid())
+
+
 SHOWN = 256
-"""Characters of a user and of a path that are logged."""
+"""Characters of a user and of a path in a record."""
 OWN = "system:"
 ACCOUNT = "system:serviceaccount:"
 
