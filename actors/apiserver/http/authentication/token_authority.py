@@ -95,7 +95,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-REMEMBERED = 1024
+CACHED_TOKENS = 1024
 """Tokens whose signature is cached as valid; times, audiences and objects are checked at each request."""
 
 
@@ -170,7 +170,7 @@ class TokenAuthority:
         found = self._checked.get(digest)
         if found is None:
             found = self._checked[digest] = decode_token(keys, token)
-            if len(self._checked) > REMEMBERED:
+            if len(self._checked) > CACHED_TOKENS:
                 self._checked.popitem(last=False)
         else:
             self._checked.move_to_end(digest)

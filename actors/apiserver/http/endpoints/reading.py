@@ -115,7 +115,7 @@ class Watching:
         self._metrics.listed(target, time.monotonic() - began)
 
     def _begin(self, request: Request, hub: Hub, opened: Opened, headers: Headers) -> None:
-        """Start the stream. No await may stand between joining the hub and here, or events would be lost."""
+        """Start the stream. No await may stand between joining the hub and this call."""
         http = request.http
         congested = http.protocol.writing_paused
         try:

@@ -148,7 +148,10 @@ class Tokens:
             _refuse(request, f"audience {json.dumps(audience)} not found in pod spec volume, {unfit}")
 
     async def _may_ask(self, request: Request, audience: str, pod: Obj) -> bool:
-        """As upstream's ServiceAccountNodeAudienceRestriction: by a volume of the pod, or by a rule that says so."""
+        """Return True if a volume of the pod or an RBAC rule names the audience.
+
+        Follows upstream's admission plugin NodeRestriction with ServiceAccountNodeAudienceRestriction.
+        """
         for volume in items(pod, "spec", "volumes"):
             tokens = [source.get("serviceAccountToken") for source in items(volume, "projected", "sources")]
             if any(isinstance(token, dict) and text(token, "audience") == audience for token in tokens):

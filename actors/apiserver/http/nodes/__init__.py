@@ -1,1 +1,1 @@
-"""Requests that a node answers: logs, exec, attach, port-forward, usage."""
+"""Requests served by nodes: logs, exec, attach, port-forward, usage."""

@@ -25,7 +25,7 @@ from protocols.streams.connections import no_redirects
 
 CONNECT_S = 5.0
 HEADERS_S = 30.0
-"""How long a node may take to begin its answer."""
+"""Longest time until the head of a node's response."""
 MISNAMED = 62
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH."""
 Answer = TypeVar("Answer")
@@ -38,7 +38,7 @@ class NodeClientOptions(msgspec.Struct, frozen=True):
 
 
 class NodeClient:
-    """Opened at the first use: a plane in which nobody asks pays nothing."""
+    """A client session opened at the first request."""
 
     def __init__(self, options: NodeClientOptions) -> None:
         self._options = options
@@ -46,7 +46,7 @@ class NodeClient:
         self._contexts: Renewed[ssl.SSLContext] | None = None
 
     async def get(self, where: Location) -> aiohttp.ClientResponse:
-        """The answer, its body unread. Raises ServiceUnavailable."""
+        """Return the response with its body unread. Raises ServiceUnavailable."""
 
         async def call(name: str) -> aiohttp.ClientResponse:
             return await self._opened().get(_url(where), server_hostname=name, timeout=_TIMEOUT, ssl=self._tls())
@@ -54,7 +54,7 @@ class NodeClient:
         return await _called(where, call)
 
     async def connect(self, where: Location, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse | None:
-        """A websocket to the node; None when the node refused it. Raises ServiceUnavailable."""
+        """Open a websocket to the node; None if the node rejected it. Raises ServiceUnavailable."""
         options: dict[str, Any] = {"max_msg_size": LARGEST_MESSAGE, "ssl": self._tls()}
 
         async def call(name: str) -> aiohttp.ClientWebSocketResponse | None:
@@ -110,14 +110,14 @@ async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> 
                     raise
             return await call(where.name)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise away(where, error) from None
+        raise unreachable(where, error) from None
 
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=2.0)
 
 
-def away(where: Location, error: BaseException) -> ServiceUnavailable:
+def unreachable(where: Location, error: BaseException) -> ServiceUnavailable:
     why = " ".join(str(error).split()) or type(error).__name__
     return ServiceUnavailable(f'node "{where.name}" does not answer: {why}')
 

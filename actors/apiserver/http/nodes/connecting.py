@@ -1,4 +1,4 @@
-"""The subresources of a pod that its node answers: log, exec, attach, portforward."""
+"""Pod subresources served by the node: log, exec, attach, portforward."""
 
 from collections.abc import Callable
 
@@ -20,17 +20,17 @@ from protocols.streams.spdy_channels import OFFERED, SpdyChannels, wanted
 
 LOG = "log"
 KINDS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
-"""How the node calls them."""
+"""The node's names of the subresources."""
 LARGEST_STATUS = 64 * 1024
 
 
 def connect_verb(target: Target) -> str:
-    """Whoever opens a connection must be allowed to create one, whichever method the protocol starts with."""
+    """Return the verb to authorize: a connection needs `create`, also if the protocol starts with GET."""
     return "get" if target.subresource == LOG else "create"
 
 
 class Connecting:
-    """`node`: the node object of a name, as the replica shows it."""
+    """`node` returns the node object of a name from the replica."""
 
     def __init__(self, reader: Reader, client: NodeClient, node: Callable[[str], Obj | None]) -> None:
         self._reader = reader
@@ -58,7 +58,7 @@ class Connecting:
             return web.Response(content_type="text/plain")
         async with await self._client.get(where) as source:
             if source.status != 200:
-                raise await _refusal(where, source)
+                raise await _node_error(where, source)
             sink = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
             if http.version >= (1, 1):
                 sink.enable_chunked_encoding()
@@ -68,11 +68,11 @@ class Connecting:
 
     async def _connection(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
         if wants_spdy(http):
-            return await self._bare(http, kind, where)
-        protocol = _protocol(http, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
+            return await self._spdy_connection(http, kind, where)
+        protocol = _websocket_protocol(http, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
         node = await self._client.connect(where, (protocol,))
         if node is None:
-            raise await self._why(where)
+            raise await self._rejection(where)
         async with node:
             client = web.WebSocketResponse(
                 protocols=(protocol,), compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
@@ -81,14 +81,14 @@ class Connecting:
             await join(client, node)
         return client
 
-    async def _bare(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
-        """Older clients: SPDY without a websocket here, our own protocol from here on."""
+    async def _spdy_connection(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
+        """Serve a client that speaks SPDY without a websocket; the connection to the node is a websocket."""
         known = FORWARD if kind == "portForward" else OFFERED
         if known not in offered(http):
             raise BadRequest(f"over SPDY only the protocol {known} is spoken; offer it in {VERSION_HEADER}")
         node = await self._client.connect(where, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
         if node is None:
-            raise await self._why(where)
+            raise await self._rejection(where)
         async with node:
             wire = upgrade(http, known)
             client = Spdy(wire) if kind == "portForward" else SpdyChannels(wire)
@@ -96,14 +96,14 @@ class Connecting:
                 await join(client, node)
         return client.answer
 
-    async def _why(self, where: Location) -> StatusError:
+    async def _rejection(self, where: Location) -> StatusError:
         """Ask once more without a handshake, since a failed handshake carries no reason."""
         async with await self._client.get(where) as answer:
-            return await _refusal(where, answer)
+            return await _node_error(where, answer)
 
 
 async def _relay(source: aiohttp.ClientResponse, sink: web.StreamResponse, http: web.BaseRequest) -> None:
-    """A log that breaks off in the middle must not look complete: the client's connection breaks off too."""
+    """Relay a log. If it breaks off, the client's connection is aborted, or the log would look complete."""
     try:
         async for piece in source.content.iter_any():
             await sink.write(piece)
@@ -113,7 +113,7 @@ async def _relay(source: aiohttp.ClientResponse, sink: web.StreamResponse, http:
             http.transport.abort()
 
 
-async def _refusal(where: Location, answer: aiohttp.ClientResponse) -> StatusError:
+async def _node_error(where: Location, answer: aiohttp.ClientResponse) -> StatusError:
     try:
         status = msgspec.json.decode(await answer.content.read(LARGEST_STATUS), type=dict)
     except (msgspec.DecodeError, aiohttp.ClientError):
@@ -123,8 +123,8 @@ async def _refusal(where: Location, answer: aiohttp.ClientResponse) -> StatusErr
     return StatusError(status)
 
 
-def _protocol(http: web.BaseRequest, known: tuple[str, ...]) -> str:
-    """The protocol to speak. Raises BadRequest for a request that is no websocket handshake."""
+def _websocket_protocol(http: web.BaseRequest, known: tuple[str, ...]) -> str:
+    """Return the websocket protocol to use. Raises BadRequest."""
     if http.headers.get("Upgrade", "").lower() != "websocket":
         raise BadRequest(f"connect by SPDY/3.1, or by a websocket with the protocol {' or '.join(known)}")
     chosen = [part.strip() for part in http.headers.get("Sec-WebSocket-Protocol", "").split(",")]

@@ -1,4 +1,4 @@
-"""Where a request for a pod's log or a connection to it goes, and why it may go nowhere. Pure."""
+"""Locate the node endpoint of a pod's log or of a connection to the pod. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,15 +15,15 @@ REACHABLE = ("InternalDNS", "InternalIP")
 """Address types, best first."""
 ENDED = ("Succeeded", "Failed")
 LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
-"""The least value of each."""
+"""Minimum of each parameter."""
 STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
-"""How the node calls what clients call by the first name."""
+"""The node's name of each query parameter."""
 
 Query = MultiMapping[str]
 
 
 class Location(msgspec.Struct, frozen=True):
-    """`name` is whom the node's certificate must name."""
+    """An endpoint of a node; its certificate must name `name`."""
 
     name: str
     host: str
@@ -33,7 +33,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def log_location(pod: Obj, node: Callable[[str], Obj | None], query: Query) -> Location | None:
-    """None while the pod has no node: its log is empty. Raises BadRequest, Invalid, ServiceUnavailable."""
+    """Return None while the pod has no node: its log is empty. Raises BadRequest, Invalid, ServiceUnavailable."""
     container = container_of(pod, query.get("container", ""))
     _check_log(query)
     if not text(pod, "spec", "nodeName"):
@@ -63,7 +63,7 @@ def stream_location(kind: str, pod: Obj, node: Callable[[str], Obj | None], quer
 
 
 def container_of(pod: Obj, wanted: str) -> str:
-    """The container a request means: the only one if it names none. Raises BadRequest."""
+    """Return the container of a request: the only one if it names none. Raises BadRequest."""
     name = text(pod, "metadata", "name")
     names = {kind: [text(c, "name") for c in items(pod, "spec", kind)] for kind in CONTAINER_LISTS}
     if wanted:
@@ -102,7 +102,7 @@ def _located(
 
 
 def address(name: str, node: Obj | None) -> tuple[str, int]:
-    """Where a node serves. Raises ServiceUnavailable."""
+    """Return the host and port of a node. Raises ServiceUnavailable."""
     if node is None:
         raise ServiceUnavailable(f'node "{name}" of the pod does not exist')
     port = at(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port")

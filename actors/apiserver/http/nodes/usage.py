@@ -25,9 +25,9 @@ AT_ONCE = 32
 LARGEST = 4 * 1024 * 1024
 """Bytes of a report: a node of 110 pods needs a twentieth."""
 LONG = 64 * 1024
-"""Longer reports are decoded beside the event loop."""
-REMEMBERED = 4096
-"""Nodes whose last fault is known."""
+"""Longer reports are decoded in a thread."""
+LOGGED_NODES = 4096
+"""Nodes whose last logged fault is retained."""
 PATH = "/stats/summary"
 log = logging.getLogger("apiserver")
 
@@ -41,7 +41,7 @@ class Memory(msgspec.Struct):
     workingSetBytes: int | None = None
 
 
-class Figures(msgspec.Struct):
+class Measurement(msgspec.Struct):
     name: str = ""
     cpu: Cpu | None = None
     memory: Memory | None = None
@@ -61,16 +61,16 @@ class PodReference(msgspec.Struct):
     namespace: str
 
 
-class PodFigures(Figures, kw_only=True):
+class PodMeasurement(Measurement, kw_only=True):
     podRef: PodReference
-    containers: list[Figures] | None = None
+    containers: list[Measurement] | None = None
 
 
 class Summary(msgspec.Struct):
-    """Other fields of a report are passed over."""
+    """A report of /stats/summary; other fields are ignored."""
 
-    node: Figures | None = None
-    pods: list[PodFigures] | None = None
+    node: Measurement | None = None
+    pods: list[PodMeasurement] | None = None
     window: float | None = None
 
 
@@ -82,7 +82,7 @@ Found = list[tuple[Obj, Summary]]
 
 
 class Usage:
-    """`nodes` and `pod`: what the replicas show."""
+    """The endpoint of metrics.k8s.io; `nodes` and `pod` read the replicas."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Usage:
                 yield item
 
     async def _ask_all(self, nodes: Iterable[Obj]) -> tuple[Found, list[str]]:
-        """The reports, and why others are missing."""
+        """Return the reports, and a warning for each node without one."""
         asked = list(nodes)
         answers = await asyncio.gather(*(self._ask(node) for node in asked))
         found: Found = []
@@ -147,14 +147,14 @@ class Usage:
         return found, left_out
 
     async def _ask(self, node: Obj) -> Summary | str:
-        """The report of a node, or why there is none."""
+        """Return the report of a node, or why there is none."""
         name = text(node, "metadata", "name")
         answer = await self._report(name, node)
         if isinstance(answer, Summary):
             self._silent.pop(name, None)
         elif self._silent.get(name) != answer:
             log.warning("node left out of usage node=%s reason=%s", name, answer)
-            if len(self._silent) >= REMEMBERED:  # nodes that went are among them
+            if len(self._silent) >= LOGGED_NODES:  # nodes that were removed are among them
                 self._silent.clear()
             self._silent[name] = answer
         return answer
@@ -193,7 +193,7 @@ async def _decoded(body: bytes) -> Summary:
 _decode = msgspec.json.Decoder(Summary).decode
 
 
-def _item(kind: str, obj: Obj, figures: Figures, report: Summary) -> Obj:
+def _item(kind: str, obj: Obj, figures: Measurement, report: Summary) -> Obj:
     metadata = obj.get("metadata") or {}
     kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
     return {

@@ -69,7 +69,7 @@ class Seats:
     def take(self, http: web.BaseRequest, user: User, routes: Routes, now: float) -> Awaitable[None] | None:
         """Admit a request whose user is known. Returns an awaitable that ends at its turn, None if it may run now.
 
-        The seats are released when the request's task ends, after the answer: the parts of a long list are made while
+        The seats are released when the request's task ends, after the response: the parts of a long list are made while
         they are written. Streams take none. Raises TooManyRequests.
         """
         route: Route | None = None

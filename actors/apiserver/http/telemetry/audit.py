@@ -32,15 +32,15 @@ URI_LIMIT = 1024
 NAME_LIMIT = 256
 """Characters of a name, a namespace and an agent."""
 CUT = "..."
-"""Ends what was cut."""
+"""Marks the end of shortened text."""
 ANONYMOUS_KEEP = Keep(file_bytes=4 * MIB, files=2)
 ANONYMOUS_BURST = 30.0
 ANONYMOUS_RATE = 1.0
 """Lines a second of unauthenticated callers that a process writes, after a burst."""
 SUMMARY_S = 60.0
-"""Between two lines that say how many were left out."""
+"""Time between two lines with the number of lines left out."""
 AUDITED = ("create", "update", "patch", "delete", "deletecollection", "connect", "post", "put")
-"""The last two are of requests that were refused before their object was known."""
+"""The last two are methods: of requests rejected before their resource was resolved."""
 KNOWN, UNKNOWN = "authenticated", "anonymous"
 WRITTEN, LEFT_OUT, LOST = "written", "left_out", "lost"
 
@@ -125,7 +125,7 @@ class LogFile:
 
 
 class AuditLog:
-    """Several processes append to its files."""
+    """The audit log of a plane; several processes append to its files."""
 
     def __init__(self, path: Path, registry: CollectorRegistry | None = None, keep: Keep | None = None) -> None:
         what = "Lines of the audit log; left_out are refusals of callers who proved nothing, beyond the rate."
@@ -140,11 +140,11 @@ class AuditLog:
 
     @property
     def lost(self) -> int:
-        """Lines that a full disk or a full batch cost."""
+        """Lines lost to a full disk or a full batch."""
         return int(self._lines[KNOWN, LOST].value + self._lines[UNKNOWN, LOST].value)
 
     def note(self, entry: Entry) -> None:
-        """Cheap; the first entry of a batch sets the clock for it, so an idle log costs nothing."""
+        """Queue an entry. The first one of a batch starts its timer, so an idle log costs nothing."""
         if entry.user.name != ANONYMOUS.name:
             self._known.add(line(entry))
         elif self._sampler.allow(time.monotonic()):
@@ -192,7 +192,7 @@ HEAD = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage
 
 
 def line(entry: Entry) -> bytes:
-    """Field names of audit.k8s.io/v1, so that tools for it read ours. Made for each write: so it costs little."""
+    """Return an event of audit.k8s.io/v1. Formatted by hand, since it is made for each write."""
     ended = entry.received + entry.seconds
     other = entry.acts_as is not None and entry.acts_as != entry.user
     return (
@@ -212,7 +212,7 @@ def _json(value: Any) -> str:
 
 
 _often = functools.lru_cache(maxsize=256)(_json)
-"""Of what is short, and the same in many lines."""
+"""For short values that repeat in many lines."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -226,7 +226,7 @@ def _acting(entry: Entry) -> str:
 
 
 def summary_line(left_out: int, now: float) -> bytes:
-    """Return the line that stands for many: refusals of callers who proved nothing."""
+    """Return the line that stands for `left_out` rejected requests of anonymous callers."""
     stamp = _stamp(now)
     line = (
         f'{HEAD}"auditID":"{new_uid()}","requestURI":"","verb":"","user":{_user(ANONYMOUS)},"objectRef":{{}},'

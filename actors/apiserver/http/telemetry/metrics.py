@@ -17,7 +17,7 @@ WHERE = ("group", "version", "resource", "subresource", "scope", "component")
 APPLY = "application/apply-patch+yaml"
 READS = ("GET", "HEAD")
 VERBS = {"create": "POST", "update": "PUT", "head": "GET"}
-"""As they are counted; the others are themselves in capitals."""
+"""Values of the label `verb` that differ from the verb in capitals."""
 Place = tuple[str, str, str, str, str, str]
 
 
@@ -27,7 +27,7 @@ class RequestMetrics:
         self._total = Tally("apiserver_request", "Requests answered.", (*asked, "code"), registry)
         seconds = "apiserver_request_duration_seconds"
         self._kinds: dict[tuple[Place, str, bool, int], tuple[Count, WeightedChild | None]] = {}
-        """Where answers that differ in nothing but their time are counted."""
+        """Children of the metrics by everything that labels a request, so that a repeated kind needs one lookup."""
         self._seconds = WeightedHistogram(seconds, "Time to answer.", asked, SECONDS, registry)
         sizes = "apiserver_response_sizes"
         self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=RESPONSE_SIZES, registry=registry)
@@ -40,7 +40,7 @@ class RequestMetrics:
         under_way.labels("mutating").set_function(self._changing.value)
 
     def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
-        """`verb` as in counted_verb. What is long-running has no latency."""
+        """Count a response; `verb` as in counted_verb. Long-running requests have no latency."""
         kind = place, verb, dry_run, code
         found = self._kinds.get(kind)
         if found is None:
@@ -58,7 +58,7 @@ class RequestMetrics:
         self._sizes.labels(verb, *place).observe(size)
 
     def under_way(self, method: str) -> "_Count":
-        """Counts as long as it is entered."""
+        """Return the counter of requests in progress, to be entered for the time of the request."""
         return self._reading if method in READS else self._changing
 
     @contextmanager
@@ -133,7 +133,7 @@ class WatchMetrics:
         )
 
     def began(self, target: Target) -> Callable[[], None]:
-        """A watch begins; call what is returned when it ends."""
+        """Count a watch. Returns a function to call when it ends."""
         place = place_of(target)
         found = self._open.get(place)
         if found is None:
@@ -149,7 +149,7 @@ class WatchMetrics:
 
 
 class OpenWatches:
-    """Those of one resource and scope; a watch counts as a request when it ends."""
+    """Open watches of one resource and scope; a watch counts as a request when it ends."""
 
     def __init__(self, running: Gauge, requests: Count) -> None:
         self._running, self._requests = running, requests
