@@ -4,7 +4,8 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _EXCHANGE = 2
@@ -35,3 +36,11 @@ def exchanging(one: Path, other: Path) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+def tries(count: int, enough: Callable[[], object], within: float = 60.0) -> Iterator[int]:
+    """Count at least so far, and on until it is enough: a busy machine may let the other one rest between two names."""
+    deadline, number = time.monotonic() + within, 0
+    while number < count or (not enough() and time.monotonic() < deadline):
+        yield number
+        number += 1
