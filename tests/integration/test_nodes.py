@@ -66,7 +66,9 @@ def runs_on(plane: Plane, name: str) -> str:
     return str(plane.pod_ready(name)["spec"]["nodeName"])
 
 
-def test_pods_go_to_the_node_that_has_what_they_want(plane: Plane) -> None:
+@pytest.fixture(scope="module")
+def pods(plane: Plane) -> Plane:
+    """Pods `first`, `claims` that uses the claim of a device of n1-2, and `plugs` with a plugin's device of n3."""
     second, third = plane.root / "nodes" / "n1-2", joined(plane)
     with (plane.root / "log").open("ab") as log:
         commands = (
@@ -86,6 +88,11 @@ def test_pods_go_to_the_node_that_has_what_they_want(plane: Plane) -> None:
     plane.apply(pod("claims", resources={"claims": [{"name": "gpu"}]}, **uses))
     plane.apply(pod("plugs", resources={"limits": {GPU: "1"}}))
     plane.apply(pod("first", **on("n1")))
+    return plane
+
+
+def test_pods_go_to_the_node_that_has_what_they_want(pods: Plane) -> None:
+    plane = pods
     assert runs_on(plane, "first") == "n1"
     assert runs_on(plane, "plugs") == "n3"
     assert runs_on(plane, "claims") == "n1-2"
@@ -150,7 +157,9 @@ def strange_ca(directory: Path) -> str:
     return base64.b64encode((directory / "ca.crt").read_bytes()).decode()
 
 
-def test_nodes_come_back_from_kill_9(plane: Plane) -> None:
+def test_nodes_come_back_from_kill_9(pods: Plane) -> None:
+    plane = pods
+    assert (runs_on(plane, "plugs"), runs_on(plane, "claims")) == ("n3", "n1-2")
     worker = until("it lives", lambda: plane_status(plane, joined(plane))["podworker"]["pid"])
     group = pids(plane, ["node-2"])["node-2"]
     before = {
@@ -180,7 +189,9 @@ def plane_status(plane: Plane, root: Path) -> dict[str, dict[str, Any]]:
     return {actor["instance"]: actor for actor in answer["actors"]}
 
 
-def test_a_node_that_joined_goes_on_where_it_was(plane: Plane) -> None:
+def test_a_node_that_joined_goes_on_where_it_was(pods: Plane) -> None:
+    plane = pods
+    assert runs_on(plane, "plugs") == "n3"
     root = joined(plane)
     plane.nodeplane("--root", str(root), "down", "--keep-containers", timeout=100)
     assert "ready in" in join(plane), "no file is needed the second time"
@@ -190,7 +201,9 @@ def test_a_node_that_joined_goes_on_where_it_was(plane: Plane) -> None:
     until("its node reached", lambda: plane.kubectl(*say, check=False).strip() == "hello", every=0.2)
 
 
-def test_nodes_are_scaled(plane: Plane) -> None:
+def test_nodes_are_scaled(pods: Plane) -> None:
+    plane = pods
+    assert runs_on(plane, "claims") == "n1-2"
     plane.nodeplane("scale", "node", "1", timeout=100)
     assert "node-2" not in plane.status()
     plane.nodeplane("scale", "node", "2", timeout=100)
