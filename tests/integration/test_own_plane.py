@@ -92,6 +92,7 @@ def test_a_hostile_image_changes_nothing_of_the_host(plane, tmp_path):
 
 
 def test_what_a_pod_asks_for_it_has(plane):
+    plane.nodeplane("image", "import", str(oci_archive(plane.root / "again.tar")), "--name", "team/box:1")
     isolated = {"annotations": {"nodeplane.dev/isolation": "pid,uts"}}
     script = "hostname; echo $$$$; id -G; cat /etc/greeting /proc/self/oom_score_adj; exec sleep 60"
     volumes = [{"name": "c", "configMap": {"name": "greeting"}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]
