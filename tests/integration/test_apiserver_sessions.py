@@ -15,7 +15,7 @@ from tests.support.apiserver_plane import Authority, Plane, running_plane
 from tests.support.tls_words import CONFIGMAPS
 
 WATCH = CONFIGMAPS + b"?watch=true&resourceVersion=0"
-SHORT_S = 3.0
+SHORT_S = 6.0
 """Lifetime of the credentials here."""
 PATIENCE_S = 60.0
 LAST_CHUNK = b"0\r\n\r\n"

@@ -97,7 +97,7 @@ def test_a_silent_driver_is_unknown_without_anybody_asking() -> None:
     async def story(lab: DraLab) -> None:
         driver = await healthy_driver(lab)
         await lab.prepare(asks("p", claim("a")))
-        driver.report(told_health("dev-0", health_check_timeout_seconds=1))
+        driver.report(told_health("dev-0", health_check_timeout_seconds=4))
         await lab.says(DEVICE, "Healthy")
         await lab.says(DEVICE, "Unknown")
         driver.report(told_health("dev-0", health_check_timeout_seconds=-7))

@@ -19,7 +19,7 @@ from protocols.wire import etcd_pb2 as pb
 from tests.support.apiserver_plane import Authority
 from tests.support.store_lab import short_directory
 
-SHORT_S = 2.0
+SHORT_S = 6.0
 RANGE, WATCH, LEASE = "KV/Range", "Watch/Watch", "Lease/LeaseKeepAlive"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 REFUSED = grpc.StatusCode.UNAUTHENTICATED

@@ -39,7 +39,7 @@ class FakeApi:
 
 
 async def settle(manager):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not manager.settled("uid-1"):  # noqa: ASYNC110 # the manager has no event to wait for
             await asyncio.sleep(0.002)
 

@@ -176,7 +176,7 @@ def test_request_with_too_large_headers_is_refused_and_not_handled(monkeypatch: 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost", GET % b""], ids=["silent", "half", "after a request"])
 def test_unauthenticated_connection_ends_after_its_time(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
+        monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 1.5)
         async with served(Limits()) as place:
             peer, known = await place.connect(), await place.connect()
             assert (await asked(known)).startswith(OK)
