@@ -324,6 +324,8 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
     plane.kubectl(
         "create", "secret", "generic", "quiet", "--from-literal=k=hush-hush", "--as=admin2", "--as-group=system:masters"
     )
+    plane.kubectl("patch", "secret", "quiet", "--type=merge", "-p", '{"stringData":{"l":"hush-hush"}}')
+    plane.kubectl("delete", "secret", "quiet")
     token = plane.kubectl("create", "token", "bot").strip()
     until(lambda: '"admin2"' in log.read_text() and '"token"' in log.read_text().partition('"admin2"')[2])
     text = log.read_text()
