@@ -65,7 +65,13 @@ def lab() -> Iterator[Lab]:
     with Plane() as plane:
         lab = Lab(plane)
         until("slices", lab.slices)
+        plane.kubectl("apply", "-f", "-", stdin=without_pod(EXAMPLE.read_text()))
         yield lab
+
+
+def without_pod(manifests: str) -> str:
+    """The device class and the claim template that pods of each test use."""
+    return "---\n".join(document for document in manifests.split("---\n") if "\nkind: Pod\n" not in f"\n{document}")
 
 
 def pod(name: str) -> dict[str, Any]:
