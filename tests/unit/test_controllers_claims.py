@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import base_name
+from actors.controllers.common import workqueue
 from actors.controllers.common.informers import ChangeHandler
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
 from protocols.kube.meta import Object, meta, name_of
@@ -303,7 +304,9 @@ def test_finalizer_written_before_allocation_stays() -> None:
     story(run)
 
 
-def test_conflict_is_retried_with_current_state() -> None:
+def test_conflict_is_retried_with_current_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "BASE_DELAY_S", 0.01)
+
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMS, claim("c", "gone"))

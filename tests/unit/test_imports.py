@@ -1,6 +1,7 @@
 """The house keeps its walls: who may import whom (DESIGN: imports point one way)."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ def modules(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Dotted names of all our own modules that the file imports, at any depth of its code."""
     names: set[str] = set()

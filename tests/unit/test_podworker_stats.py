@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from actors.podworker.endpoint import stats as sampling
 from actors.podworker.endpoint.stats import Sampler, summary
 from protocols.wire import cri_pb2 as pb
 
@@ -30,6 +33,12 @@ class Runtime:
     async def __call__(self):
         self.asked += 1
         return pb.ListContainerStatsResponse(stats=self.looks.pop(0) if len(self.looks) > 1 else self.looks[0])
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Let a sampler wait for its second look a moment only; how old a look is, the tests' clock says."""
+    monkeypatch.setattr(sampling, "FRESH_S", 0.01)
 
 
 def test_rates_windows_and_how_often_the_runtime_is_asked():

@@ -88,7 +88,9 @@ def test_latest_wins_while_one_is_under_way():
     play(story)
 
 
-def test_an_outage_loses_nothing():
+def test_an_outage_loses_nothing(monkeypatch):
+    monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
+
     async def story(api, manager, told):
         api.faults = [ApiAway("away"), ApiError(500, {}), ApiError(409, {})]
         manager.publish(SPEC, {"phase": "Running"})
