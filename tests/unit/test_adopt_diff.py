@@ -1,6 +1,6 @@
 """Steps between two lists of kubelet, uids of pods, and the schedule of lists."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.adopt.allocation_diff import Pods, desired_pods, diff_steps, exclusive_resources, find_conflict
@@ -37,7 +37,6 @@ def lists(draw: st.DrawFn) -> dict[str, PodAllocation]:
     }
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(lists(), min_size=1, max_size=6), st.data())
 def test_diff_steps_any_lists_fold_into_the_list_without_conflict(history: list[Pods], data: st.DataObject) -> None:
     view: dict[str, PodAllocation] = {}

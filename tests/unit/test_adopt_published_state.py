@@ -32,7 +32,7 @@ def restart(file: StateFile, now: int) -> PublishedState:
     return state
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(UIDS, st.integers(0, 1), st.booleans(), st.booleans()), min_size=1, max_size=12))
 def test_publish_pods_follower_across_restarts_has_same_state(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[set[str], int, bool, bool]]

@@ -1,6 +1,6 @@
 """The replica's objects are in storage order at every look, however they came."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.stored import Stored
@@ -19,7 +19,6 @@ def stored(key: str, rv: int = 1) -> Stored:
     return Stored(key, rv, b"{}")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(STEPS, max_size=80))
 def test_like_a_dict_that_is_sorted_for_each_list(steps: list[tuple[str, str]]) -> None:
     objects, model = Objects(), dict[str, Stored]()

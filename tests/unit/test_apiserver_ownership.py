@@ -115,7 +115,6 @@ def played(history: list[tuple[Author, Obj, bool]]) -> tuple[Obj, Entries]:
     return obj, entries
 
 
-@settings(deadline=None, max_examples=150)
 @given(histories, configs)
 def test_applying_twice_changes_nothing_more(history: list[tuple[Author, Obj, bool]], config: Obj) -> None:
     obj, entries = played(history)
@@ -124,7 +123,6 @@ def test_applying_twice_changes_nothing_more(history: list[tuple[Author, Obj, bo
     assert twice == once
 
 
-@settings(deadline=None, max_examples=150)
 @given(histories, configs)
 def test_an_apply_without_force_never_touches_what_others_own(
     history: list[tuple[Author, Obj, bool]], config: Obj
@@ -145,7 +143,6 @@ def test_an_apply_without_force_never_touches_what_others_own(
                 assert value_at(made, path, POD) == value_at(before, path, POD), shown(path)
 
 
-@settings(deadline=None, max_examples=150)
 @given(configs, configs)
 def test_what_two_own_stays_when_one_drops_it(shared: Obj, rest: Obj) -> None:
     both = step(*step({"metadata": {"name": "x"}}, [], shared, ONE, True), shared, TWO, True)
@@ -162,7 +159,6 @@ def _tree(path: tuple[str, ...]) -> dict[str, Any]:
     return tree
 
 
-@settings(deadline=None, max_examples=150)
 @given(histories, configs, configs)
 def test_what_was_dropped_and_nobody_else_owns_is_gone(
     history: list[tuple[Author, Obj, bool]], first: Obj, second: Obj
@@ -180,7 +176,6 @@ def test_what_was_dropped_and_nobody_else_owns_is_gone(
             assert not value_at(made, path, POD), shown(path)
 
 
-@settings(deadline=None, max_examples=150)
 @given(histories, configs)
 def test_what_is_applied_with_force_stands_and_is_owned(history: list[tuple[Author, Obj, bool]], config: Obj) -> None:
     obj, entries = step(*played(history), config, ONE, True)
@@ -190,7 +185,6 @@ def test_what_is_applied_with_force_stands_and_is_owned(history: list[tuple[Auth
         assert value_at(obj, path, POD) == value_at(config, path, POD), shown(path)
 
 
-@settings(deadline=None, max_examples=100)
 @given(histories, configs)
 def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Obj, bool]], config: Obj) -> None:
     obj, entries = played(history)

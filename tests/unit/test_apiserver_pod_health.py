@@ -5,7 +5,7 @@ import copy
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
@@ -161,7 +161,6 @@ def claims_of(draw, names):
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     plugin_ids=st.lists(st.sampled_from("abc"), max_size=4),
     claims=claims_of(["gpu", "nic/fast"]),

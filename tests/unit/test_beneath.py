@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.podworker.model.errors import ContainerConfigInvalid
@@ -104,7 +104,6 @@ def test_no_descriptor_is_left(volume: Path) -> None:
 PARTS = st.lists(st.sampled_from(["a", "b", "..", ".", "", "out", "in"]), max_size=6).map("/".join)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), PARTS), max_size=4), PARTS)
 def test_whatever_the_links_nothing_outside_is_opened(links: list[tuple[str, str]], path: str) -> None:
     import tempfile

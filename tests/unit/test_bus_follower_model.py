@@ -1,6 +1,6 @@
 """Owner and follower over a bad network: in the end they agree, and no edge event is ever skipped in silence."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.bus_sim import Sim
@@ -25,7 +25,6 @@ STEP = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([0.02, 0.3, 1.0, 4.0])),
 )
 STEPS = st.lists(STEP, max_size=60)
-SETTINGS = settings(max_examples=250, deadline=None)
 
 
 def run(sim: Sim, steps: list[tuple]) -> None:
@@ -78,7 +77,6 @@ def assert_no_silent_skip(sim: Sim) -> None:
     assert not sim.count or sim.told[-1] is None or final[-1] == sim.count
 
 
-@SETTINGS
 @given(STEPS, st.booleans())
 def test_a_state_stream_converges(steps: list[tuple], marks: bool) -> None:
     sim = Sim(edge=False, replays=False, marks=marks)
@@ -87,7 +85,6 @@ def test_a_state_stream_converges(steps: list[tuple], marks: bool) -> None:
     assert sim.replica == sim.durable.state
 
 
-@SETTINGS
 @given(STEPS)
 def test_a_state_stream_that_replays_by_mark_converges_without_a_second_snapshot(steps: list[tuple]) -> None:
     sim = Sim(edge=False, replays=True)
@@ -99,7 +96,6 @@ def test_a_state_stream_that_replays_by_mark_converges_without_a_second_snapshot
     assert sim.swaps == 1
 
 
-@SETTINGS
 @given(STEPS, st.booleans())
 def test_an_edge_stream_is_complete_or_says_so(steps: list[tuple], marks: bool) -> None:
     sim = Sim(edge=True, replays=False, marks=marks)
@@ -108,7 +104,6 @@ def test_an_edge_stream_is_complete_or_says_so(steps: list[tuple], marks: bool) 
     assert_no_silent_skip(sim)
 
 
-@SETTINGS
 @given(STEPS)
 def test_an_edge_stream_that_replays_by_mark_loses_and_repeats_nothing(steps: list[tuple]) -> None:
     sim = Sim(edge=True, replays=True)

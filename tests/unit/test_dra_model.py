@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
@@ -134,7 +134,6 @@ TURN = st.tuples(
 """What happens at once, what the drivers meet, and after how many steps of the loop the manager is killed."""
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(TURN, max_size=12))
 def test_nothing_is_lost_and_nothing_is_taken(turns: list[Any]) -> None:
     async def story() -> None:

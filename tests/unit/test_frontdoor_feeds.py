@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.frontdoor.allocatable_feed import AllocatableFeed
@@ -81,7 +81,6 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(STEPS, max_size=40))
 def test_journal_list_plus_later_events_equals_list(steps: list[tuple[str, tuple[str, ...] | None, str]]) -> None:
     """`lost` events are only seen in the next snapshot; positions never repeat and never go back."""
@@ -238,7 +237,6 @@ def test_fair_limiter_rejects_greedy_client_only() -> None:
     assert got["greedy"] + got["modest"] <= 220
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 0.05)), max_size=300))
 def test_fair_limiter_any_clients_stay_within_rate_and_two_bursts(calls: list[tuple[str, float]]) -> None:
     limiter, now, granted = FairLimiter(100.0, 10), 5.0, 0

@@ -5,7 +5,7 @@ are reduced to what they guarantee: a stream eventually brings its follower to t
 """
 
 import hypothesis.strategies as st
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 from actors.health.input_streams import InputStreams
 from actors.health.status_table import StatusTable
@@ -168,7 +168,6 @@ def freed_then_killed(uid):
     return [("settle",), ("tell",), ("look", uid), *end, *hear, ("settle",), ("kill podworker",), ("tell",)]
 
 
-@settings(max_examples=400, deadline=None)
 @example([*freed_then_killed("u1"), ("look", "u1")], False)
 @example([*freed_then_killed("u1"), ("look", "u1")], True)
 @given(st.lists(steps, max_size=60), st.booleans())

@@ -1,7 +1,7 @@
 from collections import ChainMap
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.health.status_table import pod_status
 from protocols.messages.devices import (
@@ -150,7 +150,6 @@ pods = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(pods, st.sampled_from(["Healthy", "Unhealthy", "Unknown", "", "Worn"]))
 def test_pod_status_any_pod_has_unique_entries_of_held_devices(pod, state):
     status = status_of(pod, {f"{DRIVER}/p/d0": DeviceHealth("", f"{DRIVER}/p/d0", state)})

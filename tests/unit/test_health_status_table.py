@@ -1,7 +1,7 @@
 import itertools
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.health.status_table import BURST, StatusTable, pod_status
 from protocols.messages.devices import DeviceHealth
@@ -145,7 +145,6 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_refresh_any_changes_equals_full_computation_without_duplicates(life):
     node, seen, writes, begun = Node(), {}, {}, 100.0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kubeclient.election import Election, ElectionOptions
@@ -42,7 +42,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(STEPS)
 def test_at_most_one_is_sure(steps: list[tuple[int, str, float, float]]) -> None:
     server, all_ = Server(), [candidate(name) for name in "abc"]

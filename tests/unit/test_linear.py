@@ -120,7 +120,6 @@ def test_whatever_a_correct_store_does_is_accepted(seed: int, count: int) -> Non
     assert linearizable(simulate(seed, count))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 30), st.floats(0.1, 0.6))
 def test_also_when_many_answers_are_lost(seed: int, count: int, losses: float) -> None:
     assert linearizable(simulate(seed, count, losses))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.pleg.state_machine.cri_status import container_status, pod_status, sandbox_status
@@ -139,7 +139,6 @@ def test_in_order_events_alone_keep_the_cache_equal_to_the_runtime(operations: l
         assert view(merger.cache.get(UID)) == view(runtime.inspect())
 
 
-@settings(max_examples=300)
 @given(OPERATIONS, st.randoms(use_true_random=False))
 def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # hypothesis gives a random.Random
     runtime, merger, late = ModelRuntime(), StatusMerger(), []

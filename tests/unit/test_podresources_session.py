@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers, WatchQuota
@@ -82,7 +82,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(STEPS, st.sampled_from([1, 3, 1000]))
 def test_what_was_told_is_what_there_is_whatever_broke(steps: list[Any], ring: int) -> None:
     server = Server(ring)

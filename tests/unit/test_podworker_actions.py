@@ -1,5 +1,5 @@
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.podworker.model.runtime_status import with_failed_starts
 from actors.podworker.model.types import SECOND, StartFailure, container_hash, read_pod
@@ -177,7 +177,6 @@ boxes = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(runs, max_size=6, unique_by=lambda c: c.id), boxes, st.sampled_from(["Always", "OnFailure", "Never"]))
 def test_no_plan_starts_what_may_still_run_nor_reuses_an_attempt(containers, found, policy):
     raw = pod(container("a"), container("b"), inits=[container("i"), sidecar("side")], policy=policy)

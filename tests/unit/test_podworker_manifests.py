@@ -5,7 +5,7 @@ import json
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.podworker.model.errors import ManifestInvalid, MirrorMissing
 from actors.podworker.model.types import read_pod
@@ -76,7 +76,6 @@ FIELDS = ("env", "envFrom", "livenessProbe", "volumeMounts", "ports", "resources
 POD_FIELDS = ("volumes", "securityContext", "initContainers", "terminationGracePeriodSeconds", "tolerations")
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), JUNK, max_size=2),
     st.dictionaries(st.sampled_from(POD_FIELDS), JUNK, max_size=2),

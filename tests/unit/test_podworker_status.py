@@ -1,5 +1,5 @@
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
 from actors.podworker.pods.status.device_health import Retention
@@ -240,7 +240,6 @@ found = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(found, st.booleans()), min_size=1, max_size=6), st.sampled_from(["Always", "OnFailure", "Never"])
 )

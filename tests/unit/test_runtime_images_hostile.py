@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Bounds, Budget, TarReader
@@ -359,7 +359,6 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(ENTRIES, min_size=1, max_size=3))
 def test_whatever_the_layers_nothing_outside_changes(layers: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -374,7 +373,6 @@ def test_whatever_the_layers_nothing_outside_changes(layers: list[Any]) -> None:
                     lay(host / "images" / "x" / "root", made)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=20)), max_size=8), st.booleans())
 def test_whatever_the_bytes_an_error_is_one_of_those_expected(patches: list[tuple[int, bytes]], packed: bool) -> None:
     data = bytearray(layer([entry("a", b"1" * 600), entry("n" * 150, b"2"), entry("l", linkname="a", **LINK)]))

@@ -118,7 +118,7 @@ class World:
         assert state == self.states[newest]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.lists(OPS, max_size=4), max_size=4), max_size=6), RANGES, st.integers(1, 4), st.data())
 def test_store_equals_model(
     batches: list[list[list[Op]]], span: tuple[bytes, bytes], limit: int, data: st.DataObject

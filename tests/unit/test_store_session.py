@@ -1,6 +1,6 @@
 """Watch streams without I/O: whatever the reader's pace, each wanted change is sent once, in order, none left out."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.store.model.types import Change, KeyValue
@@ -90,7 +90,6 @@ class Simulation:
                 getattr(self.session if name == "tick" else self, name)()
 
 
-@settings(max_examples=200, deadline=None)
 @given(STEPS)
 def test_every_change_once_in_order(steps: list[str]) -> None:
     simulation = Simulation(start=1)
