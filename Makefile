@@ -26,7 +26,7 @@ test: compiled
 	@$(PY) -m pytest -n 2 $(LONG_FIRST) tests/crash
 
 unit: compiled
-	@$(PY) -m pytest tests/unit
+	@$(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit
 
 crash: compiled
 	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 2 $(LONG_FIRST) tests/crash
