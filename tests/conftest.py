@@ -6,8 +6,28 @@ others each time, and more of them. A test names a number of its own only where 
 
 import os
 
+import pytest
 from hypothesis import settings
 
 FUZZ = bool(os.environ.get("NODEPLANE_FUZZ"))
 settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=500 if FUZZ else 60)
 settings.load_profile("nodeplane")
+
+LONGEST = (
+    "test_story",
+    "test_health_story",
+    "test_double_kill",
+    "test_connection_storm",
+    "test_bad_pods",
+    "test_bad_day",
+    "test_pleg_disruption",
+    "test_large_objects",
+    "test_scripts",
+    "test_machine",
+)
+"""Files that take the longest, the longest first: the rest fills the gaps, so that no process is alone at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(LONGEST)))
