@@ -20,7 +20,7 @@ from tests.support.witnesses import Witnesses, lives
 
 STORM = 1500
 """Connections of each kind, opened one after another; those that the server closes are opened again."""
-STORM_S = 15.0
+STORM_S = 8.0
 MEMORY_FACTOR = 1.3
 COMES_BACK_S = 60.0
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
