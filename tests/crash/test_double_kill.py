@@ -39,8 +39,8 @@ async def create(plane: Plane, name: str) -> int:
 
 
 @pytest.mark.parametrize("engine", [OURS, ETCD])
-def test_idle_watches_resume_after_a_double_kill_under_load(engine: str) -> None:
-    async def story(plane: Plane) -> None:
+async def test_idle_watches_resume_after_a_double_kill_under_load(engine: str) -> None:
+    with running_plane(store=engine) as plane:
         async with Crowd([plane], CLIENTS) as crowd:
             await write(plane, WRITES)
             for name in ("watchcache", "apiserver-0"):
@@ -51,6 +51,3 @@ def test_idle_watches_resume_after_a_double_kill_under_load(engine: str) -> None
             last = await create(plane, "after")
             await crowd.caught_up(last)
             crowd.check([last])
-
-    with running_plane(store=engine) as plane:
-        asyncio.run(story(plane))

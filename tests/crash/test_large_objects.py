@@ -20,16 +20,16 @@ OWN_MB = 160
 
 
 @pytest.mark.parametrize("engine", [OURS, ETCD])
-def test_plane_starts_on_many_large_objects_within_bounded_memory(engine: str) -> None:
+async def test_plane_starts_on_many_large_objects_within_bounded_memory(engine: str) -> None:
     count = COUNTS[engine]
     with running_plane(store=engine) as plane:
         for name in ("watchcache", "apiserver-0"):
             plane.kill(name)
-        asyncio.run(fill(plane, count))
+        await fill(plane, count)
         for name in ("watchcache", "apiserver-0"):
             plane.spawn(name)
         plane.wait_ready()
-        asyncio.run(read(plane, count))
+        await read(plane, count)
         for name in ("watchcache", "apiserver-0"):
             peak = peak_mb(plane.processes[name].pid)
             assert peak < 1.5 * count * SIZE / 1e6 + OWN_MB, f"{name} took {peak} MB"

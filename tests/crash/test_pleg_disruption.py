@@ -62,124 +62,109 @@ async def all_accounted_for(node: PlegNode) -> float:
 
 
 @pytest.mark.timeout(1200 if LONG else 240)
-def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
+async def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
     """Promised are: every event arrives or is counted as lost, none is lost while buffers hold, statuses converge.
 
     A busy machine may make events late: one that is later than pleg's grace is counted as missed by its inspection.
     """
 
-    async def whole() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
-            await node.evented()
-            async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
-                load = Load(channel)
-                sandbox, size = await load.sandbox(0), 50
-                while size <= CAP and not (await aged(node))[1]:
-                    await asyncio.gather(*(load.life(sandbox) for _ in range(size)))
-                    size *= 2
-            await agrees(node, runtime)
-            await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
-            await agrees(node, runtime)
-            await node.until(lambda: not node.statuses.items)
-            assert await all_accounted_for(node) == 0
-            count, late = await aged(node)
-            assert count == 4 * (load.made + 1), "created, started, stopped, deleted of each"
-            assert await node.metric("pleg", MISSED) <= late
-            assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
-            await node.until(lambda: node.state.healthy)
-
-    asyncio.run(whole())
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+        await node.evented()
+        async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
+            load = Load(channel)
+            sandbox, size = await load.sandbox(0), 50
+            while size <= CAP and not (await aged(node))[1]:
+                await asyncio.gather(*(load.life(sandbox) for _ in range(size)))
+                size *= 2
+        await agrees(node, runtime)
+        await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
+        await agrees(node, runtime)
+        await node.until(lambda: not node.statuses.items)
+        assert await all_accounted_for(node) == 0
+        count, late = await aged(node)
+        assert count == 4 * (load.made + 1), "created, started, stopped, deleted of each"
+        assert await node.metric("pleg", MISSED) <= late
+        assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
+        await node.until(lambda: node.state.healthy)
 
 
-def test_k1_a_cri_that_is_held_up_loses_no_event() -> None:
+async def test_k1_a_cri_that_is_held_up_loses_no_event() -> None:
     """800 events of a sandbox with 200 containers are 24 MB of messages, which must wait in the runtime meanwhile."""
 
-    async def whole() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
-            await node.evented()
-            async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
-                load = Load(channel)
-                sandbox = await load.sandbox(0)
-                await node.until(lambda: node.statuses.items)
-                os.kill(node.processes["cri"].pid, signal.SIGSTOP)
-                try:
-                    await asyncio.gather(*(load.life(sandbox) for _ in range(300)))
-                finally:
-                    os.kill(node.processes["cri"].pid, signal.SIGCONT)
-            await agrees(node, runtime)
-            assert await all_accounted_for(node) == 0
-            assert (await aged(node))[0] == 2 + 4 * load.made
-
-    asyncio.run(whole())
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+        await node.evented()
+        async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
+            load = Load(channel)
+            sandbox = await load.sandbox(0)
+            await node.until(lambda: node.statuses.items)
+            os.kill(node.processes["cri"].pid, signal.SIGSTOP)
+            try:
+                await asyncio.gather(*(load.life(sandbox) for _ in range(300)))
+            finally:
+                os.kill(node.processes["cri"].pid, signal.SIGCONT)
+        await agrees(node, runtime)
+        assert await all_accounted_for(node) == 0
+        assert (await aged(node))[0] == 2 + 4 * load.made
 
 
-def test_k1_events_lost_with_a_killed_cri_are_counted_to_the_last() -> None:
+async def test_k1_events_lost_with_a_killed_cri_are_counted_to_the_last() -> None:
     """Containers that come and go while nobody is subscribed leave no trace for an inspection; their events count."""
 
-    async def whole() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
-            await node.evented()
-            async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
-                load = Load(channel)
-                sandbox = await load.sandbox(0)
-                await node.until(lambda: node.statuses.items)
-                lives = asyncio.gather(*(load.life(sandbox) for _ in range(50)))
-                await asyncio.sleep(0.02)
-                await node.end("cri", signal.SIGKILL)
-                await lives
-                await load.life(sandbox)
-                node.start("cri")
-                async with asyncio.timeout(60):
-                    while not await node.metric("pleg", "nodeplane_pleg_lost_events_total"):
-                        await load.life(sandbox)
-            await agrees(node, runtime)
-            assert await all_accounted_for(node) >= 4, "the life while nobody was subscribed"
-
-    asyncio.run(whole())
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+        await node.evented()
+        async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
+            load = Load(channel)
+            sandbox = await load.sandbox(0)
+            await node.until(lambda: node.statuses.items)
+            lives = asyncio.gather(*(load.life(sandbox) for _ in range(50)))
+            await asyncio.sleep(0.02)
+            await node.end("cri", signal.SIGKILL)
+            await lives
+            await load.life(sandbox)
+            node.start("cri")
+            async with asyncio.timeout(60):
+                while not await node.metric("pleg", "nodeplane_pleg_lost_events_total"):
+                    await load.life(sandbox)
+        await agrees(node, runtime)
+        assert await all_accounted_for(node) >= 4, "the life while nobody was subscribed"
 
 
-def test_k1_a_late_event_shows_as_such() -> None:
+async def test_k1_a_late_event_shows_as_such() -> None:
     """The document's sign of stress, made on purpose: events held back for 1.2 s cross the 1 s bucket."""
 
-    async def whole() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
-            await node.evented()
-            assert (await aged(node))[1] == 0
-            await node.chaos("stall")
-            sandbox = await runtime.sandbox("p")
-            id_ = await runtime.run(sandbox, "true")
-            await runtime.ended(id_)
-            await asyncio.sleep(1.2)
-            await node.chaos("clear")
-            await node.until(lambda: node.is_in("uid-p", id_, "exited"))
-            await reaches(node, 4, old=4)
-            await agrees(node, runtime)
-
-    asyncio.run(whole())
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+        await node.evented()
+        assert (await aged(node))[1] == 0
+        await node.chaos("stall")
+        sandbox = await runtime.sandbox("p")
+        id_ = await runtime.run(sandbox, "true")
+        await runtime.ended(id_)
+        await asyncio.sleep(1.2)
+        await node.chaos("clear")
+        await node.until(lambda: node.is_in("uid-p", id_, "exited"))
+        await reaches(node, 4, old=4)
+        await agrees(node, runtime)
 
 
 @pytest.mark.timeout(900 if LONG else 240)
-def test_s1_attempts_follow_the_table_while_the_runtime_is_away() -> None:
+async def test_s1_attempts_follow_the_table_while_the_runtime_is_away() -> None:
     """0, 0, 1, 3, 7 s ... from the first failure, lists each second meanwhile, and events again at once afterwards."""
     table = [0, 0, 1, 3, 7, 15, 31, 63, *range(127, 1000, 60)]
 
-    async def whole() -> None:
-        errors = "kubelet_evented_pleg_connection_error_count"
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
-            await node.evented()
-            await runtime.kill()
-            began, seen = time.monotonic(), []
-            expected = [at for at in table if at < AWAY_S - 0.5]
-            while (now := time.monotonic() - began) < AWAY_S or (len(seen) < len(expected) and now < AWAY_S + LATE_S):
-                seen += [now] * (int(await node.metric("cri", errors)) - len(seen))
-                assert node.state.mode == "generic" or now < LATE_S
-                await asyncio.sleep(0.02)
-            assert len(expected) <= len(seen) <= len([at for at in table if at < now + 0.5]), (seen, expected)
-            assert all(due - 0.5 < at < due + LATE_S for at, due in zip(seen, table, strict=False)), (seen, table)
-            await runtime.start()
-            await node.evented()
-
-    asyncio.run(whole())
+    errors = "kubelet_evented_pleg_connection_error_count"
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
+        await node.evented()
+        await runtime.kill()
+        began, seen = time.monotonic(), []
+        expected = [at for at in table if at < AWAY_S - 0.5]
+        while (now := time.monotonic() - began) < AWAY_S or (len(seen) < len(expected) and now < AWAY_S + LATE_S):
+            seen += [now] * (int(await node.metric("cri", errors)) - len(seen))
+            assert node.state.mode == "generic" or now < LATE_S
+            await asyncio.sleep(0.02)
+        assert len(expected) <= len(seen) <= len([at for at in table if at < now + 0.5]), (seen, expected)
+        assert all(due - 0.5 < at < due + LATE_S for at, due in zip(seen, table, strict=False)), (seen, table)
+        await runtime.start()
+        await node.evented()
 
 
 def pod(name: str, command: list[str], annotations: dict[str, str] | None = None, image: str = "busybox") -> Any:

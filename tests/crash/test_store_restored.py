@@ -174,8 +174,8 @@ async def lose(made: World) -> int:
 
 
 @pytest.mark.parametrize("engine", [OURS, ETCD])
-def test_store_restored_to_a_lower_revision_makes_all_start_over(engine: str) -> None:
-    async def story(plane: Plane) -> None:
+async def test_store_restored_to_a_lower_revision_makes_all_start_over(engine: str) -> None:
+    with running_plane(store=engine) as plane:
         async with world(plane) as made, made.api.watch(await lose(made)) as watch:
             last = await made.api.version()
             await made.restore()
@@ -190,13 +190,10 @@ def test_store_restored_to_a_lower_revision_makes_all_start_over(engine: str) ->
             async with made.api.watch(last) as lost:  # a client that was away meanwhile
                 assert (await lost.next(WITHIN_S))[:2] == ("ERROR", 410)
 
-    with running_plane(store=engine) as plane:
-        asyncio.run(story(plane))
-
 
 @pytest.mark.parametrize("engine", [OURS, ETCD])
-def test_store_restored_and_grown_past_the_old_revision_is_recognised(engine: str) -> None:
-    async def story(plane: Plane) -> None:
+async def test_store_restored_and_grown_past_the_old_revision_is_recognised(engine: str) -> None:
+    with running_plane(store=engine) as plane:
         async with world(plane) as made, made.api.watch(await lose(made)) as watch:
             last = await made.api.version()
             frozen = plane.processes["watchcache"]
@@ -213,9 +210,6 @@ def test_store_restored_and_grown_past_the_old_revision_is_recognised(engine: st
                 kinds.append(event[:2])
             assert kinds[-1] == ("ERROR", 410)
             await made.agree()
-
-    with running_plane(store=engine) as plane:
-        asyncio.run(story(plane))
 
 
 def _object(name: str, touched: str) -> bytes:

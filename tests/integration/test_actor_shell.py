@@ -99,39 +99,33 @@ class Supervisor:
         return next(beat for beat in self.beats if wanted(beat))
 
 
-def test_an_actor_says_how_it_is_and_stops_orderly(stage: Stage) -> None:
-    async def story() -> None:
-        supervisor = Supervisor(stage.run_dir)
-        await supervisor.start()
-        process = stage.start()
-        beat = await supervisor.beat(lambda beat: beat.state == "ready")
-        assert (beat.instance, beat.pid, beat.note, beat.stuck) == ("toy", process.pid, "plays", "")
-        assert [stream.stream for stream in beat.owns] == ["toys"]
-        text = (await supervisor.bus.call("toy", METRICS, Empty(), MetricsText)).text
-        assert '# TYPE toy_count counter\ntoy_count{kind="all"} 1.0' in text
-        assert "process_cpu_seconds_total" in text
-        process.send_signal(signal.SIGTERM)
-        await supervisor.beat(lambda beat: beat.state == "stopping")
-        code, said = await asyncio.to_thread(finish, process)
-        assert code == 0
-        assert [line for line in said if "stopped orderly" in line]
-        assert sorted(os.listdir(stage.run_dir)) == [
-            "settings.json", "supervisor.lock", "supervisor.pub", "supervisor.rpc", "toy.lock",
-        ]  # fmt: skip
-        await supervisor.bus.close()
-
-    asyncio.run(story())
+async def test_an_actor_says_how_it_is_and_stops_orderly(stage: Stage) -> None:
+    supervisor = Supervisor(stage.run_dir)
+    await supervisor.start()
+    process = stage.start()
+    beat = await supervisor.beat(lambda beat: beat.state == "ready")
+    assert (beat.instance, beat.pid, beat.note, beat.stuck) == ("toy", process.pid, "plays", "")
+    assert [stream.stream for stream in beat.owns] == ["toys"]
+    text = (await supervisor.bus.call("toy", METRICS, Empty(), MetricsText)).text
+    assert '# TYPE toy_count counter\ntoy_count{kind="all"} 1.0' in text
+    assert "process_cpu_seconds_total" in text
+    process.send_signal(signal.SIGTERM)
+    await supervisor.beat(lambda beat: beat.state == "stopping")
+    code, said = await asyncio.to_thread(finish, process)
+    assert code == 0
+    assert [line for line in said if "stopped orderly" in line]
+    assert sorted(os.listdir(stage.run_dir)) == [
+        "settings.json", "supervisor.lock", "supervisor.pub", "supervisor.rpc", "toy.lock",
+    ]  # fmt: skip
+    await supervisor.bus.close()
 
 
-def test_a_broken_promise_is_in_the_beat(stage: Stage) -> None:
-    async def story() -> None:
-        supervisor = Supervisor(stage.run_dir)
-        await supervisor.start()
-        stage.start("stuck")
-        await supervisor.beat(lambda beat: beat.stuck == "reconcile")
-        await supervisor.bus.close()
-
-    asyncio.run(story())
+async def test_a_broken_promise_is_in_the_beat(stage: Stage) -> None:
+    supervisor = Supervisor(stage.run_dir)
+    await supervisor.start()
+    stage.start("stuck")
+    await supervisor.beat(lambda beat: beat.stuck == "reconcile")
+    await supervisor.bus.close()
 
 
 @pytest.mark.parametrize(

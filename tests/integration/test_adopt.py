@@ -6,7 +6,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,22 +89,18 @@ class Adopted:
         self.kubelet.release(uid)
 
 
-def play(
-    story: Callable[[Adopted], Coroutine[Any, Any, None]], make: Callable[[], RuntimeProcess] = RuntimeProcess
-) -> None:
-    async def whole() -> None:
-        async with make() as runtime, asyncio.timeout(120):
-            node = Adopted(runtime)
-            try:
-                await node.open()
-                await story(node)
-            except BaseException:
-                print(node.logs())
-                raise
-            finally:
-                await node.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def adopting(make: Callable[[], RuntimeProcess] = RuntimeProcess) -> AsyncIterator[Adopted]:
+    async with make() as runtime, asyncio.timeout(120):
+        node = Adopted(runtime)
+        try:
+            await node.open()
+            yield node
+        except BaseException:
+            print(node.logs())
+            raise
+        finally:
+            await node.close()
 
 
 async def next_pod(watch: PodWatch) -> tuple[int, str, list[str]]:
@@ -112,8 +109,8 @@ async def next_pod(watch: PodWatch) -> tuple[int, str, list[str]]:
     return event.action, event.uid, sorted(id for item in pod.containers for id in ids(item.devices))
 
 
-def test_the_watch_follows_kubelet_by_the_runtimes_events() -> None:
-    async def story(node: Adopted) -> None:
+async def test_the_watch_follows_kubelet_by_the_runtimes_events() -> None:
+    async with adopting() as node:
         watch = await node.agent.watch()
         events = await node.agent.watch_allocatable()
         node.kubelet.devices = {"g0": 0, "g1": 1, "g2": None}
@@ -139,11 +136,9 @@ def test_the_watch_follows_kubelet_by_the_runtimes_events() -> None:
         assert (gone.action, ids(gone.devices)) == (AllocatableEvent.DELETED, ["g2"])
         await until("its word", lambda: says(node, "follows kubelet"))
 
-    play(story)
 
-
-def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
-    async def story(node: Adopted) -> None:
+async def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
+    async with adopting() as node:
         node.kubelet.devices = {f"g{number}": 0 for number in range(8)}
         first = await node.start_pod("a", "g0")
         plain = await node.agent.watch((SNAPSHOT, "1"), (SEQUENCE, "1"))
@@ -176,15 +171,13 @@ def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
         assert await next_pod(again) == (PodEvent.DELETED, first, [])
         assert {item.name for item in listed} == {"a", "b", "c"}
 
-    play(story)
 
-
-def test_a_containerd_that_tells_of_no_events_is_polled() -> None:
+async def test_a_containerd_that_tells_of_no_events_is_polled() -> None:
     """Debian's is too old for them."""
     if reason := why_not():
         pytest.skip(reason)
 
-    async def story(node: Adopted) -> None:
+    async with adopting(Containerd) as node:
         node.kubelet.devices = {"g0": 0}
         watch = await node.agent.watch()
         uid = await node.start_pod("a", "g0")
@@ -192,8 +185,6 @@ def test_a_containerd_that_tells_of_no_events_is_polled() -> None:
         await node.end_pod(uid)
         assert await next_pod(watch) == (PodEvent.DELETED, uid, [])
         await until("its word", lambda: says(node, "containerd"))
-
-    play(story, Containerd)
 
 
 async def until_uid(watch: PodWatch, uid: str) -> list[Any]:

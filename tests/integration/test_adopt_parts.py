@@ -4,9 +4,9 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -90,27 +90,25 @@ class Lab:
         return self.registry.get_sample_value("nodeplane_adopt_lists_total", {"result": result}) or 0.0
 
 
-def play(story: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
-    async def whole() -> None:
-        lab = Lab()
-        await lab.open()
-        running = asyncio.ensure_future(lab.reconciler.run())
-        try:
-            async with asyncio.timeout(100):
-                await story(lab)
-        finally:
-            running.cancel()
-            await lab.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def adopting() -> AsyncIterator[Lab]:
+    lab = Lab()
+    await lab.open()
+    running = asyncio.ensure_future(lab.reconciler.run())
+    try:
+        async with asyncio.timeout(100):
+            yield lab
+    finally:
+        running.cancel()
+        await lab.close()
 
 
 def box(uid: str, name: str, ready: bool = True) -> Sandbox:
     return Sandbox(f"s-{uid}", uid, "default", name, 1, ready)
 
 
-def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
-    async def story(lab: Lab) -> None:
+async def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
+    async with adopting() as lab:
         lab.sandboxes = [box("u1", "a"), box("u2", "b")]
         lab.kubelet.admit("u1", "a", ("g0",))
         await until("the first picture", lambda: "u1" in lab.pods.items)
@@ -124,22 +122,18 @@ def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
         await until("one that is whole", lambda: set(lab.pods.items) == {"u2"})
         assert any("to two pods" in message for _, message in lab.states)
 
-    play(story)
 
-
-def test_a_pod_without_a_sandbox_is_told_of_after_a_moment() -> None:
-    async def story(lab: Lab) -> None:
+async def test_a_pod_without_a_sandbox_is_told_of_after_a_moment() -> None:
+    async with adopting() as lab:
         await until("an empty picture", lambda: lab.state.owns_streams)
         lab.kubelet.admit("u1", "a", ("g0",))
         await until("the pod", lambda: set(lab.pods.items) == {"default/a"})
         lab.kubelet.release("u1")
         await until("its end", lambda: not lab.pods.items)
 
-    play(story)
 
-
-def test_a_kubelet_that_cannot_tell_what_is_allocatable_is_followed_all_the_same() -> None:
-    async def story(lab: Lab) -> None:
+async def test_a_kubelet_that_cannot_tell_what_is_allocatable_is_followed_all_the_same() -> None:
+    async with adopting() as lab:
         lab.kubelet.tells_allocatable = False
         lab.kubelet.devices, lab.kubelet.cpus = {"g0": 0}, [1, 2]
         lab.sandboxes = [box("u1", "a")]
@@ -151,11 +145,9 @@ def test_a_kubelet_that_cannot_tell_what_is_allocatable_is_followed_all_the_same
         await until("its devices", lambda: set(lab.devices.items) == {"example.com/gpu g0"})
         await until("its CPUs", lambda: lab.machine.items.get(devices.NODE, Machine()).cpus == (1, 2))
 
-    play(story)
 
-
-def test_a_runtime_that_is_away_releases_nothing() -> None:
-    async def story(lab: Lab) -> None:
+async def test_a_runtime_that_is_away_releases_nothing() -> None:
+    async with adopting() as lab:
         lab.sandboxes = [box("u1", "a")]
         lab.kubelet.admit("u1", "a", ("g0",))
         await until("the pod", lambda: set(lab.pods.items) == {"u1"})
@@ -166,15 +158,11 @@ def test_a_runtime_that_is_away_releases_nothing() -> None:
         lab.broken, lab.sandboxes = False, [box("u1", "a", ready=False)]
         await until("its end", lambda: not lab.pods.items)
 
-    play(story)
 
-
-def test_kubelets_words_have_their_meaning() -> None:
-    async def story(lab: Lab) -> None:
+async def test_kubelets_words_have_their_meaning() -> None:
+    async with adopting() as lab:
         answers = await asyncio.gather(*(lab.client.list() for _ in range(300)), return_exceptions=True)
         assert {type(error) for error in answers if isinstance(error, Exception)} == {KubeletBusy}
         await lab.kubelet.stop()
         with pytest.raises(KubeletUnavailable, match="is it running"):
             await lab.client.list()
-
-    play(story)

@@ -1,6 +1,5 @@
 """Who may do what, asked by an unmodified kubectl: roles, tokens, reviews, acting as another; and what is noted."""
 
-import asyncio
 import base64
 import json
 import ssl
@@ -168,26 +167,23 @@ def test_tokens_end_with_their_account_and_their_pod(plane: Plane) -> None:
     assert '"nobody" not found' in plane.kubectl("create", "token", "nobody", check=False)
 
 
-def test_credentials_that_prove_nothing_are_refused(plane: Plane) -> None:
-    async def story() -> None:
-        good = plane.kubectl("create", "token", "bot").strip()
-        head, body, signature = good.split(".")
-        claims = json.loads(base64.urlsafe_b64decode(body + "=="))
-        claims["sub"] = "system:serviceaccount:kube-system:admin"
-        forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
-        for token in ("x", "a.b.c", f"{head}.{forged}.{signature}", f"{head}.{body}.", good[:-4], "x" * 7000):
-            code, status, headers = await ask(plane, "GET", "/version", token=token)
-            assert (code, status["reason"]) == (401, "Unauthorized"), token
-            assert headers["WWW-Authenticate"].startswith("Bearer")
-        assert (await ask(plane, "GET", PODS, token=good))[0] == 200
-        assert (await ask(plane, "GET", "/version"))[0] == 200  # nobody in particular
-        assert (await ask(plane, "GET", PODS))[0] == 401
-        assert (await ask(plane, "GET", "/version", Authorization="Basic YTpi"))[0] == 401
-
-    asyncio.run(story())
+async def test_credentials_that_prove_nothing_are_refused(plane: Plane) -> None:
+    good = plane.kubectl("create", "token", "bot").strip()
+    head, body, signature = good.split(".")
+    claims = json.loads(base64.urlsafe_b64decode(body + "=="))
+    claims["sub"] = "system:serviceaccount:kube-system:admin"
+    forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    for token in ("x", "a.b.c", f"{head}.{forged}.{signature}", f"{head}.{body}.", good[:-4], "x" * 7000):
+        code, status, headers = await ask(plane, "GET", "/version", token=token)
+        assert (code, status["reason"]) == (401, "Unauthorized"), token
+        assert headers["WWW-Authenticate"].startswith("Bearer")
+    assert (await ask(plane, "GET", PODS, token=good))[0] == 200
+    assert (await ask(plane, "GET", "/version"))[0] == 200  # nobody in particular
+    assert (await ask(plane, "GET", PODS))[0] == 401
+    assert (await ask(plane, "GET", "/version", Authorization="Basic YTpi"))[0] == 401
 
 
-def test_reviews(plane: Plane) -> None:
+async def test_reviews(plane: Plane) -> None:
     async def review(group: str, kind: str, spec: Any, user: str = "admin", namespace: str = "") -> tuple[int, Any]:
         where = f"namespaces/{namespace}/" if namespace else ""
         body = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
@@ -195,128 +191,117 @@ def test_reviews(plane: Plane) -> None:
         code, answer, _ = await ask(plane, "POST", path, body, user=user)
         return code, answer.get("status")
 
-    async def story() -> None:
-        authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
-        token = plane.kubectl("create", "token", "bot", "--audience=vault").strip()
-        assert (await ask(plane, "GET", PODS, token=token))[0] == 401  # not for us
-        code, status = await review(authentication, "TokenReview", {"token": token, "audiences": ["vault", "x"]})
-        assert (code, status["authenticated"], status["audiences"]) == (201, True, ["vault"])
-        assert status["user"]["username"] == BOT
-        code, status = await review(authentication, "TokenReview", {"token": token})
-        assert (code, status["authenticated"]) == (201, False)
-        assert (await review(authentication, "TokenReview", {}))[0] == 400
-        pods = {"resource": "pods", "verb": "list", "namespace": "default"}
-        code, status = await review(authorization, "SubjectAccessReview", {"user": BOT, "resourceAttributes": pods})
-        assert (code, status["allowed"]) == (201, True)
-        assert (
-            status["reason"] == f'RBAC: allowed by RoleBinding "bot-reads/default" of Role "pod-reader" to User "{BOT}"'
-        )
-        mine = {"resourceAttributes": {**pods, "fieldSelector": {
-            "requirements": [{"key": "spec.nodeName", "operator": "In", "values": ["n1"]}]}}}  # fmt: skip
-        for user, allowed in (("podworker", True), ("admin", True), ("stranger", False)):
-            code, status = await review(authorization, "SelfSubjectAccessReview", mine, user)
-            assert (code, status["allowed"]) == (201, allowed)
-        for spec, code in (
-            ({}, 422),
-            ({"user": "x"}, 422),
-            ({"resourceAttributes": pods}, 422),
-            ({"user": "x", "resourceAttributes": pods, "nonResourceAttributes": {}}, 422),
-            ({"user": "x", "resourceAttributes": {}}, 201),
-            ({"user": 3, "groups": "x", "nonResourceAttributes": {"path": 1}}, 201),
-            (7, 400),
-        ):
-            assert (await review(authorization, "SubjectAccessReview", spec))[0] == code, spec
-        local = {"user": BOT, "resourceAttributes": pods}
-        assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="default"))[1]["allowed"]
-        assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="kube-node-lease"))[0] == 422
-        assert (await review(authorization, "SubjectAccessReview", local, user="stranger"))[0] == 403
-        assert (await review(authorization, "SelfSubjectRulesReview", {}))[0] == 400
-        code, answer, _ = await ask(plane, "GET", f"/apis/{authorization}/v1/subjectaccessreviews", user="admin")
-        assert (code, answer["reason"]) == (405, "MethodNotAllowed")
-
-    asyncio.run(story())
+    authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
+    token = plane.kubectl("create", "token", "bot", "--audience=vault").strip()
+    assert (await ask(plane, "GET", PODS, token=token))[0] == 401  # not for us
+    code, status = await review(authentication, "TokenReview", {"token": token, "audiences": ["vault", "x"]})
+    assert (code, status["authenticated"], status["audiences"]) == (201, True, ["vault"])
+    assert status["user"]["username"] == BOT
+    code, status = await review(authentication, "TokenReview", {"token": token})
+    assert (code, status["authenticated"]) == (201, False)
+    assert (await review(authentication, "TokenReview", {}))[0] == 400
+    pods = {"resource": "pods", "verb": "list", "namespace": "default"}
+    code, status = await review(authorization, "SubjectAccessReview", {"user": BOT, "resourceAttributes": pods})
+    assert (code, status["allowed"]) == (201, True)
+    assert status["reason"] == f'RBAC: allowed by RoleBinding "bot-reads/default" of Role "pod-reader" to User "{BOT}"'
+    mine = {"resourceAttributes": {**pods, "fieldSelector": {
+        "requirements": [{"key": "spec.nodeName", "operator": "In", "values": ["n1"]}]}}}  # fmt: skip
+    for user, allowed in (("podworker", True), ("admin", True), ("stranger", False)):
+        code, status = await review(authorization, "SelfSubjectAccessReview", mine, user)
+        assert (code, status["allowed"]) == (201, allowed)
+    for spec, code in (
+        ({}, 422),
+        ({"user": "x"}, 422),
+        ({"resourceAttributes": pods}, 422),
+        ({"user": "x", "resourceAttributes": pods, "nonResourceAttributes": {}}, 422),
+        ({"user": "x", "resourceAttributes": {}}, 201),
+        ({"user": 3, "groups": "x", "nonResourceAttributes": {"path": 1}}, 201),
+        (7, 400),
+    ):
+        assert (await review(authorization, "SubjectAccessReview", spec))[0] == code, spec
+    local = {"user": BOT, "resourceAttributes": pods}
+    assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="default"))[1]["allowed"]
+    assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="kube-node-lease"))[0] == 422
+    assert (await review(authorization, "SubjectAccessReview", local, user="stranger"))[0] == 403
+    assert (await review(authorization, "SelfSubjectRulesReview", {}))[0] == 400
+    code, answer, _ = await ask(plane, "GET", f"/apis/{authorization}/v1/subjectaccessreviews", user="admin")
+    assert (code, answer["reason"]) == (405, "MethodNotAllowed")
 
 
-def test_what_a_node_reads_and_signs(plane: Plane) -> None:
-    async def story() -> None:
-        spec = {"containers": [{"name": "c", "image": "x", "envFrom": [{"secretRef": {"name": "used"}}]}]}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}}
-        sources = [{"serviceAccountToken": {"path": "token"}}]
-        spec["volumes"] = [{"name": "token", "projected": {"sources": sources}}]
-        pod |= {"spec": {**spec, "nodeName": "n1", "serviceAccountName": "bot"}}
-        code, made, _ = await ask(plane, "POST", PODS, pod, user="admin")
-        assert code == 201
-        secrets = "/api/v1/namespaces/default/secrets"
-        for name in ("used", "unused"):
-            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
-            assert (await ask(plane, "POST", secrets, secret, user="admin"))[0] == 201
+async def test_what_a_node_reads_and_signs(plane: Plane) -> None:
+    spec = {"containers": [{"name": "c", "image": "x", "envFrom": [{"secretRef": {"name": "used"}}]}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}}
+    sources = [{"serviceAccountToken": {"path": "token"}}]
+    spec["volumes"] = [{"name": "token", "projected": {"sources": sources}}]
+    pod |= {"spec": {**spec, "nodeName": "n1", "serviceAccountName": "bot"}}
+    code, made, _ = await ask(plane, "POST", PODS, pod, user="admin")
+    assert code == 201
+    secrets = "/api/v1/namespaces/default/secrets"
+    for name in ("used", "unused"):
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+        assert (await ask(plane, "POST", secrets, secret, user="admin"))[0] == 201
 
-        async def node(method: str, path: str, body: Any = None) -> int:
-            return (await ask(plane, method, path, body, user="podworker"))[0]
+    async def node(method: str, path: str, body: Any = None) -> int:
+        return (await ask(plane, method, path, body, user="podworker"))[0]
 
-        deadline = time.monotonic() + PATIENCE
-        while await node("GET", f"{secrets}/used") != 200:  # once the server shows the pod that names it
-            assert time.monotonic() < deadline
-        assert await node("GET", f"{secrets}?fieldSelector=metadata.name%3Dused") == 200
-        assert await node("GET", f"{secrets}/unused") == 403
-        assert await node("GET", secrets) == 403
-        assert await node("DELETE", f"{secrets}/used") == 403
-        token = "/api/v1/namespaces/default/serviceaccounts/bot/token"
+    deadline = time.monotonic() + PATIENCE
+    while await node("GET", f"{secrets}/used") != 200:  # once the server shows the pod that names it
+        assert time.monotonic() < deadline
+    assert await node("GET", f"{secrets}?fieldSelector=metadata.name%3Dused") == 200
+    assert await node("GET", f"{secrets}/unused") == 403
+    assert await node("GET", secrets) == 403
+    assert await node("DELETE", f"{secrets}/used") == 403
+    token = "/api/v1/namespaces/default/serviceaccounts/bot/token"
 
-        def request(**bound: str) -> Any:
-            reference = {"kind": "Pod", "apiVersion": "v1", **bound} if bound else None
-            return {
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenRequest",
-                "spec": {"boundObjectRef": reference},
-            }
+    def request(**bound: str) -> Any:
+        reference = {"kind": "Pod", "apiVersion": "v1", **bound} if bound else None
+        return {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"boundObjectRef": reference},
+        }
 
-        assert await node("POST", token, request(name="user", uid=made["metadata"]["uid"])) == 201
-        assert await node("POST", token, request(name="user", uid="another")) == 403
-        assert await node("POST", token, request(name="user")) == 403
-        assert await node("POST", token, request()) == 403
-        assert await node("POST", token.replace("bot", "default"), request(name="user")) == 403
-        own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-        assert await node("POST", "/api/v1/nodes", own) == 201
-        merge = {"Content_Type": "application/merge-patch+json"}
-        for patch, code in (
-            ({"metadata": {"labels": {"mine.example/x": "1"}}}, 200),
-            ({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}, 403),
-            ({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, 403),
-        ):
-            found = await ask(plane, "PATCH", "/api/v1/nodes/n1", patch, user="podworker", **merge)
-            assert found[0] == code, found[1]
-
-    asyncio.run(story())
+    assert await node("POST", token, request(name="user", uid=made["metadata"]["uid"])) == 201
+    assert await node("POST", token, request(name="user", uid="another")) == 403
+    assert await node("POST", token, request(name="user")) == 403
+    assert await node("POST", token, request()) == 403
+    assert await node("POST", token.replace("bot", "default"), request(name="user")) == 403
+    own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    assert await node("POST", "/api/v1/nodes", own) == 201
+    merge = {"Content_Type": "application/merge-patch+json"}
+    for patch, code in (
+        ({"metadata": {"labels": {"mine.example/x": "1"}}}, 200),
+        ({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}, 403),
+        ({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}, 403),
+    ):
+        found = await ask(plane, "PATCH", "/api/v1/nodes/n1", patch, user="podworker", **merge)
+        assert found[0] == code, found[1]
 
 
-def test_openid_discovery(plane: Plane) -> None:
-    async def story() -> None:
-        token = plane.kubectl("create", "token", "bot").strip()
-        code, found, _ = await ask(plane, "GET", "/.well-known/openid-configuration", token=token)
-        assert (code, found["id_token_signing_alg_values_supported"]) == (200, ["ES256"])
-        code, keys, _ = await ask(plane, "GET", "/openid/v1/jwks", token=token)
-        header = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))
-        assert keys["keys"][0]["kid"] == header["kid"]
-        assert (await ask(plane, "GET", "/openid/v1/jwks"))[0] == 401
-        assert (await ask(plane, "GET", "/openid/v2", user="admin"))[0] == 404
-
-    asyncio.run(story())
+async def test_openid_discovery(plane: Plane) -> None:
+    token = plane.kubectl("create", "token", "bot").strip()
+    code, found, _ = await ask(plane, "GET", "/.well-known/openid-configuration", token=token)
+    assert (code, found["id_token_signing_alg_values_supported"]) == (200, ["ES256"])
+    code, keys, _ = await ask(plane, "GET", "/openid/v1/jwks", token=token)
+    header = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))
+    assert keys["keys"][0]["kid"] == header["kid"]
+    assert (await ask(plane, "GET", "/openid/v1/jwks"))[0] == 401
+    assert (await ask(plane, "GET", "/openid/v2", user="admin"))[0] == 404
 
 
-def test_a_file_of_tokens(plane: Plane) -> None:
+async def test_a_file_of_tokens(plane: Plane) -> None:
     async def code(path: str) -> int:
         return (await ask(plane, "GET", path, token="s3cret"))[0]
 
     path = plane.settings.layout.pki / "tokens.csv"
     path.write_text('s3cret,erin,1,"system:masters"\n')
     path.chmod(0o644)
-    assert asyncio.run(code("/api/v1/nodes")) == 401
+    assert (await code("/api/v1/nodes")) == 401
     assert "must be 0600" in (plane.root / "apiserver-0.log").read_text()
     path.chmod(0o600)
-    assert asyncio.run(code("/api/v1/nodes")) == 200
+    assert (await code("/api/v1/nodes")) == 200
     path.unlink()
-    assert asyncio.run(code("/api/v1/nodes")) == 401
+    assert (await code("/api/v1/nodes")) == 401
 
 
 def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:

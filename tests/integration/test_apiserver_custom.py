@@ -187,7 +187,7 @@ async def established(session: Any, name: str) -> None:
     raise AssertionError(f"{name} is not established: {conditions}")
 
 
-def test_two_versions_show_the_same_objects(plane: Plane) -> None:
+async def test_two_versions_show_the_same_objects(plane: Plane) -> None:
     sized = {
         "type": "object",
         "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 7}}}},
@@ -196,73 +196,67 @@ def test_two_versions_show_the_same_objects(plane: Plane) -> None:
     old = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": plain}, "deprecated": True}
     new = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": sized}}
 
-    async def story() -> None:
-        async with plane.client() as session:
-            assert (await session.post(CRDS, json=definition("pairs", "Pair", old, new))).status == 201
-            await established(session, "pairs.example.com")
-            body = {"apiVersion": "example.com/v1", "kind": "Pair", "metadata": {"name": "p"}, "spec": {}}
-            async with session.post(url("pairs"), json=body) as made:
-                assert (made.status, made.headers["Warning"]) == (
-                    201,
-                    '299 - "example.com/v1 Pair is deprecated; use example.com/v2 Pair"',
-                )
-            async with session.get(f"{url('pairs')}/none") as missing:
-                assert (missing.status, missing.headers["Warning"]) == (404, made.headers["Warning"])
-            for query in ("watch=true", "watch=true&resourceVersion=x"):
-                async with session.get(f"{url('pairs')}?{query}") as watch:
-                    assert watch.headers["Warning"] == made.headers["Warning"]
-            async with session.get(f"{url('pairs', 'v2')}/p") as shown:
-                found = await shown.json()
-            assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})
-            # v2 becomes what is stored: a write that changes nothing moves the object
-            versions = [{**old, "storage": False}, {**new, "storage": True}]
-            patch = json.dumps({"spec": {"versions": versions}})
-            async with session.patch(f"{CRDS}/pairs.example.com", data=patch, headers=MERGE) as patched:
-                assert (await patched.json())["status"]["storedVersions"] == ["v1", "v2"]
-            version, deadline = found["metadata"]["resourceVersion"], time.monotonic() + 60
-            while found["metadata"]["resourceVersion"] == version:  # until the definition's change has arrived
-                assert time.monotonic() < deadline
-                async with session.put(f"{url('pairs', 'v2')}/p", json=found) as moved:
-                    found = await moved.json()
-            async with session.put(f"{url('pairs', 'v2')}/p", json=found) as same:
-                assert (await same.json())["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-
-    asyncio.run(story())
-
-
-def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            await session.post(CRDS, json=definition("leaving", "Leaving"))
-            await established(session, "leaving.example.com")
-            for name, finalizers in (("held", ["example.com/wait"]), ("free", [])):
-                body = {**tab(name), "kind": "Leaving"}
-                body["metadata"]["finalizers"] = finalizers
-                assert (await session.post(url("leaving"), json=body)).status == 201
-            await session.delete(f"{CRDS}/leaving.example.com")
-            deadline = time.monotonic() + 60
-            while (await session.get(f"{url('leaving')}/free")).status != 404:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
-            late = await session.post(url("leaving"), json={**tab("late"), "kind": "Leaving"})
-            assert (late.status, (await late.json())["message"]) == (
-                405,
-                "create not allowed while custom resource definition is terminating",
+    async with plane.client() as session:
+        assert (await session.post(CRDS, json=definition("pairs", "Pair", old, new))).status == 201
+        await established(session, "pairs.example.com")
+        body = {"apiVersion": "example.com/v1", "kind": "Pair", "metadata": {"name": "p"}, "spec": {}}
+        async with session.post(url("pairs"), json=body) as made:
+            assert (made.status, made.headers["Warning"]) == (
+                201,
+                '299 - "example.com/v1 Pair is deprecated; use example.com/v2 Pair"',
             )
-            async with session.get(f"{CRDS}/leaving.example.com") as still:
-                assert (await still.json())["status"]["conditions"][-1]["type"] == "Terminating"
-            await session.patch(f"{url('leaving')}/held", data='{"metadata":{"finalizers":null}}', headers=MERGE)
-            while (await session.get(f"{CRDS}/leaving.example.com")).status != 404:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
-            while (await session.get(url("leaving"))).status != 404:  # once this process has seen it go
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
+        async with session.get(f"{url('pairs')}/none") as missing:
+            assert (missing.status, missing.headers["Warning"]) == (404, made.headers["Warning"])
+        for query in ("watch=true", "watch=true&resourceVersion=x"):
+            async with session.get(f"{url('pairs')}?{query}") as watch:
+                assert watch.headers["Warning"] == made.headers["Warning"]
+        async with session.get(f"{url('pairs', 'v2')}/p") as shown:
+            found = await shown.json()
+        assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})
+        # v2 becomes what is stored: a write that changes nothing moves the object
+        versions = [{**old, "storage": False}, {**new, "storage": True}]
+        patch = json.dumps({"spec": {"versions": versions}})
+        async with session.patch(f"{CRDS}/pairs.example.com", data=patch, headers=MERGE) as patched:
+            assert (await patched.json())["status"]["storedVersions"] == ["v1", "v2"]
+        version, deadline = found["metadata"]["resourceVersion"], time.monotonic() + 60
+        while found["metadata"]["resourceVersion"] == version:  # until the definition's change has arrived
+            assert time.monotonic() < deadline
+            async with session.put(f"{url('pairs', 'v2')}/p", json=found) as moved:
+                found = await moved.json()
+        async with session.put(f"{url('pairs', 'v2')}/p", json=found) as same:
+            assert (await same.json())["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
-    asyncio.run(story())
+
+async def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> None:
+    async with plane.client() as session:
+        await session.post(CRDS, json=definition("leaving", "Leaving"))
+        await established(session, "leaving.example.com")
+        for name, finalizers in (("held", ["example.com/wait"]), ("free", [])):
+            body = {**tab(name), "kind": "Leaving"}
+            body["metadata"]["finalizers"] = finalizers
+            assert (await session.post(url("leaving"), json=body)).status == 201
+        await session.delete(f"{CRDS}/leaving.example.com")
+        deadline = time.monotonic() + 60
+        while (await session.get(f"{url('leaving')}/free")).status != 404:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        late = await session.post(url("leaving"), json={**tab("late"), "kind": "Leaving"})
+        assert (late.status, (await late.json())["message"]) == (
+            405,
+            "create not allowed while custom resource definition is terminating",
+        )
+        async with session.get(f"{CRDS}/leaving.example.com") as still:
+            assert (await still.json())["status"]["conditions"][-1]["type"] == "Terminating"
+        await session.patch(f"{url('leaving')}/held", data='{"metadata":{"finalizers":null}}', headers=MERGE)
+        while (await session.get(f"{CRDS}/leaving.example.com")).status != 404:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        while (await session.get(url("leaving"))).status != 404:  # once this process has seen it go
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
 
 
-def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
+async def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
     """Two processes serve; store, watch cache and the process that has the watch are killed one after the other."""
     plane.spawn("apiserver-1")
     seen: list[str] = []
@@ -299,19 +293,16 @@ def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.05)
 
-    async def story() -> None:
-        async with plane.client() as session:
-            async with session.get(url()) as listed:
-                version = (await listed.json())["metadata"]["resourceVersion"]
-            for number, victim in enumerate(("watchcache", "store", "apiserver-0", "apiserver-1")):
-                await write(session, f"before-{number}")
-                plane.kill(victim)
-                plane.spawn(victim)
-                await write(session, f"after-{number}")
-                version = await follow(session, version, f"after-{number}")
-            assert seen == [f"{when}-{number}" for number in range(4) for when in ("before", "after")]
-
-    asyncio.run(story())
+    async with plane.client() as session:
+        async with session.get(url()) as listed:
+            version = (await listed.json())["metadata"]["resourceVersion"]
+        for number, victim in enumerate(("watchcache", "store", "apiserver-0", "apiserver-1")):
+            await write(session, f"before-{number}")
+            plane.kill(victim)
+            plane.spawn(victim)
+            await write(session, f"after-{number}")
+            version = await follow(session, version, f"after-{number}")
+        assert seen == [f"{when}-{number}" for number in range(4) for when in ("before", "after")]
     plane.wait_ready()
 
 
@@ -327,32 +318,29 @@ async def filled(plane: Plane, instance: str) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
+async def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
     """Memory of the processes that follow each of them, and of the idle plane's time."""
 
-    async def story() -> None:
-        for instance in (name for name in plane.processes if name.startswith("apiserver")):
-            await filled(plane, instance)  # one that still starts grows by itself
-        before = {name: psutil.Process(p.pid).memory_info().rss for name, p in plane.processes.items()}
+    for instance in (name for name in plane.processes if name.startswith("apiserver")):
+        await filled(plane, instance)  # one that still starts grows by itself
+    before = {name: psutil.Process(p.pid).memory_info().rss for name, p in plane.processes.items()}
+    async with plane.client() as session:
+        for number in range(100):
+            made = await session.post(CRDS, json=definition(f"many{number}s", f"Many{number}"))
+            assert made.status == 201, await made.text()
+        await established(session, "many99s.example.com")
+        async with session.get(url("many99s")) as listed:
+            assert (await listed.json())["items"] == []
+        # whichever process a connection leads to knows what another has said is established
+        await session.post(CRDS, json=definition("lasts", "Last"))
+        await established(session, "lasts.example.com")
+    for _ in range(8):
         async with plane.client() as session:
-            for number in range(100):
-                made = await session.post(CRDS, json=definition(f"many{number}s", f"Many{number}"))
-                assert made.status == 201, await made.text()
-            await established(session, "many99s.example.com")
-            async with session.get(url("many99s")) as listed:
-                assert (await listed.json())["items"] == []
-            # whichever process a connection leads to knows what another has said is established
-            await session.post(CRDS, json=definition("lasts", "Last"))
-            await established(session, "lasts.example.com")
-        for _ in range(8):
-            async with plane.client() as session:
-                async with session.get("/apis/example.com/v1") as told:
-                    assert "lasts" in [each["name"] for each in (await told.json())["resources"]]
-                assert (await session.get(url("lasts"))).status == 200
-        grown = {name: psutil.Process(p.pid).memory_info().rss - before[name] for name, p in plane.processes.items()}
-        assert all(size < 40 * 2**20 for size in grown.values()), grown
-
-    asyncio.run(story())
+            async with session.get("/apis/example.com/v1") as told:
+                assert "lasts" in [each["name"] for each in (await told.json())["resources"]]
+            assert (await session.get(url("lasts"))).status == 200
+    grown = {name: psutil.Process(p.pid).memory_info().rss - before[name] for name, p in plane.processes.items()}
+    assert all(size < 40 * 2**20 for size in grown.values()), grown
 
 
 JUNK: list[Any] = [None, True, -1, 1.5, "", "a.b", [], [None], [{}], {}, {"a": None}, {"type": "object"}, 2**70]
@@ -388,27 +376,24 @@ def spoilt(obj: dict[str, Any], dice: random.Random) -> dict[str, Any]:
     return made
 
 
-def test_garbage_is_refused_and_harms_nobody(plane: Plane) -> None:
+async def test_garbage_is_refused_and_harms_nobody(plane: Plane) -> None:
     """The same garbage each time: definitions, and objects by every way in."""
     dice = random.Random(7)
     patches = {"application/merge-patch+json": "", "application/apply-patch+yaml": "?fieldManager=m&force=true"}
 
-    async def story() -> None:
-        async with plane.client() as session:
-            codes = set()
-            for _ in range(150):
-                made = await session.post(f"{CRDS}?dryRun=All", json=spoilt(definition("junk", "Junk"), dice))
-                codes.add(made.status)
-            await session.post(url(), json=tab("garbage", tags=["a"], extra={"a": 1}))
-            for number in range(200):
-                body = spoilt(tab("garbage", tags=["a"], extra={"a": 1}), dice)
-                media, query = dice.choice(list(patches.items()))
-                where = f"{url()}/garbage{('', '', '/status', '/scale')[number % 4]}"
-                if number % 2:
-                    made = await session.patch(where + query, data=json.dumps(body), headers={"Content-Type": media})
-                else:
-                    made = await session.put(where, json=body)
-                codes.add(made.status)
-            assert codes <= {200, 201, 400, 404, 409, 415, 422}, codes
-
-    asyncio.run(story())
+    async with plane.client() as session:
+        codes = set()
+        for _ in range(150):
+            made = await session.post(f"{CRDS}?dryRun=All", json=spoilt(definition("junk", "Junk"), dice))
+            codes.add(made.status)
+        await session.post(url(), json=tab("garbage", tags=["a"], extra={"a": 1}))
+        for number in range(200):
+            body = spoilt(tab("garbage", tags=["a"], extra={"a": 1}), dice)
+            media, query = dice.choice(list(patches.items()))
+            where = f"{url()}/garbage{('', '', '/status', '/scale')[number % 4]}"
+            if number % 2:
+                made = await session.patch(where + query, data=json.dumps(body), headers={"Content-Type": media})
+            else:
+                made = await session.put(where, json=body)
+            codes.add(made.status)
+        assert codes <= {200, 201, 400, 404, 409, 415, 422}, codes

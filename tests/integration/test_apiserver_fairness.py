@@ -93,7 +93,7 @@ def value_of(text: str, name: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
-def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Plane) -> None:
+async def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Plane) -> None:
     others, connections = Others(), Connections()
 
     async def play() -> str:
@@ -109,7 +109,7 @@ def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Plane) -
         return await plane.metrics("apiserver-0")
 
     with hogging(plane, CONFIGMAPS, HOG_CONNECTIONS, "hog") as hog:
-        text = asyncio.run(play())
+        text = await play()
     told = hog.told
     assert set(others.statuses) <= {200, 201, 404}
     assert set(told.statuses) == {200, 429}
@@ -117,7 +117,7 @@ def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Plane) -
     assert median(others.seconds) * SOONER <= median(told.seconds)
     assert value_of(text, "apiserver_flowcontrol_current_inqueue_requests{" + FLOW) > 0
     assert value_of(text, "apiserver_flowcontrol_rejected_requests_total{" + FLOW) > 0
-    asyncio.run(until_idle(plane))
+    await until_idle(plane)
 
 
 async def until_idle(plane: Plane) -> None:
@@ -133,21 +133,18 @@ async def until_idle(plane: Plane) -> None:
         assert not value_of(text, f'apiserver_flowcontrol_rejected_requests_total{{flow_schema="{schema}"')
 
 
-def test_a_client_that_reads_nothing_holds_only_its_own_seats(plane: Plane) -> None:
+async def test_a_client_that_reads_nothing_holds_only_its_own_seats(plane: Plane) -> None:
     """Lists whose answers are not read keep their seats, and end with their connections."""
 
-    async def play() -> None:
-        connections = Connections()
-        async with session_of(plane, connections) as slow, session_of(plane, connections) as session:
-            held = [asyncio.create_task(slow.get(CONFIGMAPS, headers={"Impersonate-User": "slow"})) for _ in range(20)]
-            async with session.get(f"{CONFIGMAPS}/filled-1", headers={"Impersonate-User": "quick"}) as answer:
-                assert answer.status == 200
-            for each in held:
-                each.cancel()
-            for each in await asyncio.gather(*held, return_exceptions=True):
-                if isinstance(each, aiohttp.ClientResponse):
-                    each.close()
-        await connections.closed()
-        await until_idle(plane)
-
-    asyncio.run(play())
+    connections = Connections()
+    async with session_of(plane, connections) as slow, session_of(plane, connections) as session:
+        held = [asyncio.create_task(slow.get(CONFIGMAPS, headers={"Impersonate-User": "slow"})) for _ in range(20)]
+        async with session.get(f"{CONFIGMAPS}/filled-1", headers={"Impersonate-User": "quick"}) as answer:
+            assert answer.status == 200
+        for each in held:
+            each.cancel()
+        for each in await asyncio.gather(*held, return_exceptions=True):
+            if isinstance(each, aiohttp.ClientResponse):
+                each.close()
+    await connections.closed()
+    await until_idle(plane)

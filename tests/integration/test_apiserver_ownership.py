@@ -1,6 +1,5 @@
 """Server-side apply and field validation as clients meet them: kubectl as it is, and the wire."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,76 +50,67 @@ def managers(obj: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {(e["manager"], e["operation"], e.get("subresource", "")): e["fieldsV1"] for e in entries}
 
 
-def test_appliers_share_conflict_force_and_let_go(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            path = f"{MAPS}/shared"
-            code, made, _ = await ask(
-                session, "PATCH", f"{path}?fieldManager=one", config_map("shared", a="1", b="1"), APPLY
-            )
-            assert code == 201
-            assert managers(made) == {("one", "Apply", ""): {"f:data": {"f:a": {}, "f:b": {}}}}
-            code, same, _ = await ask(
-                session, "PATCH", f"{path}?fieldManager=one", config_map("shared", a="1", b="1"), APPLY
-            )
-            assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-            code, _, _ = await ask(session, "PATCH", f"{path}?fieldManager=two", config_map("shared", a="1"), APPLY)
-            assert code == 200
-            code, status, _ = await ask(
-                session, "PATCH", f"{path}?fieldManager=two", config_map("shared", a="2", b="2"), APPLY
-            )
-            assert (code, status["reason"]) == (409, "Conflict")
-            assert status["message"] == ('Apply failed with 2 conflicts: conflicts with "one":\n- .data.a\n- .data.b')
-            cause = {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".data.a"}
-            assert status["details"]["causes"][0] == cause
-            forced = f"{path}?fieldManager=two&force=true"
-            code, made, _ = await ask(session, "PATCH", forced, config_map("shared", a="2"), APPLY)
-            assert (code, made["data"]) == (200, {"a": "2", "b": "1"})
-            assert managers(made)["one", "Apply", ""] == {"f:data": {"f:b": {}}}
-            code, made, _ = await ask(session, "PATCH", f"{path}?fieldManager=one", config_map("shared"), APPLY)
-            assert made["data"] == {"a": "2"}
-
-    asyncio.run(story())
+async def test_appliers_share_conflict_force_and_let_go(plane: Plane) -> None:
+    async with plane.client() as session:
+        path = f"{MAPS}/shared"
+        code, made, _ = await ask(
+            session, "PATCH", f"{path}?fieldManager=one", config_map("shared", a="1", b="1"), APPLY
+        )
+        assert code == 201
+        assert managers(made) == {("one", "Apply", ""): {"f:data": {"f:a": {}, "f:b": {}}}}
+        code, same, _ = await ask(
+            session, "PATCH", f"{path}?fieldManager=one", config_map("shared", a="1", b="1"), APPLY
+        )
+        assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        code, _, _ = await ask(session, "PATCH", f"{path}?fieldManager=two", config_map("shared", a="1"), APPLY)
+        assert code == 200
+        code, status, _ = await ask(
+            session, "PATCH", f"{path}?fieldManager=two", config_map("shared", a="2", b="2"), APPLY
+        )
+        assert (code, status["reason"]) == (409, "Conflict")
+        assert status["message"] == ('Apply failed with 2 conflicts: conflicts with "one":\n- .data.a\n- .data.b')
+        cause = {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".data.a"}
+        assert status["details"]["causes"][0] == cause
+        forced = f"{path}?fieldManager=two&force=true"
+        code, made, _ = await ask(session, "PATCH", forced, config_map("shared", a="2"), APPLY)
+        assert (code, made["data"]) == (200, {"a": "2", "b": "1"})
+        assert managers(made)["one", "Apply", ""] == {"f:data": {"f:b": {}}}
+        code, made, _ = await ask(session, "PATCH", f"{path}?fieldManager=one", config_map("shared"), APPLY)
+        assert made["data"] == {"a": "2"}
 
 
-def test_ordinary_writes_own_what_they_changed(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            _, made, _ = await ask(session, "POST", f"{MAPS}?fieldManager=author", config_map("plain", a="1"))
-            assert managers(made) == {("author", "Update", ""): {"f:data": {".": {}, "f:a": {}}}}
-            _, made, _ = await ask(session, "PATCH", f"{MAPS}/plain", {"data": {"b": "2"}}, MERGE)
-            assert managers(made)["tester", "Update", ""] == {"f:data": {"f:b": {}}}
-            again = await ask(session, "PATCH", f"{MAPS}/plain", {"data": {"b": "2"}}, MERGE)
-            assert again[1]["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-            made["data"] = {"b": "3"}
-            _, made, _ = await ask(session, "PUT", f"{MAPS}/plain?fieldManager=putter", made)
-            assert managers(made) == {
-                ("author", "Update", ""): {"f:data": {}},
-                ("putter", "Update", ""): {"f:data": {"f:b": {}}},
-            }
-            reset = [{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}]
-            _, made, _ = await ask(session, "PATCH", f"{MAPS}/plain", reset, JSON_PATCH)
-            assert "managedFields" not in made["metadata"]
-
-    asyncio.run(story())
+async def test_ordinary_writes_own_what_they_changed(plane: Plane) -> None:
+    async with plane.client() as session:
+        _, made, _ = await ask(session, "POST", f"{MAPS}?fieldManager=author", config_map("plain", a="1"))
+        assert managers(made) == {("author", "Update", ""): {"f:data": {".": {}, "f:a": {}}}}
+        _, made, _ = await ask(session, "PATCH", f"{MAPS}/plain", {"data": {"b": "2"}}, MERGE)
+        assert managers(made)["tester", "Update", ""] == {"f:data": {"f:b": {}}}
+        again = await ask(session, "PATCH", f"{MAPS}/plain", {"data": {"b": "2"}}, MERGE)
+        assert again[1]["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        made["data"] = {"b": "3"}
+        _, made, _ = await ask(session, "PUT", f"{MAPS}/plain?fieldManager=putter", made)
+        assert managers(made) == {
+            ("author", "Update", ""): {"f:data": {}},
+            ("putter", "Update", ""): {"f:data": {"f:b": {}}},
+        }
+        reset = [{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}]
+        _, made, _ = await ask(session, "PATCH", f"{MAPS}/plain", reset, JSON_PATCH)
+        assert "managedFields" not in made["metadata"]
 
 
-def test_status_has_owners_of_its_own(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            await ask(session, "PATCH", f"{PODS}/split?fieldManager=one", pod("split"), APPLY)
-            told = {"status": {"conditions": [{"type": "X", "status": "True"}]}}
-            _, made, _ = await ask(session, "PATCH", f"{PODS}/split/status?fieldManager=node", told, MERGE)
-            assert ("node", "Update", "status") in managers(made)
-            assert set(managers(made)["one", "Apply", ""]) == {"f:spec"}
-            wanted = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "split"}}
-            wanted["status"] = {"conditions": [{"type": "Y", "status": "True"}]}
-            code, made, _ = await ask(session, "PATCH", f"{PODS}/split/status?fieldManager=y", wanted, APPLY)
-            assert code == 200
-            assert {c["type"] for c in made["status"]["conditions"]} >= {"X", "Y"}
-            assert set(managers(made)["y", "Apply", "status"]) == {"f:status"}
-
-    asyncio.run(story())
+async def test_status_has_owners_of_its_own(plane: Plane) -> None:
+    async with plane.client() as session:
+        await ask(session, "PATCH", f"{PODS}/split?fieldManager=one", pod("split"), APPLY)
+        told = {"status": {"conditions": [{"type": "X", "status": "True"}]}}
+        _, made, _ = await ask(session, "PATCH", f"{PODS}/split/status?fieldManager=node", told, MERGE)
+        assert ("node", "Update", "status") in managers(made)
+        assert set(managers(made)["one", "Apply", ""]) == {"f:spec"}
+        wanted = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "split"}}
+        wanted["status"] = {"conditions": [{"type": "Y", "status": "True"}]}
+        code, made, _ = await ask(session, "PATCH", f"{PODS}/split/status?fieldManager=y", wanted, APPLY)
+        assert code == 200
+        assert {c["type"] for c in made["status"]["conditions"]} >= {"X", "Y"}
+        assert set(managers(made)["y", "Apply", "status"]) == {"f:status"}
 
 
 BAD_APPLIES = [
@@ -134,45 +124,39 @@ BAD_APPLIES = [
 
 
 @pytest.mark.parametrize(("query", "body", "wanted", "text"), BAD_APPLIES)
-def test_bad_applies_get_their_status(plane: Plane, query: str, body: Any, wanted: int, text: str) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            code, status, _ = await ask(session, "PATCH", f"{MAPS}/bad{query}", body, APPLY)
-            assert (code, status["kind"]) == (wanted, "Status"), status
-            assert text in status["message"]
-            assert (await ask(session, "GET", f"{MAPS}/bad"))[0] == 404
-
-    asyncio.run(story())
+async def test_bad_applies_get_their_status(plane: Plane, query: str, body: Any, wanted: int, text: str) -> None:
+    async with plane.client() as session:
+        code, status, _ = await ask(session, "PATCH", f"{MAPS}/bad{query}", body, APPLY)
+        assert (code, status["kind"]) == (wanted, "Status"), status
+        assert text in status["message"]
+        assert (await ask(session, "GET", f"{MAPS}/bad"))[0] == 404
 
 
-def test_field_validation_of_whole_bodies(plane: Plane) -> None:
+async def test_field_validation_of_whole_bodies(plane: Plane) -> None:
     odd = pod("odd", colour="red")
     odd["spec"]["nonsense"] = {}
 
-    async def story() -> None:
-        async with plane.client() as session:
-            code, status, _ = await ask(session, "POST", f"{PODS}?fieldValidation=Strict", odd)
-            assert code == 400
-            assert status["message"] == (
-                'Pod in version "v1" cannot be handled as a Pod: strict decoding error: '
-                'unknown field "spec.containers[0].colour", unknown field "spec.nonsense"'
-            )
-            _, made, warnings = await ask(session, "POST", f"{PODS}?dryRun=All", odd)
-            assert warnings == [
-                '299 - "unknown field \\"spec.containers[0].colour\\""',
-                '299 - "unknown field \\"spec.nonsense\\""',
-            ]
-            assert "nonsense" not in made["spec"]
-            _, made, warnings = await ask(session, "POST", f"{PODS}?dryRun=All&fieldValidation=Ignore", odd)
-            assert warnings == []
-            assert "nonsense" not in made["spec"]
-            twice = json.dumps(config_map("twice", a="1")).replace('"a": "1"', '"a": "1", "a": "2"').encode()
-            _, _, warnings = await ask(session, "POST", f"{MAPS}?dryRun=All", twice)
-            assert warnings == ['299 - "duplicate field \\"data.a\\""']
-            code, status, _ = await ask(session, "POST", f"{MAPS}?fieldValidation=Strict", twice)
-            assert (code, 'strict decoding error: duplicate field "data.a"' in status["message"]) == (400, True)
-
-    asyncio.run(story())
+    async with plane.client() as session:
+        code, status, _ = await ask(session, "POST", f"{PODS}?fieldValidation=Strict", odd)
+        assert code == 400
+        assert status["message"] == (
+            'Pod in version "v1" cannot be handled as a Pod: strict decoding error: '
+            'unknown field "spec.containers[0].colour", unknown field "spec.nonsense"'
+        )
+        _, made, warnings = await ask(session, "POST", f"{PODS}?dryRun=All", odd)
+        assert warnings == [
+            '299 - "unknown field \\"spec.containers[0].colour\\""',
+            '299 - "unknown field \\"spec.nonsense\\""',
+        ]
+        assert "nonsense" not in made["spec"]
+        _, made, warnings = await ask(session, "POST", f"{PODS}?dryRun=All&fieldValidation=Ignore", odd)
+        assert warnings == []
+        assert "nonsense" not in made["spec"]
+        twice = json.dumps(config_map("twice", a="1")).replace('"a": "1"', '"a": "1", "a": "2"').encode()
+        _, _, warnings = await ask(session, "POST", f"{MAPS}?dryRun=All", twice)
+        assert warnings == ['299 - "duplicate field \\"data.a\\""']
+        code, status, _ = await ask(session, "POST", f"{MAPS}?fieldValidation=Strict", twice)
+        assert (code, 'strict decoding error: duplicate field "data.a"' in status["message"]) == (400, True)
 
 
 WRONG_TYPES = [
@@ -189,37 +173,31 @@ WRONG_TYPES = [
 
 @pytest.mark.parametrize(("body", "text"), WRONG_TYPES)
 @pytest.mark.parametrize("mode", ["Ignore", "Warn", "Strict"])
-def test_wrong_types_are_refused_in_every_mode(plane: Plane, body: Any, text: str, mode: str) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            code, status, _ = await ask(session, "POST", f"{PODS}?fieldValidation={mode}", body)
-            assert (code, status["reason"]) == (400, "BadRequest")
-            assert status["message"].startswith('Pod in version "v1" cannot be handled as a Pod: ')
-            assert text in status["message"]
-
-    asyncio.run(story())
+async def test_wrong_types_are_refused_in_every_mode(plane: Plane, body: Any, text: str, mode: str) -> None:
+    async with plane.client() as session:
+        code, status, _ = await ask(session, "POST", f"{PODS}?fieldValidation={mode}", body)
+        assert (code, status["reason"]) == (400, "BadRequest")
+        assert status["message"].startswith('Pod in version "v1" cannot be handled as a Pod: ')
+        assert text in status["message"]
 
 
-def test_field_validation_of_patches(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            await ask(session, "POST", MAPS, config_map("patched", a="1"))
-            strict = f"{MAPS}/patched?fieldValidation=Strict"
-            for body, headers in (
-                ({"colour": 1}, MERGE),
-                ({"colour": 1}, {"Content-Type": "application/strategic-merge-patch+json"}),
-                ([{"op": "add", "path": "/colour", "value": 1}], JSON_PATCH),
-            ):
-                code, status, _ = await ask(session, "PATCH", strict, body, headers)
-                assert (code, status["reason"]) == (422, "Invalid")
-                assert 'strict decoding error: unknown field "colour"' in status["message"]
-                code, made, warnings = await ask(session, "PATCH", f"{MAPS}/patched", body, headers)
-                assert (code, warnings) == (200, ['299 - "unknown field \\"colour\\""'])
-                assert "colour" not in made
-            code, status, _ = await ask(session, "PATCH", f"{MAPS}/patched", {"data": {"a": 1}}, MERGE)
-            assert (code, "cannot unmarshal number" in status["message"]) == (422, True)
-
-    asyncio.run(story())
+async def test_field_validation_of_patches(plane: Plane) -> None:
+    async with plane.client() as session:
+        await ask(session, "POST", MAPS, config_map("patched", a="1"))
+        strict = f"{MAPS}/patched?fieldValidation=Strict"
+        for body, headers in (
+            ({"colour": 1}, MERGE),
+            ({"colour": 1}, {"Content-Type": "application/strategic-merge-patch+json"}),
+            ([{"op": "add", "path": "/colour", "value": 1}], JSON_PATCH),
+        ):
+            code, status, _ = await ask(session, "PATCH", strict, body, headers)
+            assert (code, status["reason"]) == (422, "Invalid")
+            assert 'strict decoding error: unknown field "colour"' in status["message"]
+            code, made, warnings = await ask(session, "PATCH", f"{MAPS}/patched", body, headers)
+            assert (code, warnings) == (200, ['299 - "unknown field \\"colour\\""'])
+            assert "colour" not in made
+        code, status, _ = await ask(session, "PATCH", f"{MAPS}/patched", {"data": {"a": 1}}, MERGE)
+        assert (code, "cannot unmarshal number" in status["message"]) == (422, True)
 
 
 def test_kubectl_applies_on_the_servers_side(plane: Plane) -> None:

@@ -1,6 +1,5 @@
 """Single requests: options of reads, rules of writes, who may do what; bad input is never a 500 nor a hang."""
 
-import asyncio
 import contextlib
 import io
 import json
@@ -123,189 +122,165 @@ BAD: list[tuple[str, str, Any, dict[str, str], int]] = [
 ]  # fmt: skip
 
 
-def test_bad_input_gets_its_status(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            await ask(session, "POST", PODS, pod("target"))
-            wrong = []
-            for method, path, body, headers, wanted in BAD:
-                code, status = await ask(session, method, path, body, headers=headers)
-                if (code, status.get("kind"), status.get("code")) != (wanted, "Status", wanted):
-                    wrong.append(f"{method} {path} {body} {headers}: wanted {wanted}, got {code} {status}")
-            assert not wrong, "\n".join(wrong)
-            assert (await ask(session, "GET", f"{PODS}/target"))[0] == 200
-
-    asyncio.run(story())
+async def test_bad_input_gets_its_status(plane: Plane) -> None:
+    async with plane.client() as session:
+        await ask(session, "POST", PODS, pod("target"))
+        wrong = []
+        for method, path, body, headers, wanted in BAD:
+            code, status = await ask(session, method, path, body, headers=headers)
+            if (code, status.get("kind"), status.get("code")) != (wanted, "Status", wanted):
+                wrong.append(f"{method} {path} {body} {headers}: wanted {wanted}, got {code} {status}")
+        assert not wrong, "\n".join(wrong)
+        assert (await ask(session, "GET", f"{PODS}/target"))[0] == 200
 
 
-def test_raw_bodies(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            for raw, media, wanted in (
-                (b"\xff\xfe", "application/json", 400),
-                (b"{" * 5000, "application/json", 400),
-                (b"a: &a [1]\nb: *a", "application/yaml", 400),
-                (b"{a: b", "application/yaml", 400),
-                (b"x" * (3 * 1024 * 1024 + 1), "application/json", 413),
-            ):
-                headers = {"Content-Type": media}
-                code, status = await ask(session, "POST", PODS, data=io.BytesIO(raw), headers=headers)
-                assert (code, status["kind"]) == (wanted, "Status")
-            made = b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: yaml}\ndata: {d: '2024-01-01'}\n"
-            headers = {"Content-Type": "application/yaml"}
-            code, found = await ask(session, "POST", CONFIGMAPS, data=made, headers=headers)
-            assert (code, found["data"]) == (201, {"d": "2024-01-01"})
-
-    asyncio.run(story())
+async def test_raw_bodies(plane: Plane) -> None:
+    async with plane.client() as session:
+        for raw, media, wanted in (
+            (b"\xff\xfe", "application/json", 400),
+            (b"{" * 5000, "application/json", 400),
+            (b"a: &a [1]\nb: *a", "application/yaml", 400),
+            (b"{a: b", "application/yaml", 400),
+            (b"x" * (3 * 1024 * 1024 + 1), "application/json", 413),
+        ):
+            headers = {"Content-Type": media}
+            code, status = await ask(session, "POST", PODS, data=io.BytesIO(raw), headers=headers)
+            assert (code, status["kind"]) == (wanted, "Status")
+        made = b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: yaml}\ndata: {d: '2024-01-01'}\n"
+        headers = {"Content-Type": "application/yaml"}
+        code, found = await ask(session, "POST", CONFIGMAPS, data=made, headers=headers)
+        assert (code, found["data"]) == (201, {"d": "2024-01-01"})
 
 
 @pytest.mark.parametrize("mebibytes", [1.6, 2.5], ids=["told by the store", "told by its gRPC"])
-def test_more_than_the_store_takes_is_refused(plane: Plane, mebibytes: float) -> None:
+async def test_more_than_the_store_takes_is_refused(plane: Plane, mebibytes: float) -> None:
     command = ["x" * int(mebibytes * 1024 * 1024)]
     body = json.dumps(pod("large", containers=[{"name": "c", "image": "i", "command": command}])).encode()
 
-    async def story() -> None:
-        async with plane.client() as session:
-            code, status = await ask(session, "POST", PODS, data=io.BytesIO(body))
-            reason = "RequestEntityTooLarge"
-            assert (code, status["reason"], status["message"]) == (413, reason, "etcdserver: request is too large")
-
-    asyncio.run(story())
+    async with plane.client() as session:
+        code, status = await ask(session, "POST", PODS, data=io.BytesIO(body))
+        reason = "RequestEntityTooLarge"
+        assert (code, status["reason"], status["message"]) == (413, reason, "etcdserver: request is too large")
 
 
-def test_lists_in_pages_show_one_revision(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            base = "/apis/resource.k8s.io/v1/deviceclasses"
-            for number in range(7):
-                body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": f"c{number}"}}
-                assert (await ask(session, "POST", base, {**body, "spec": {}}))[0] == 201
-            _, first = await ask(session, "GET", f"{base}?limit=3")
-            assert first["metadata"]["remainingItemCount"] == 4
-            await ask(session, "DELETE", f"{base}/c2")
-            await ask(session, "DELETE", f"{base}/c4")
-            names, page = [item["metadata"]["name"] for item in first["items"]], first
-            while page["metadata"].get("continue"):
-                _, page = await ask(session, "GET", f"{base}?limit=3&continue={page['metadata']['continue']}")
-                assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-                names += [item["metadata"]["name"] for item in page["items"]]
-            assert names == [f"c{number}" for number in range(7)]
-            revision = first["metadata"]["resourceVersion"]
-            _, exact = await ask(session, "GET", f"{base}?resourceVersion={revision}&resourceVersionMatch=Exact")
-            assert len(exact["items"]) == 7
+async def test_lists_in_pages_show_one_revision(plane: Plane) -> None:
+    async with plane.client() as session:
+        base = "/apis/resource.k8s.io/v1/deviceclasses"
+        for number in range(7):
+            body = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": f"c{number}"}}
+            assert (await ask(session, "POST", base, {**body, "spec": {}}))[0] == 201
+        _, first = await ask(session, "GET", f"{base}?limit=3")
+        assert first["metadata"]["remainingItemCount"] == 4
+        await ask(session, "DELETE", f"{base}/c2")
+        await ask(session, "DELETE", f"{base}/c4")
+        names, page = [item["metadata"]["name"] for item in first["items"]], first
+        while page["metadata"].get("continue"):
+            _, page = await ask(session, "GET", f"{base}?limit=3&continue={page['metadata']['continue']}")
+            assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+            names += [item["metadata"]["name"] for item in page["items"]]
+        assert names == [f"c{number}" for number in range(7)]
+        revision = first["metadata"]["resourceVersion"]
+        _, exact = await ask(session, "GET", f"{base}?resourceVersion={revision}&resourceVersionMatch=Exact")
+        assert len(exact["items"]) == 7
+        _, now = await ask(session, "GET", f"{base}?limit=3&resourceVersion=0")
+        deadline = time.monotonic() + 60
+        while len(now["items"]) != 5:  # what this process has, which may be the state of a moment ago
+            assert time.monotonic() < deadline
             _, now = await ask(session, "GET", f"{base}?limit=3&resourceVersion=0")
-            deadline = time.monotonic() + 60
-            while len(now["items"]) != 5:  # what this process has, which may be the state of a moment ago
-                assert time.monotonic() < deadline
-                _, now = await ask(session, "GET", f"{base}?limit=3&resourceVersion=0")
-            assert "continue" not in now["metadata"]
-
-    asyncio.run(story())
+        assert "continue" not in now["metadata"]
 
 
-def test_writes_follow_the_rules(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            code, made = await ask(session, "POST", PODS, pod("rules", node="n1"))
-            assert (code, made["status"]) == (201, {"phase": "Pending", "qosClass": "BestEffort"})
-            assert made["metadata"]["generation"] == 1
-            assert (await ask(session, "POST", PODS, pod("rules")))[1]["reason"] == "AlreadyExists"
-            stale = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
-            assert (await ask(session, "PUT", f"{PODS}/rules", stale))[0] == 200
-            assert (await ask(session, "PUT", f"{PODS}/rules", stale))[1]["reason"] == "Conflict"
-            patched = {"status": {"phase": "Running"}, "spec": {"nodeName": "other"}}
-            code, running = await ask(session, "PATCH", f"{PODS}/rules/status", patched, headers=MERGE)
-            assert (running["status"]["phase"], running["spec"]["nodeName"]) == ("Running", "n1")
-            code, again = await ask(session, "PATCH", f"{PODS}/rules/status", patched, headers=MERGE)
-            assert again["metadata"]["resourceVersion"] == running["metadata"]["resourceVersion"]
-            code, leaving = await ask(session, "DELETE", f"{PODS}/rules")
-            assert (code, leaving["metadata"]["deletionGracePeriodSeconds"]) == (200, 30)
-            code, sooner = await ask(session, "DELETE", f"{PODS}/rules", {"gracePeriodSeconds": 5})
-            assert sooner["metadata"]["deletionGracePeriodSeconds"] == 5
-            final = {"gracePeriodSeconds": 0, "preconditions": {"uid": made["metadata"]["uid"]}}
-            assert (await ask(session, "DELETE", f"{PODS}/rules", final))[0] == 200
-            assert (await ask(session, "GET", f"{PODS}/rules"))[0] == 404
-
-    asyncio.run(story())
+async def test_writes_follow_the_rules(plane: Plane) -> None:
+    async with plane.client() as session:
+        code, made = await ask(session, "POST", PODS, pod("rules", node="n1"))
+        assert (code, made["status"]) == (201, {"phase": "Pending", "qosClass": "BestEffort"})
+        assert made["metadata"]["generation"] == 1
+        assert (await ask(session, "POST", PODS, pod("rules")))[1]["reason"] == "AlreadyExists"
+        stale = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+        assert (await ask(session, "PUT", f"{PODS}/rules", stale))[0] == 200
+        assert (await ask(session, "PUT", f"{PODS}/rules", stale))[1]["reason"] == "Conflict"
+        patched = {"status": {"phase": "Running"}, "spec": {"nodeName": "other"}}
+        code, running = await ask(session, "PATCH", f"{PODS}/rules/status", patched, headers=MERGE)
+        assert (running["status"]["phase"], running["spec"]["nodeName"]) == ("Running", "n1")
+        code, again = await ask(session, "PATCH", f"{PODS}/rules/status", patched, headers=MERGE)
+        assert again["metadata"]["resourceVersion"] == running["metadata"]["resourceVersion"]
+        code, leaving = await ask(session, "DELETE", f"{PODS}/rules")
+        assert (code, leaving["metadata"]["deletionGracePeriodSeconds"]) == (200, 30)
+        code, sooner = await ask(session, "DELETE", f"{PODS}/rules", {"gracePeriodSeconds": 5})
+        assert sooner["metadata"]["deletionGracePeriodSeconds"] == 5
+        final = {"gracePeriodSeconds": 0, "preconditions": {"uid": made["metadata"]["uid"]}}
+        assert (await ask(session, "DELETE", f"{PODS}/rules", final))[0] == 200
+        assert (await ask(session, "GET", f"{PODS}/rules"))[0] == 404
 
 
-def test_binding_finalizers_names_and_dry_run(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            named = pod("")
-            named["metadata"] = {"generateName": "gen-", "finalizers": ["example.com/hold"]}
-            _, made = await ask(session, "POST", PODS, named)
-            path = f"{PODS}/{made['metadata']['name']}"
-            assert made["metadata"]["name"].startswith("gen-")
-            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {}, "target": {"kind": "Node", "name": "n1"}}
-            assert (await ask(session, "POST", f"{path}/binding", binding))[1]["status"] == "Success"
-            assert (await ask(session, "POST", f"{path}/binding", binding))[0] == 409
-            _, bound = await ask(session, "GET", path)
-            assert bound["spec"]["nodeName"] == "n1"
-            _, held = await ask(session, "DELETE", path, {"gracePeriodSeconds": 0})
-            assert held["metadata"]["deletionTimestamp"]
-            assert (await ask(session, "PATCH", path, {"metadata": {"finalizers": None}}, headers=MERGE))[0] == 200
-            assert (await ask(session, "GET", path))[0] == 404
-            code, dry = await ask(session, "POST", f"{PODS}?dryRun=All", pod("dry"))
-            assert (code, "resourceVersion" in dry["metadata"]) == (201, False)
-            assert (await ask(session, "GET", f"{PODS}/dry"))[0] == 404
-
-    asyncio.run(story())
+async def test_binding_finalizers_names_and_dry_run(plane: Plane) -> None:
+    async with plane.client() as session:
+        named = pod("")
+        named["metadata"] = {"generateName": "gen-", "finalizers": ["example.com/hold"]}
+        _, made = await ask(session, "POST", PODS, named)
+        path = f"{PODS}/{made['metadata']['name']}"
+        assert made["metadata"]["name"].startswith("gen-")
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {}, "target": {"kind": "Node", "name": "n1"}}
+        assert (await ask(session, "POST", f"{path}/binding", binding))[1]["status"] == "Success"
+        assert (await ask(session, "POST", f"{path}/binding", binding))[0] == 409
+        _, bound = await ask(session, "GET", path)
+        assert bound["spec"]["nodeName"] == "n1"
+        _, held = await ask(session, "DELETE", path, {"gracePeriodSeconds": 0})
+        assert held["metadata"]["deletionTimestamp"]
+        assert (await ask(session, "PATCH", path, {"metadata": {"finalizers": None}}, headers=MERGE))[0] == 200
+        assert (await ask(session, "GET", path))[0] == 404
+        code, dry = await ask(session, "POST", f"{PODS}?dryRun=All", pod("dry"))
+        assert (code, "resourceVersion" in dry["metadata"]) == (201, False)
+        assert (await ask(session, "GET", f"{PODS}/dry"))[0] == 404
 
 
-def test_who_may_do_what(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as admin:
-            for name, node in (("mine", "n1"), ("theirs", "n2")):
-                assert (await ask(admin, "POST", PODS, pod(name, node)))[0] == 201
-        async with plane.client("") as nobody:
-            assert (await ask(nobody, "GET", PODS))[1]["reason"] == "Unauthorized"
-            assert (await ask(nobody, "GET", "/api"))[0] == 401
-            async with nobody.get("/healthz") as answer:
-                assert (answer.status, await answer.text()) == (200, "ok")
-        async with plane.client("stranger") as stranger:
-            code, denied = await ask(stranger, "GET", PODS)
-            where = 'resource "pods" in API group "" in the namespace "default"'
-            assert (code, denied["message"]) == (403, f'pods is forbidden: User "stranger" cannot list {where}')
-        async with plane.client("podworker") as node:
-            assert (await ask(node, "GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1"))[0] == 200
-            assert (await ask(node, "GET", "/api/v1/pods"))[0] == 403
-            running = {"status": {"phase": "Running"}}
-            deadline = time.monotonic() + 60
-            while (await ask(node, "PATCH", f"{PODS}/mine/status", running, headers=MERGE))[0] != 200:
-                assert time.monotonic() < deadline  # until this process shows whose it is
-            assert (await ask(node, "PATCH", f"{PODS}/theirs/status", running, headers=MERGE))[0] == 403
-            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n1"}, "spec": {}}
-            assert (await ask(node, "POST", LEASES, lease))[0] == 201
-            assert (await ask(node, "POST", LEASES, {**lease, "metadata": {"name": "n2"}}))[0] == 403
-            own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-            assert (await ask(node, "POST", "/api/v1/nodes", own))[0] == 201
-            assert (await ask(node, "POST", "/api/v1/nodes", {**own, "metadata": {"name": "n2"}}))[0] == 403
-        async with plane.client("scheduler") as scheduler:
-            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {}, "target": {"name": "n1"}}
-            assert (await ask(scheduler, "POST", f"{PODS}/mine/binding", binding))[0] == 409
-            assert (await ask(scheduler, "GET", "/api/v1/namespaces/default/secrets"))[0] == 403
-
-    asyncio.run(story())
+async def test_who_may_do_what(plane: Plane) -> None:
+    async with plane.client() as admin:
+        for name, node in (("mine", "n1"), ("theirs", "n2")):
+            assert (await ask(admin, "POST", PODS, pod(name, node)))[0] == 201
+    async with plane.client("") as nobody:
+        assert (await ask(nobody, "GET", PODS))[1]["reason"] == "Unauthorized"
+        assert (await ask(nobody, "GET", "/api"))[0] == 401
+        async with nobody.get("/healthz") as answer:
+            assert (answer.status, await answer.text()) == (200, "ok")
+    async with plane.client("stranger") as stranger:
+        code, denied = await ask(stranger, "GET", PODS)
+        where = 'resource "pods" in API group "" in the namespace "default"'
+        assert (code, denied["message"]) == (403, f'pods is forbidden: User "stranger" cannot list {where}')
+    async with plane.client("podworker") as node:
+        assert (await ask(node, "GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1"))[0] == 200
+        assert (await ask(node, "GET", "/api/v1/pods"))[0] == 403
+        running = {"status": {"phase": "Running"}}
+        deadline = time.monotonic() + 60
+        while (await ask(node, "PATCH", f"{PODS}/mine/status", running, headers=MERGE))[0] != 200:
+            assert time.monotonic() < deadline  # until this process shows whose it is
+        assert (await ask(node, "PATCH", f"{PODS}/theirs/status", running, headers=MERGE))[0] == 403
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n1"}, "spec": {}}
+        assert (await ask(node, "POST", LEASES, lease))[0] == 201
+        assert (await ask(node, "POST", LEASES, {**lease, "metadata": {"name": "n2"}}))[0] == 403
+        own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+        assert (await ask(node, "POST", "/api/v1/nodes", own))[0] == 201
+        assert (await ask(node, "POST", "/api/v1/nodes", {**own, "metadata": {"name": "n2"}}))[0] == 403
+    async with plane.client("scheduler") as scheduler:
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {}, "target": {"name": "n1"}}
+        assert (await ask(scheduler, "POST", f"{PODS}/mine/binding", binding))[0] == 409
+        assert (await ask(scheduler, "GET", "/api/v1/namespaces/default/secrets"))[0] == 403
 
 
-def test_tables_and_discovery(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            _, table = await ask(session, "GET", "/api/v1/namespaces", headers={"Accept": TABLE})
-            assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Status", "Age"]
-            assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
-            aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-            for path in ("/api", "/apis"):
-                async with session.get(path, headers={"Accept": aggregated}) as answer:
-                    assert "as=APIGroupDiscoveryList" in answer.headers["Content-Type"]
-            _, index = await ask(session, "GET", "/openapi/v3")
-            _, document = await ask(session, "GET", index["paths"]["api/v1"]["serverRelativeURL"])
-            assert document["openapi"] == "3.0.0"
-            async with session.get("/readyz?verbose") as answer:
-                assert "[+]etcd ok" in await answer.text()
-
-    asyncio.run(story())
+async def test_tables_and_discovery(plane: Plane) -> None:
+    async with plane.client() as session:
+        _, table = await ask(session, "GET", "/api/v1/namespaces", headers={"Accept": TABLE})
+        assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Status", "Age"]
+        assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+        aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+        for path in ("/api", "/apis"):
+            async with session.get(path, headers={"Accept": aggregated}) as answer:
+                assert "as=APIGroupDiscoveryList" in answer.headers["Content-Type"]
+        _, index = await ask(session, "GET", "/openapi/v3")
+        _, document = await ask(session, "GET", index["paths"]["api/v1"]["serverRelativeURL"])
+        assert document["openapi"] == "3.0.0"
+        async with session.get("/readyz?verbose") as answer:
+            assert "[+]etcd ok" in await answer.text()
 
 
 def test_a_taken_port_is_told_in_one_line(plane: Plane) -> None:

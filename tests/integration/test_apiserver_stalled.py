@@ -74,25 +74,22 @@ async def all_answer(plane: Plane, status: int, user: str, method: str) -> list[
         assert time.monotonic() < deadline, answers
 
 
-def test_a_request_that_stopped_a_process_is_named_and_refused_by_all(plane: Plane) -> None:
-    async def play() -> None:
-        path = f"{CONFIGMAPS}?fieldManager={SPIN}"
-        spinning = asyncio.create_task(asked(plane, "mallory", "POST", path, "one"))
-        stall = await recorded(plane)
-        assert stall.what == f"user='mallory' verb=create path={path!r}"
-        assert plane.processes[stall.instance].pid == stall.pid
-        os.kill(stall.pid, signal.SIGKILL)  # as its supervisor does
-        plane.processes[stall.instance].wait(30)
-        with contextlib.suppress(Exception):
-            await spinning
-        spawn(plane, stall.instance)
-        await asyncio.to_thread(plane.wait_ready)
-        later = await all_answer(plane, 429, "mallory", "POST")
-        assert all(0 < int(each) <= stalls.KEPT_S for each in later)
-        assert (await asked(plane, "mallory", "GET", CONFIGMAPS))[0] == 200
-        assert (await asked(plane, "bob", "POST", CONFIGMAPS, "bobs"))[0] == 201
-
-    asyncio.run(play())
+async def test_a_request_that_stopped_a_process_is_named_and_refused_by_all(plane: Plane) -> None:
+    path = f"{CONFIGMAPS}?fieldManager={SPIN}"
+    spinning = asyncio.create_task(asked(plane, "mallory", "POST", path, "one"))
+    stall = await recorded(plane)
+    assert stall.what == f"user='mallory' verb=create path={path!r}"
+    assert plane.processes[stall.instance].pid == stall.pid
+    os.kill(stall.pid, signal.SIGKILL)  # as its supervisor does
+    plane.processes[stall.instance].wait(30)
+    with contextlib.suppress(Exception):
+        await spinning
+    spawn(plane, stall.instance)
+    await asyncio.to_thread(plane.wait_ready)
+    later = await all_answer(plane, 429, "mallory", "POST")
+    assert all(0 < int(each) <= stalls.KEPT_S for each in later)
+    assert (await asked(plane, "mallory", "GET", CONFIGMAPS))[0] == 200
+    assert (await asked(plane, "bob", "POST", CONFIGMAPS, "bobs"))[0] == 201
 
 
 def test_a_stopped_process_that_goes_on_refuses_nothing(plane: Plane) -> None:

@@ -98,169 +98,142 @@ async def version(session: aiohttp.ClientSession) -> str:
         return str((await answer.json())["metadata"]["resourceVersion"])
 
 
-def test_changes_arrive_in_order_with_their_revisions(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session, watching(session, resourceVersion=await version(session)) as events:
-            made = await create(session, "a")
-            changed = await patch(session, "a", {"data": {"k": "v"}})
-            await delete(session, "a")
+async def test_changes_arrive_in_order_with_their_revisions(plane: Plane) -> None:
+    async with plane.client() as session, watching(session, resourceVersion=await version(session)) as events:
+        made = await create(session, "a")
+        changed = await patch(session, "a", {"data": {"k": "v"}})
+        await delete(session, "a")
+        seen = [await events.next() for _ in range(3)]
+    assert [kind for kind, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
+    versions = [int(obj["metadata"]["resourceVersion"]) for _, obj in seen]
+    assert versions[:2] == [made, changed]
+    assert versions[2] > changed
+    assert seen[2][1]["data"] == {"k": "v"}
+
+
+async def test_objects_enter_and_leave_a_selector(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await version(session)
+        async with watching(session, resourceVersion=start, labelSelector="on=1") as events:
+            await create(session, "a", on="0")
+            await patch(session, "a", {"metadata": {"labels": {"on": "1"}}})
+            await patch(session, "a", {"data": {"x": "1"}})
+            left = await patch(session, "a", {"metadata": {"labels": {"on": "0"}}})
             seen = [await events.next() for _ in range(3)]
-        assert [kind for kind, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
-        versions = [int(obj["metadata"]["resourceVersion"]) for _, obj in seen]
-        assert versions[:2] == [made, changed]
-        assert versions[2] > changed
-        assert seen[2][1]["data"] == {"k": "v"}
-
-    asyncio.run(story())
+    assert [kind for kind, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
+    assert seen[2][1]["metadata"]["labels"] == {"on": "1"}
+    assert seen[2][1]["metadata"]["resourceVersion"] == str(left)
 
 
-def test_objects_enter_and_leave_a_selector(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            start = await version(session)
-            async with watching(session, resourceVersion=start, labelSelector="on=1") as events:
-                await create(session, "a", on="0")
-                await patch(session, "a", {"metadata": {"labels": {"on": "1"}}})
-                await patch(session, "a", {"data": {"x": "1"}})
-                left = await patch(session, "a", {"metadata": {"labels": {"on": "0"}}})
-                seen = [await events.next() for _ in range(3)]
-        assert [kind for kind, _ in seen] == ["ADDED", "MODIFIED", "DELETED"]
-        assert seen[2][1]["metadata"]["labels"] == {"on": "1"}
-        assert seen[2][1]["metadata"]["resourceVersion"] == str(left)
-
-    asyncio.run(story())
+async def test_initial_events_end_with_the_annotated_bookmark(plane: Plane) -> None:
+    async with plane.client() as session:
+        await create(session, "b")
+        await create(session, "a")
+        options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        async with watching(session, allowWatchBookmarks="true", **options) as events:
+            assert await events.names(2) == [("ADDED", "a"), ("ADDED", "b")]
+            kind, bookmark = await events.next()
+            assert kind == "BOOKMARK"
+            assert (bookmark["kind"], bookmark["apiVersion"]) == ("ConfigMap", "v1")
+            assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+            await create(session, "c")
+            assert await events.names(1) == [("ADDED", "c")]
 
 
-def test_initial_events_end_with_the_annotated_bookmark(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
+async def test_killed_apiserver_is_resumed_without_a_gap(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await create(session, "a")
+        async with watching(session, resourceVersion=str(start)) as events:
+            seen = await create(session, "b")
+            assert await events.names(1) == [("ADDED", "b")]
+            await create(session, "c")
+        plane.kill("apiserver-0", signal.SIGKILL)
+    await asyncio.to_thread(plane.spawn, "apiserver-0")
+    await asyncio.to_thread(plane.wait_ready)
+    async with plane.client() as session:
+        await delete(session, "b")
+        async with watching(session, resourceVersion=str(seen)) as events:
+            assert await events.names(2) == [("ADDED", "c"), ("DELETED", "b")]
+
+
+async def test_killed_watchcache_does_not_disturb_open_watches(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await create(session, "a")
+        async with watching(session, resourceVersion=str(start)) as events:
             await create(session, "b")
-            await create(session, "a")
-            options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-            async with watching(session, allowWatchBookmarks="true", **options) as events:
-                assert await events.names(2) == [("ADDED", "a"), ("ADDED", "b")]
-                kind, bookmark = await events.next()
-                assert kind == "BOOKMARK"
-                assert (bookmark["kind"], bookmark["apiVersion"]) == ("ConfigMap", "v1")
-                assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-                await create(session, "c")
-                assert await events.names(1) == [("ADDED", "c")]
-
-    asyncio.run(story())
-
-
-def test_killed_apiserver_is_resumed_without_a_gap(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            start = await create(session, "a")
-            async with watching(session, resourceVersion=str(start)) as events:
-                seen = await create(session, "b")
-                assert await events.names(1) == [("ADDED", "b")]
-                await create(session, "c")
-            plane.kill("apiserver-0", signal.SIGKILL)
-        await asyncio.to_thread(plane.spawn, "apiserver-0")
-        await asyncio.to_thread(plane.wait_ready)
-        async with plane.client() as session:
+            assert await events.names(1) == [("ADDED", "b")]
+            plane.kill("watchcache", signal.SIGKILL)
+            await create(session, "c")
+            await patch(session, "a", {"data": {"x": "1"}})
+            await asyncio.to_thread(plane.spawn, "watchcache")
             await delete(session, "b")
-            async with watching(session, resourceVersion=str(seen)) as events:
-                assert await events.names(2) == [("ADDED", "c"), ("DELETED", "b")]
-
-    asyncio.run(story())
-
-
-def test_killed_watchcache_does_not_disturb_open_watches(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            start = await create(session, "a")
-            async with watching(session, resourceVersion=str(start)) as events:
-                await create(session, "b")
-                assert await events.names(1) == [("ADDED", "b")]
-                plane.kill("watchcache", signal.SIGKILL)
-                await create(session, "c")
-                await patch(session, "a", {"data": {"x": "1"}})
-                await asyncio.to_thread(plane.spawn, "watchcache")
-                await delete(session, "b")
-                assert await events.names(3) == [("ADDED", "c"), ("MODIFIED", "a"), ("DELETED", "b")]
-                await create(session, "d")
-                assert await events.names(1) == [("ADDED", "d")]
-
-    asyncio.run(story())
+            assert await events.names(3) == [("ADDED", "c"), ("MODIFIED", "a"), ("DELETED", "b")]
+            await create(session, "d")
+            assert await events.names(1) == [("ADDED", "d")]
 
 
-def test_store_killed_under_writes_and_reads(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            start = await create(session, "a")
-            async with watching(session, resourceVersion=str(start)) as events:
-                await served(session, "a")
-                plane.kill("store", signal.SIGKILL)
-                async with session.get(CONFIGMAPS, params={"resourceVersion": "0"}) as answer:
-                    assert len((await answer.json())["items"]) == 1
-                write = asyncio.create_task(create(session, "b"))
-                await asyncio.to_thread(plane.spawn, "store")
-                await write
-                assert await events.names(1) == [("ADDED", "b")]
-
-    asyncio.run(story())
+async def test_store_killed_under_writes_and_reads(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await create(session, "a")
+        async with watching(session, resourceVersion=str(start)) as events:
+            await served(session, "a")
+            plane.kill("store", signal.SIGKILL)
+            async with session.get(CONFIGMAPS, params={"resourceVersion": "0"}) as answer:
+                assert len((await answer.json())["items"]) == 1
+            write = asyncio.create_task(create(session, "b"))
+            await asyncio.to_thread(plane.spawn, "store")
+            await write
+            assert await events.names(1) == [("ADDED", "b")]
 
 
-def test_sigterm_gives_a_last_bookmark_and_a_clean_end(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            start = await create(session, "a")
-            async with watching(session, resourceVersion=str(start), allowWatchBookmarks="true") as events:
-                async with session.post(SECRETS, json=secret()) as answer:
-                    other = int((await answer.json())["metadata"]["resourceVersion"])
-                code = asyncio.create_task(asyncio.to_thread(plane.kill, "apiserver-0", signal.SIGTERM))
-                kind, bookmark = await events.next()
-                assert kind == "BOOKMARK"
-                assert int(bookmark["metadata"]["resourceVersion"]) >= other
-                assert await events.next() == ("", {})
-                assert await code == 0
-        await asyncio.to_thread(plane.spawn, "apiserver-0")
-        await asyncio.to_thread(plane.wait_ready)
-
-    asyncio.run(story())
+async def test_sigterm_gives_a_last_bookmark_and_a_clean_end(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await create(session, "a")
+        async with watching(session, resourceVersion=str(start), allowWatchBookmarks="true") as events:
+            async with session.post(SECRETS, json=secret()) as answer:
+                other = int((await answer.json())["metadata"]["resourceVersion"])
+            code = asyncio.create_task(asyncio.to_thread(plane.kill, "apiserver-0", signal.SIGTERM))
+            kind, bookmark = await events.next()
+            assert kind == "BOOKMARK"
+            assert int(bookmark["metadata"]["resourceVersion"]) >= other
+            assert await events.next() == ("", {})
+            assert await code == 0
+    await asyncio.to_thread(plane.spawn, "apiserver-0")
+    await asyncio.to_thread(plane.wait_ready)
 
 
 def secret() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
 
 
-def test_timeout_ends_cleanly_after_a_bookmark(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            start = await create(session, "a")
-            async with session.post(SECRETS, json=secret()) as answer:
-                assert answer.status == 201
-            await version(session)  # from now on the server knows that there is something newer
-            query = {"resourceVersion": str(start), "allowWatchBookmarks": "true", "timeoutSeconds": "1"}
-            async with watching(session, **query) as events:
-                assert (await events.next())[0] == "BOOKMARK"
-                assert await events.next() == ("", {})
-
-    asyncio.run(story())
+async def test_timeout_ends_cleanly_after_a_bookmark(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await create(session, "a")
+        async with session.post(SECRETS, json=secret()) as answer:
+            assert answer.status == 201
+        await version(session)  # from now on the server knows that there is something newer
+        query = {"resourceVersion": str(start), "allowWatchBookmarks": "true", "timeoutSeconds": "1"}
+        async with watching(session, **query) as events:
+            assert (await events.next())[0] == "BOOKMARK"
+            assert await events.next() == ("", {})
 
 
-def test_too_old_is_an_error_inside_the_stream_and_the_future_is_accepted(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as session:
-            future = await create(session, "a") + 2
-            async with watching(session, resourceVersion=str(future)) as events:
-                made = {name: await create(session, name) for name in "bcd"}
-                first = next(name for name, rv in made.items() if rv > future)
-                assert await events.names(1) == [("ADDED", first)]
-            query = {"resourceVersion": "999999", "resourceVersionMatch": "NotOlderThan"}
-            (code, listed), (kind, watched) = await asyncio.gather(
-                listed_at(session, query), first_event(session, {**query, "sendInitialEvents": "true"})
-            )
-            assert (code, kind) == (504, "ERROR")
-            cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-            for status in (listed, watched):
-                assert status["message"].startswith("Timeout: Too large resource version: 999999, current: ")
-                assert (status["code"], status["details"]) == (504, {"causes": [cause], "retryAfterSeconds": 1})
-
-    asyncio.run(story())
+async def test_too_old_is_an_error_inside_the_stream_and_the_future_is_accepted(plane: Plane) -> None:
+    async with plane.client() as session:
+        future = await create(session, "a") + 2
+        async with watching(session, resourceVersion=str(future)) as events:
+            made = {name: await create(session, name) for name in "bcd"}
+            first = next(name for name, rv in made.items() if rv > future)
+            assert await events.names(1) == [("ADDED", first)]
+        query = {"resourceVersion": "999999", "resourceVersionMatch": "NotOlderThan"}
+        (code, listed), (kind, watched) = await asyncio.gather(
+            listed_at(session, query), first_event(session, {**query, "sendInitialEvents": "true"})
+        )
+        assert (code, kind) == (504, "ERROR")
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        for status in (listed, watched):
+            assert status["message"].startswith("Timeout: Too large resource version: 999999, current: ")
+            assert (status["code"], status["details"]) == (504, {"causes": [cause], "retryAfterSeconds": 1})
 
 
 async def listed_at(session: aiohttp.ClientSession, query: dict[str, str]) -> tuple[int, dict[str, Any]]:
@@ -273,24 +246,21 @@ async def first_event(session: aiohttp.ClientSession, query: dict[str, str]) -> 
         return await events.next()
 
 
-def test_a_watcher_that_does_not_read_is_ended_and_delays_nobody(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as quick:
-            start, before = await create(quick, "a"), await ended_slow(plane)
-            reader, writer = await open_raw_watch(plane, start)
-            async with watching(quick, resourceVersion=str(start)) as events:
-                for number in range(200):
-                    changed = await patch(quick, "a", {"data": {"x": f"{number:05}" * 80_000}})
-                    kind, seen = await events.next()
-                    assert (kind, seen["metadata"]["resourceVersion"]) == ("MODIFIED", str(changed))
-                    if await ended_slow(plane) > before:
-                        break
-                else:
-                    raise AssertionError("the watcher that does not read was never ended")
-            writer.transport.abort()
-            del reader
-
-    asyncio.run(story())
+async def test_a_watcher_that_does_not_read_is_ended_and_delays_nobody(plane: Plane) -> None:
+    async with plane.client() as quick:
+        start, before = await create(quick, "a"), await ended_slow(plane)
+        reader, writer = await open_raw_watch(plane, start)
+        async with watching(quick, resourceVersion=str(start)) as events:
+            for number in range(200):
+                changed = await patch(quick, "a", {"data": {"x": f"{number:05}" * 80_000}})
+                kind, seen = await events.next()
+                assert (kind, seen["metadata"]["resourceVersion"]) == ("MODIFIED", str(changed))
+                if await ended_slow(plane) > before:
+                    break
+            else:
+                raise AssertionError("the watcher that does not read was never ended")
+        writer.transport.abort()
+        del reader
 
 
 async def open_raw_watch(plane: Plane, start: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

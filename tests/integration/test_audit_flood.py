@@ -1,6 +1,5 @@
 """Strangers who flood the API server: what known users did stays in the audit log, which stays small."""
 
-import asyncio
 import json
 import re
 import signal
@@ -41,7 +40,7 @@ def left_out(page: str) -> float:
     return float(found.group(1)) if found else -1.0
 
 
-def test_flood_of_anonymous_writes_leaves_the_log_of_known_users(plane: Plane) -> None:
+async def test_flood_of_anonymous_writes_leaves_the_log_of_known_users(plane: Plane) -> None:
     logs = plane.settings.layout.logs
     known, unknown = logs / "audit.log", logs / "audit-anonymous.log"
 
@@ -60,7 +59,7 @@ def test_flood_of_anonymous_writes_leaves_the_log_of_known_users(plane: Plane) -
                 assert answer.status == 401
         return await plane.metrics("apiserver-0")
 
-    page = asyncio.run(story())
+    page = await story()
     until("the write is noted", lambda: "kept" in names(known))
     assert {line["verb"] for line in lines(known) if line["objectRef"].get("name") == "kept"} >= {"delete"}
     assert not [file.name for file in logs.iterdir() if re.fullmatch(r"audit.*\.\d+", file.name)], (
@@ -73,26 +72,20 @@ def test_flood_of_anonymous_writes_leaves_the_log_of_known_users(plane: Plane) -
     assert left_out(page) >= FLOOD - ANONYMOUS_BURST - 60
 
 
-def test_impersonation_that_is_refused_names_who_tried(plane: Plane) -> None:
-    async def story() -> None:
-        acting = {"Impersonate-User": "admin"}
-        async with plane.client("scheduler") as session, session.post(CONFIGMAPS, json={}, headers=acting) as answer:
-            assert answer.status == 403
-
-    asyncio.run(story())
+async def test_impersonation_that_is_refused_names_who_tried(plane: Plane) -> None:
+    acting = {"Impersonate-User": "admin"}
+    async with plane.client("scheduler") as session, session.post(CONFIGMAPS, json={}, headers=acting) as answer:
+        assert answer.status == 403
     log = plane.settings.layout.logs / "audit.log"
     tried = until("the line", lambda: [line for line in lines(log) if line["responseStatus"]["code"] == 403])
     assert tried[-1]["user"]["username"] == "system:kube-scheduler"
 
 
-def test_process_that_leaves_says_how_many_lines_it_left_out(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client("") as stranger:
-            for _ in range(int(ANONYMOUS_BURST) + 80):
-                async with stranger.post("/api") as answer:
-                    assert answer.status == 401
-
-    asyncio.run(story())
+async def test_process_that_leaves_says_how_many_lines_it_left_out(plane: Plane) -> None:
+    async with plane.client("") as stranger:
+        for _ in range(int(ANONYMOUS_BURST) + 80):
+            async with stranger.post("/api") as answer:
+                assert answer.status == 401
     plane.kill("apiserver-0", signal.SIGTERM)
     last = lines(plane.settings.layout.logs / "audit-anonymous.log")[-1]
     assert int(last["annotations"]["nodeplane.dev/left-out"]) > 0

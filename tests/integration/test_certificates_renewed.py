@@ -56,7 +56,7 @@ async def told(peer: Peer) -> str:
     return (await asyncio.wait_for(peer[0].readline(), 60)).decode().strip()
 
 
-def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:
+async def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:
     used = root / "used"
     server = ServerOptions(port=0, cert=used / "server.crt", key=used / "server.key", client_ca=used / "ca.crt")
     client = EtcdOptions(endpoints=("x:1",), ca=used / "ca.crt", cert=used / "client.crt", key=used / "client.key")
@@ -64,70 +64,64 @@ def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None:
     calling = contexts_of(client)
     assert calling is not None
 
-    async def story() -> None:
-        bound = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=listening)
-        port = bound.sockets[0].getsockname()[1]
+    bound = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=listening)
+    port = bound.sockets[0].getsockname()[1]
 
-        async def connect(context: ssl.SSLContext) -> Peer:
-            return await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    async def connect(context: ssl.SSLContext) -> Peer:
+        return await asyncio.open_connection("127.0.0.1", port, ssl=context)
 
-        async def greeted() -> None:
-            """Of TLS 1.3 a client may hear only now that it was refused."""
-            assert await told(await connect(calling()))
+    async def greeted() -> None:
+        """Of TLS 1.3 a client may hear only now that it was refused."""
+        assert await told(await connect(calling()))
 
-        first = await connect(calling())
-        before = calling()
-        assert await told(first) == "old-client"
-        (used / "client.key").write_text("half written")
-        assert calling() is before, "what does not fit together is not used"
-        use(root, "new", "client")
-        with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
-            await greeted()  # the server's CA does not know it: it came too early
-        use(root, "new", "server", "ca")
-        second = await connect(calling())
-        assert await told(second) == "new-client"
-        assert await told(first) == "old-client", "an open connection stays"
-        with pytest.raises(ssl.SSLError):
-            await connect(before)
-        for peer in (first, second):
-            peer[1].close()
-        bound.close()
-        await bound.wait_closed()
-
-    asyncio.run(story())
+    first = await connect(calling())
+    before = calling()
+    assert await told(first) == "old-client"
+    (used / "client.key").write_text("half written")
+    assert calling() is before, "what does not fit together is not used"
+    use(root, "new", "client")
+    with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+        await greeted()  # the server's CA does not know it: it came too early
+    use(root, "new", "server", "ca")
+    second = await connect(calling())
+    assert await told(second) == "new-client"
+    assert await told(first) == "old-client", "an open connection stays"
+    with pytest.raises(ssl.SSLError):
+        await connect(before)
+    for peer in (first, second):
+        peer[1].close()
+    bound.close()
+    await bound.wait_closed()
 
 
-def test_the_stores_port_serves_new_files_without_a_restart(root: Path) -> None:
+async def test_the_stores_port_serves_new_files_without_a_restart(root: Path) -> None:
     used = root / "used"
     files = {"ca": used / "ca.crt", "cert": used / "server.crt", "key": used / "server.key"}
     credentials = server_credentials(StoreOptions(directory=root, socket=root / "s", address_file=root / "a", **files))
     assert credentials is not None
 
-    async def story() -> None:
-        server = grpc.aio.server()
-        server.add_generic_rpc_handlers((Routes({}),))
-        port = server.add_secure_port("127.0.0.1:0", credentials)
-        await server.start()
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Routes({}),))
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    await server.start()
 
-        def channel(generation: str) -> grpc.aio.Channel:
-            files = (root / generation / name for name in ("ca.crt", "client.key", "client.crt"))
-            proof = grpc.ssl_channel_credentials(*(file.read_bytes() for file in files))
-            own = [("grpc.use_local_subchannel_pool", 1)]  # else it shares a connection with its like
-            return grpc.aio.secure_channel(f"127.0.0.1:{port}", proof, own)
+    def channel(generation: str) -> grpc.aio.Channel:
+        files = (root / generation / name for name in ("ca.crt", "client.key", "client.crt"))
+        proof = grpc.ssl_channel_credentials(*(file.read_bytes() for file in files))
+        own = [("grpc.use_local_subchannel_pool", 1)]  # else it shares a connection with its like
+        return grpc.aio.secure_channel(f"127.0.0.1:{port}", proof, own)
 
-        async with channel("old") as first, channel("old") as late, channel("new") as second:
-            await healthy(first)
-            (used / "server.key").write_text("half written")
-            await healthy(late)  # what does not fit together is not used
-            use(root, "new", "server", "ca")
-            await healthy(second)
-            await healthy(first)  # an open connection stays
-            async with channel("old") as gone:
-                with pytest.raises(grpc.aio.AioRpcError):
-                    await healthy(gone, wait=False)
-        await server.stop(None)
-
-    asyncio.run(story())
+    async with channel("old") as first, channel("old") as late, channel("new") as second:
+        await healthy(first)
+        (used / "server.key").write_text("half written")
+        await healthy(late)  # what does not fit together is not used
+        use(root, "new", "server", "ca")
+        await healthy(second)
+        await healthy(first)  # an open connection stays
+        async with channel("old") as gone:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await healthy(gone, wait=False)
+    await server.stop(None)
 
 
 async def healthy(channel: grpc.aio.Channel, wait: bool = True) -> None:

@@ -171,10 +171,7 @@ def _static(plane: Plane) -> None:
     until("it is gone", lambda: not mirror() and "static-" not in plane.kubectl("get", "pods", "-o", "name"), 60)
 
 
-def test_a_pod_in_a_real_container() -> None:
-    async def whole() -> None:
-        async with Containerd() as runtime:
-            await runtime.ready()
-            await asyncio.to_thread(story, runtime)
-
-    asyncio.run(whole())
+async def test_a_pod_in_a_real_container() -> None:
+    async with Containerd() as runtime:
+        await runtime.ready()
+        await asyncio.to_thread(story, runtime)

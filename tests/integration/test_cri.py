@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -19,26 +20,25 @@ from tests.support.fake_cri import FakeCri, container_of, sandbox_of
 from tests.support.pleg_node import PlegNode
 
 UID = "u1"
-Story = Callable[[FakeCri, PlegNode], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, prepare: Callable[[FakeCri], None] = lambda fake: None, **changes: Any) -> None:
-    async def whole() -> None:
-        root = Path(mkdtemp(prefix="np", dir="/tmp"))
-        fake = FakeCri(root / "runtime" / "fake.sock")
-        (root / "run").mkdir(mode=0o700)
-        prepare(fake)
-        await fake.start()
-        try:
-            async with PlegNode(settings(root, fake), **changes) as node, asyncio.timeout(150):
-                await story(fake, node)
-                assert node.alive(), node.errors()
-                assert "Traceback" not in node.errors()
-        finally:
-            await fake.stop()
-            shutil.rmtree(root, ignore_errors=True)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def running_pleg(
+    prepare: Callable[[FakeCri], None] = lambda fake: None, **changes: Any
+) -> AsyncIterator[tuple[FakeCri, PlegNode]]:
+    root = Path(mkdtemp(prefix="np", dir="/tmp"))
+    fake = FakeCri(root / "runtime" / "fake.sock")
+    (root / "run").mkdir(mode=0o700)
+    prepare(fake)
+    await fake.start()
+    try:
+        async with PlegNode(settings(root, fake), **changes) as node, asyncio.timeout(150):
+            yield fake, node
+            assert node.alive(), node.errors()
+            assert "Traceback" not in node.errors()
+    finally:
+        await fake.stop()
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def settings(root: Path, fake: FakeCri) -> Settings:
@@ -72,10 +72,10 @@ async def quiet(node: PlegNode, seconds: float = 2.0) -> float:
     return (node.cpu() - before) / seconds
 
 
-def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
+async def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
     """S3. No stream was ever opened, so success must not be counted (upstream counts five)."""
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(lambda fake: setattr(fake, "events", None)) as (fake, node):
         await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported)
         await node.until(lambda: node.state.mode == "generic")
         lists = fake.count("ListPodSandbox")
@@ -87,16 +87,14 @@ def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
         assert await node.metric("cri", "kubelet_evented_pleg_connection_success_count") == 0
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 1
 
-    play(story, lambda fake: setattr(fake, "events", None))
 
-
-def test_a_call_under_way_outlives_the_event_streams_end() -> None:
+async def test_a_call_under_way_outlives_the_event_streams_end() -> None:
     """A broken stream renews its channel; a StopContainer that waits for its grace must not be cut by that."""
 
     def prepare(fake: FakeCri) -> None:
         fake.answers["StopContainer"] = ...
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare) as (fake, node):
         await node.until(lambda: node.runtime_state.streaming)
         call = cri.CriCall("StopContainer", b"")
         asking = asyncio.ensure_future(node.bus.call(cri.OWNER, cri.CALL, call, cri.CriReply, timeout=60))
@@ -110,15 +108,13 @@ def test_a_call_under_way_outlives_the_event_streams_end() -> None:
         fake.release.set()
         await asking
 
-    play(story, prepare)
 
-
-def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
+async def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
     def prepare(fake: FakeCri) -> None:
         for _ in range(20):
             fake.events.put_nowait(grpc.StatusCode.INTERNAL)  # type: ignore[union-attr]  # there is a stream here
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare) as (fake, node):
         began = time.monotonic()
         await node.until(lambda: node.runtime_state.failures >= 4)
         await asyncio.sleep(0.5)
@@ -128,16 +124,12 @@ def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
         await node.until(lambda: node.state.mode == "generic" and "INTERNAL" in node.state.why)
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") >= 4
 
-    play(story, prepare)
 
-
-def test_a_server_that_sends_no_headers_before_its_first_event_is_streaming() -> None:
+async def test_a_server_that_sends_no_headers_before_its_first_event_is_streaming() -> None:
     """grpc-go (containerd, CRI-O) does so: on an idle node the mode would stay generic for ever."""
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(lambda fake: setattr(fake, "headers", False)) as (_fake, node):
         await node.until(lambda: node.runtime_state.streaming and node.state.mode == "evented")
-
-    play(story, lambda fake: setattr(fake, "headers", False))
 
 
 BAD_EVENTS: list[dict[str, Any]] = [
@@ -152,7 +144,7 @@ BAD_EVENTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("stamp", ["none", "seconds", "now", "future"])
-def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(stamp: str) -> None:
+async def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(stamp: str) -> None:
     """Wrong ids, unknown enums, empty statuses, stamps of 0, in seconds or in the future, garbage; a flood."""
     now = time.time_ns()
     stamps = {"none": 0, "seconds": now // 10**9, "now": now, "future": now + 10**18}
@@ -160,7 +152,7 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
     def prepare(fake: FakeCri) -> None:
         fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)], stamps[stamp])
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare) as (fake, node):
         await node.until(lambda: node.is_in(UID, "c1", "running"))
         await node.until(lambda: node.state.mode == ("evented" if stamp == "now" else "hint"))
         for _ in range(50):
@@ -176,14 +168,10 @@ def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(sta
         assert not [event for event in node.heard.events if event[1] != "ContainerStarted"]
         assert node.state.healthy
 
-    play(story, prepare)
 
-
-def test_an_unknown_state_is_unknown() -> None:
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+async def test_an_unknown_state_is_unknown() -> None:
+    async with running_pleg(lambda fake: fake.pod(UID, [container_of("c1", 42)])) as (_fake, node):
         await node.until(lambda: node.is_in(UID, "c1", "unknown"))
-
-    play(story, lambda fake: fake.pod(UID, [container_of("c1", 42)]))
 
 
 def spoilt(method: str, answer: Any) -> tuple[dict[str, Any], Callable[[FakeCri], None]]:
@@ -207,10 +195,10 @@ def spoilt(method: str, answer: Any) -> tuple[dict[str, Any], Callable[[FakeCri]
         ("ListPodSandbox", ..., "yet to be successful"),
     ],
 )
-def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, answer: Any, says: str) -> None:
+async def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, answer: Any, says: str) -> None:
     good, prepare = spoilt(method, answer)
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare) as (fake, node):
         await node.until(lambda: fake.count(method) >= (1 if answer is ... else 3))
         await node.until(lambda: node.state.message == "pleg has yet to be successful")
         assert not node.state.healthy
@@ -219,8 +207,6 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
                 await node.newer(UID, timeout=20)
             fake.answers = good
             await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"))
-
-    play(story, prepare)
 
 
 @pytest.mark.parametrize(
@@ -235,10 +221,12 @@ def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, an
         ("ContainerStatus", pb.ContainerStatusResponse(), "answered with ''"),
     ],
 )
-def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(method: str, answer: Any, says: str) -> None:
+async def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(
+    method: str, answer: Any, says: str
+) -> None:
     good, prepare = spoilt(method, answer)
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare) as (fake, node):
         await node.until(lambda: node.state.healthy, what="health of the node")
         assert (await node.newer("uid-of-nobody")).sandboxes == ()
         with pytest.raises(BusError, match=says):
@@ -247,10 +235,8 @@ def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(method: st
         await node.until(lambda: node.is_in(UID, "c1", "running"), what="news of the pod")
         await node.newer(UID)
 
-    play(story, prepare)
 
-
-def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None:
+async def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None:
     """KEP-5825: whole lists end at 16 MiB, some 11,000 containers. From the first that is longer on, pieces."""
     labels = {"x": "y" * 1000}
     item = pb.Container(id="c1", pod_sandbox_id=f"s-{UID}", state=pb.CONTAINER_RUNNING)
@@ -262,27 +248,23 @@ def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None:
         fake.answers["ListContainers"] = whole + more * 20
         fake.pieces = {"StreamContainers": [more] * 20 + [whole], "StreamPodSandboxes": []}
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare, pleg_mode="generic") as (fake, node):
         await node.until(lambda: node.state.healthy and node.is_in(UID, "c1", "running"))
         await node.until(lambda: node.runtime_state.streams_lists)
         assert fake.count("StreamContainers") >= 1
         assert await node.metric("cri", 'kubelet_runtime_operations_total{operation_type="list_containers"}') >= 1
 
-    play(story, prepare, pleg_mode="generic")
-
 
 @pytest.mark.parametrize("answer", [b"\xff\xff", b"", grpc.StatusCode.UNAVAILABLE])
-def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
+async def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
     good: dict[str, Any] = {}
 
     def prepare(fake: FakeCri) -> None:
         good.update(fake.answers)
         fake.answers["Version"] = answer
 
-    async def story(fake: FakeCri, node: PlegNode) -> None:
+    async with running_pleg(prepare) as (fake, node):
         await node.until(lambda: node.runtime_state.message)
         assert not node.runtime_state.connected
         fake.answers = good
         await node.until(lambda: node.runtime_state.connected)
-
-    play(story, prepare)

@@ -7,13 +7,13 @@ import pytest
 from protocols.bus import Aborted, BusError, FailedPrecondition
 from protocols.messages.devices import AdmitPod, ContainerRequest, GrantedDevice, GrantedMount
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, running_node, until
 
 ONLY = {"actors": ("devices",)}
 
 
-def test_the_plugins_answer_becomes_the_containers_grant() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_the_plugins_answer_becomes_the_containers_grant() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
         plugin.answer = pb.ContainerAllocateResponse(
             envs={"K": "v"},
@@ -31,11 +31,9 @@ def test_the_plugins_answer_becomes_the_containers_grant() -> None:
         assert (grant.annotations, grant.cdi_devices) == ({"n": "o"}, ("example.com/gpu=a",))
         assert [list(item.devices_ids) for item in plugin.called("allocate")[0].container_requests] == [["a"]]
 
-    play(story, **ONLY)
 
-
-def test_asking_again_gives_the_same_without_a_call() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_asking_again_gives_the_same_without_a_call() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         first = await node.admit("p1", main={RESOURCE: 1}, helper={})
@@ -45,11 +43,9 @@ def test_asking_again_gives_the_same_without_a_call() -> None:
         with pytest.raises(FailedPrecondition, match=f'changed request for resource "{RESOURCE}" from 1 to 2'):
             await node.admit("p1", main={RESOURCE: 2})
 
-    play(story, **ONLY)
 
-
-def test_too_few_devices_refuse_the_whole_pod() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_too_few_devices_refuse_the_whole_pod() -> None:
+    async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b", "c").start()
         await node.settled(3, 3)
         with pytest.raises(FailedPrecondition) as refused:
@@ -61,11 +57,9 @@ def test_too_few_devices_refuse_the_whole_pod() -> None:
         await node.admit("p2", main={RESOURCE: 3})
         await node.holds({"p2": ["a", "b", "c"]})
 
-    play(story, **ONLY)
 
-
-def test_no_healthy_device_and_failing_plugin_refuse() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_no_healthy_device_and_failing_plugin_refuse() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)
         plugin.fail["allocate"] = "out of luck"
@@ -78,11 +72,9 @@ def test_no_healthy_device_and_failing_plugin_refuse() -> None:
             await node.admit("p2", main={RESOURCE: 1})
         await node.holds({})
 
-    play(story, **ONLY)
 
-
-def test_a_hung_plugin_delays_only_its_own_pod() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_hung_plugin_delays_only_its_own_pod() -> None:
+    async with running_node(**ONLY) as node:
         hung = await node.stub().with_devices("a").start()
         await node.stub("example.com/nic", "nic.sock").with_devices("n1").start()
         await node.settled(1, 1)
@@ -98,11 +90,9 @@ def test_a_hung_plugin_delays_only_its_own_pod() -> None:
         await node.admit("next", main={RESOURCE: 1})
         await node.holds({"quick": ["n1"], "next": ["a"]})
 
-    play(story, **ONLY)
 
-
-def test_preference_is_asked_and_foreign_ids_are_passed_over() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_preference_is_asked_and_foreign_ids_are_passed_over() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b", "c", "d")
         plugin.options = pb.DevicePluginOptions(get_preferred_allocation_available=True)
         plugin.preferred = ["d", "alien", "c"]
@@ -117,11 +107,9 @@ def test_preference_is_asked_and_foreign_ids_are_passed_over() -> None:
         with pytest.raises(FailedPrecondition, match=r"device plugin GetPreferredAllocation rpc failed.*no idea"):
             await node.admit("p2", main={RESOURCE: 1})
 
-    play(story, **ONLY)
 
-
-def test_devices_come_from_one_numa_node_where_they_fit() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_devices_come_from_one_numa_node_where_they_fit() -> None:
+    async with running_node(**ONLY) as node:
         numa = {"a": 0, "b": 1, "c": 0, "d": 1}
         await node.stub().with_devices(*numa, numa=numa).start()
         await node.settled(4, 4)
@@ -129,11 +117,9 @@ def test_devices_come_from_one_numa_node_where_they_fit() -> None:
         await node.admit("p2", main={RESOURCE: 2})
         await node.holds({"p1": ["a"], "p2": ["b", "d"]})
 
-    play(story, **ONLY)
 
-
-def test_init_containers_pass_their_devices_on() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_init_containers_pass_their_devices_on() -> None:
+    async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         kinds = (("setup", "init"), ("proxy", "sidecar"), ("main", "app"))
@@ -143,11 +129,9 @@ def test_init_containers_pass_their_devices_on() -> None:
         given = {item.name: item.devices[0].id for item in pod.containers}
         assert given["setup"] == given["proxy"] != given["main"]
 
-    play(story, **ONLY)
 
-
-def test_pre_start_is_called_for_plugins_that_want_it() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_pre_start_is_called_for_plugins_that_want_it() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
         plugin.options = pb.DevicePluginOptions(pre_start_required=True)
         await plugin.start()
@@ -160,11 +144,9 @@ def test_pre_start_is_called_for_plugins_that_want_it() -> None:
         with pytest.raises(BusError, match=r"device plugin PreStartContainer rpc failed with err: .*cold"):
             await node.pre_start("p1", "main")
 
-    play(story, **ONLY)
 
-
-def test_reconcile_releases_every_pod_that_is_not_named() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_reconcile_releases_every_pod_that_is_not_named() -> None:
+    async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b", "c").start()
         await node.settled(3, 3)
         for uid in ("p1", "p2", "p3"):
@@ -175,11 +157,9 @@ def test_reconcile_releases_every_pod_that_is_not_named() -> None:
         await node.release("p2")
         await until("no pod", lambda: node.held() == {})
 
-    play(story, **ONLY)
 
-
-def test_chaos_overrides_a_devices_health_also_after_a_crash() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_chaos_overrides_a_devices_health_also_after_a_crash() -> None:
+    async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         with pytest.raises(BusError, match="no device z"):
@@ -194,5 +174,3 @@ def test_chaos_overrides_a_devices_health_also_after_a_crash() -> None:
         await node.chaos("a", "")
         await node.settled(2, 2)
         assert again.devices
-
-    play(story, **ONLY)

@@ -14,7 +14,7 @@ from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, Machine, Placement
 from protocols.node.alignment import Alignment
 from protocols.wire import podresources_v1_pb2 as v1
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.machines import GIB, Described, set_online, write_machine
 from tests.support.pod_resources_client import Agent, PodWatch
 
@@ -65,8 +65,8 @@ async def admit(node: DeviceNode, uid: str, cpu: int, gpu: int = 0, gib: int = 1
     return await node.admit_pod(AdmitPod(uid, "default", uid, (container,), guaranteed=True), timeout=40)
 
 
-def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:
+    async with running_node(**aligned(tmp_path)) as node:
         seen = Watched(node)
         await node.stub().with_devices("a", "b", "c", "d", numa={"a": 0, "b": 0, "c": 1, "d": 1}).start()
         await node.settled(4, 4)
@@ -97,8 +97,6 @@ def test_a_pod_lands_on_one_node_and_all_can_see_it(tmp_path: Path) -> None:
             await cpus_go_and_come(node, seen, agent, tmp_path)
         finally:
             await agent.close()
-
-    play(story, **aligned(tmp_path))
 
 
 async def cpus_go_and_come(node: DeviceNode, seen: Watched, agent: Agent, root: Path) -> None:
@@ -134,10 +132,10 @@ async def next_cpus(watch: PodWatch) -> tuple[int, list[int]]:
             return event.action, sorted(event.cpu_ids)
 
 
-def test_kill_9_loses_nothing_and_gives_nothing_twice(tmp_path: Path) -> None:
+async def test_kill_9_loses_nothing_and_gives_nothing_twice(tmp_path: Path) -> None:
     """Also in the middle of an admission, with CPUs reserved and the plugin thinking."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(actors=("devices",), **aligned(tmp_path, topologyManagerPolicy="best-effort")) as node:
         seen = Watched(node)
         plugin = await node.stub().with_devices("a", "b", "c", "d", numa={"a": 0, "b": 0, "c": 1, "d": 1}).start()
         await node.settled(4, 4)
@@ -159,8 +157,6 @@ def test_kill_9_loses_nothing_and_gives_nothing_twice(tmp_path: Path) -> None:
         given["p2"] = (await waiting).grants["c"].cpus
         assert given == {"p1": "1-2", "p2": "4-5"}
         await storm(node, seen, given)
-
-    play(story, actors=("devices",), **aligned(tmp_path, topologyManagerPolicy="best-effort"))
 
 
 async def storm(node: DeviceNode, seen: Watched, given: dict[str, str]) -> None:
@@ -185,8 +181,8 @@ async def storm(node: DeviceNode, seen: Watched, given: dict[str, str]) -> None:
     await until("all given back", lambda: seen.state() == given)
 
 
-def test_another_policy_is_refused_while_pods_hold_cpus(tmp_path: Path) -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_another_policy_is_refused_while_pods_hold_cpus(tmp_path: Path) -> None:
+    async with running_node(actors=("devices",), **aligned(tmp_path)) as node:
         await admit(node, "p1", cpu=1)
         node.kill("devices")
         node.change(alignment=Alignment(sysfsRoot=str(tmp_path)))
@@ -211,5 +207,3 @@ def test_another_policy_is_refused_while_pods_hold_cpus(tmp_path: Path) -> None:
             await admit(node, "p3", cpu=7)
         await node.release("p2")
         await until("the file again", lambda: file.is_file() and Watched(node).state() == {"p1": "1"})
-
-    play(story, actors=("devices",), **aligned(tmp_path))

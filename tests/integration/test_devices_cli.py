@@ -15,7 +15,7 @@ from supervisor.cli.devices import resource_cells, resource_rows
 from supervisor.cli.tap import tap
 from supervisor.client.connection import Asking
 from supervisor.client.devices import device_rows
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 
 
 def watching(node: DeviceNode, *words: str) -> Path:
@@ -33,8 +33,8 @@ def events(out: Path) -> list[tuple[str, str]]:
     return [(item["action"], item["name"]) for item in map(json.loads, lines)]
 
 
-def test_watch_pods_shows_everything_once_through_crashes() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_watch_pods_shows_everything_once_through_crashes() -> None:
+    async with running_node() as node:
         node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")
         await node.settled(4, 4)
         await node.admit("before", main={RESOURCE: 1})
@@ -52,11 +52,9 @@ def test_watch_pods_shows_everything_once_through_crashes() -> None:
         want = [("ADDED", "before"), ("ADDED", "one"), ("DELETED", "one"), ("ADDED", "two"), ("DELETED", "two")]
         await until("all of it once", lambda: events(out) == want)
 
-    play(story)
 
-
-def test_watch_for_people() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_watch_for_people() -> None:
+    async with running_node() as node:
         pods, allocatable = watching(node, "pods"), watching(node, "allocatable")
         node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")
         await node.settled(4, 4)
@@ -66,11 +64,9 @@ def test_watch_for_people() -> None:
         everything = f"ADDED    {RESOURCE}  gpu-0(numa 0) gpu-1(numa 0) gpu-2(numa 1) gpu-3(numa 1)"
         await until("the devices", lambda: everything in allocatable.read_text())
 
-    play(story)
 
-
-def test_watch_refused_for_good_is_one_line_and_exit_1() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_watch_refused_for_good_is_one_line_and_exit_1() -> None:
+    async with running_node(feature_gates={"KubeletPodResourcesWatch": False}) as node:
         out = watching(node, "pods")
         process = node.processes.pop(out.name)
         assert await asyncio.to_thread(process.wait, 60) == 1
@@ -79,11 +75,9 @@ def test_watch_refused_for_good_is_one_line_and_exit_1() -> None:
             " feature gate KubeletPodResourcesWatch is off; beside a kubelet, nodeplane adopt serves one"
         ]
 
-    play(story, feature_gates={"KubeletPodResourcesWatch": False})
 
-
-def test_tap_shows_a_stream_without_its_types(capsys: pytest.CaptureFixture[str]) -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_tap_shows_a_stream_without_its_types(capsys: pytest.CaptureFixture[str]) -> None:
+    async with running_node() as node:
         await node.stub().with_devices("a").start()
         await node.settled(1, 1)
         own = Bus(BusOptions(name="", run_dir=node.layout.run))
@@ -104,11 +98,9 @@ def test_tap_shows_a_stream_without_its_types(capsys: pytest.CaptureFixture[str]
             await following
         await own.close()
 
-    play(story)
 
-
-def test_devices_lists_who_has_what() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_devices_lists_who_has_what() -> None:
+    async with running_node(actors=("devices",)) as node:
         await node.stub().with_devices("a", "b", numa={"a": 0}).start()
         await node.settled(2, 2)
         await node.admit("p1", main={RESOURCE: 1})
@@ -122,11 +114,9 @@ def test_devices_lists_who_has_what() -> None:
             ("b", (), "Unhealthy", "forced by chaos", "default/p1", ("main",)),
         ]
 
-    play(story, actors=("devices",))
 
-
-def test_plugins_shows_who_stands_behind_each_resource() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_plugins_shows_who_stands_behind_each_resource() -> None:
+    async with running_node(actors=("devices",)) as node:
         old = node.stub(endpoint="old.sock").with_devices("a", "b")
         old.options.pre_start_required = True
         await old.start()
@@ -149,11 +139,9 @@ def test_plugins_shows_who_stands_behind_each_resource() -> None:
         assert lines[2][:6] == ["example.com/nic", "1", "0", "0", "left.sock", "gone"]
         assert lines[2][8] == "ListAndWatch ended: the plugin closed its stream"
 
-    play(story, actors=("devices",))
 
-
-def test_plugin_follows_its_health_file_and_leaves_nothing() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_plugin_follows_its_health_file_and_leaves_nothing() -> None:
+    async with running_node(actors=("devices",)) as node:
         told = node.root / "health"
         process = node.plugin("--resource", RESOURCE, "--devices", "2", "--health-file", str(told))
         await node.settled(2, 2)
@@ -171,8 +159,6 @@ def test_plugin_follows_its_health_file_and_leaves_nothing() -> None:
         names = {path.name for path in node.layout.device_plugins.iterdir() if not path.name.startswith(".")}
         assert names == {"kubelet.sock", "kubelet_internal_checkpoint"}
         assert node.log("plugin").splitlines()[-1] == "stopped"
-
-    play(story, actors=("devices",))
 
 
 def test_plugin_refuses_bad_flags_in_one_line() -> None:

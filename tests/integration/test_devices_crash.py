@@ -8,14 +8,14 @@ import pytest
 
 from protocols.bus import BusError
 from protocols.wire.pod_resources import RESUME, REVISION, SEQUENCE
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.pod_resources_client import Agent, PodEvent, fold, ids
 
 DEVICES = 6
 
 
-def test_allocations_survive_and_the_plugin_comes_back() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_allocations_survive_and_the_plugin_comes_back() -> None:
+    async with running_node(actors=("devices",)) as node:
         node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")
         await node.settled(4, 4)
         granted = await node.admit("p1", main={RESOURCE: 2})
@@ -27,13 +27,11 @@ def test_allocations_survive_and_the_plugin_comes_back() -> None:
         await node.admit("p2", main={RESOURCE: 2})
         await node.holds({"p1": ["gpu-0", "gpu-1"], "p2": ["gpu-2", "gpu-3"]})
 
-    play(story, actors=("devices",))
 
-
-def test_a_pod_that_is_sooner_than_its_plugin_waits_for_it() -> None:
+async def test_a_pod_that_is_sooner_than_its_plugin_waits_for_it() -> None:
     """The manager was killed, not the plugin: nobody is refused for that."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(actors=("devices",)) as node:
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)
         await node.restart("devices")
@@ -45,11 +43,9 @@ def test_a_pod_that_is_sooner_than_its_plugin_waits_for_it() -> None:
         await waiting
         await node.holds({"p1": ["a"]})
 
-    play(story, actors=("devices",))
 
-
-def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
+    async with running_node(actors=("devices",)) as node:
         flags = ("--resource", RESOURCE, "--devices", "2")
         plugin = node.plugin(*flags)
         await node.settled(2, 2)
@@ -62,14 +58,12 @@ def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
         await node.holds({"p1": ["gpu-0"], "p2": ["gpu-1"]})
         (node.layout.device_plugins / f"example.com-gpu-{plugin.pid}.sock").unlink()  # kill -9 leaves it
 
-    play(story, actors=("devices",))
-
 
 @pytest.mark.parametrize("victims", [("devices",), ("frontdoor",), ("devices", "frontdoor")], ids="+".join)
-def test_kills_during_churn(victims: tuple[str, ...]) -> None:
+async def test_kills_during_churn(victims: tuple[str, ...]) -> None:
     """The agent resumes where it was, and its fold is never wrong: no gap, no repetition, no device in two pods."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node() as node:
         node.plugin("--resource", RESOURCE, "--devices", str(DEVICES))
         await node.settled(DEVICES, DEVICES)
         follower = Following(node)
@@ -93,11 +87,9 @@ def test_kills_during_churn(victims: tuple[str, ...]) -> None:
         assert follower.restarts == 0
         assert node.log("devices").count("corrupt") == 0
 
-    play(story)
 
-
-def test_a_watch_stays_open_while_the_device_manager_is_away() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_watch_stays_open_while_the_device_manager_is_away() -> None:
+    async with running_node() as node:
         agent = Agent(node.layout.pod_resources_socket)
         watch = await agent.watch()
         await node.admit("p1", main={})
@@ -110,11 +102,9 @@ def test_a_watch_stays_open_while_the_device_manager_is_away() -> None:
         assert (event.action, event.uid) == (PodEvent.DELETED, "p1")
         await agent.close()
 
-    play(story)
 
-
-def test_a_corrupt_checkpoint_is_kept_aside_and_told() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_corrupt_checkpoint_is_kept_aside_and_told() -> None:
+    async with running_node() as node:
         agent = Agent(node.layout.pod_resources_socket)
         watch = await agent.watch()
         await node.admit("p1", main={})
@@ -131,8 +121,6 @@ def test_a_corrupt_checkpoint_is_kept_aside_and_told() -> None:
         await node.admit("p3", main={})
         assert (await watch.next()).uid == "p3"
         await agent.close()
-
-    play(story)
 
 
 class Following:
@@ -206,8 +194,8 @@ async def insist(node: DeviceNode, uid: str) -> None:
     raise AssertionError(f"{uid} never got its devices")
 
 
-def test_registration_revision_is_stable_over_a_crash() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_registration_revision_is_stable_over_a_crash() -> None:
+    async with running_node() as node:
         await node.admit("p1", main={})
         agent = Agent(node.layout.pod_resources_socket)
         await until("listed", lambda: has_pods(agent))
@@ -221,8 +209,6 @@ def test_registration_revision_is_stable_over_a_crash() -> None:
         assert second.headers[REVISION] == first.headers[REVISION]
         assert await second.quiet()
         await agent.close()
-
-    play(story)
 
 
 async def has_pods(agent: Agent) -> bool:

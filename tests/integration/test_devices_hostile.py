@@ -13,7 +13,7 @@ from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import unix_channel
 from protocols.wire.plugins import REGISTER
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.raw_plugin import RawPlugin
 from tests.support.stub_plugin import StubPlugin, device
 
@@ -31,10 +31,10 @@ async def well(node: DeviceNode, good: StubPlugin) -> None:
     await node.release("somebody")
 
 
-def test_lists_that_no_machine_has() -> None:
+async def test_lists_that_no_machine_has() -> None:
     """100,000 devices, an id of a megabyte, 17 MiB, doubles, empty ids, and NUMA nodes that no kernel has."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         good = await node.stub().with_devices("a").start()
         bad = node.stub(BAD, "bad.sock")
         for devices, said in (
@@ -59,11 +59,9 @@ def test_lists_that_no_machine_has() -> None:
         assert [item.numa for item in node.resources.items[BAD].devices] == [(), ()]
         await well(node, good)
 
-    play(story, **ONLY)
 
-
-def test_a_plugin_that_talks_without_end_leaves_time_for_others() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_plugin_that_talks_without_end_leaves_time_for_others() -> None:
+    async with running_node(**ONLY) as node:
         good = await node.stub().with_devices("a").start()
         endless = RawPlugin(node.layout.device_plugins / "endless.sock")
         endless.lists = [
@@ -78,13 +76,11 @@ def test_a_plugin_that_talks_without_end_leaves_time_for_others() -> None:
         await endless.stop()
         await until("gone", lambda: node.figures(BAD) == (0, 500))
 
-    play(story, **ONLY)
 
-
-def test_answers_that_are_no_messages() -> None:
+async def test_answers_that_are_no_messages() -> None:
     """Bytes that do not parse, text that is no text, no container, and an answer of two megabytes."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         good = await node.stub().with_devices("a").start()
         raw = RawPlugin(node.layout.device_plugins / "raw.sock")
         raw.lists = [pb.ListAndWatchResponse(devices=[device("x")]).SerializeToString()]
@@ -112,13 +108,11 @@ def test_answers_that_are_no_messages() -> None:
         await raw.stop()
         await well(node, good)
 
-    play(story, **ONLY)
 
-
-def test_endpoints_that_are_no_plugins() -> None:
+async def test_endpoints_that_are_no_plugins() -> None:
     """A directory, a file, a dead socket's path that is too long, names with slashes: refused at once."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         good = await node.stub().with_devices("a").start()
         (node.layout.device_plugins / "directory.sock").mkdir()
         (node.layout.device_plugins / "file.sock").write_text("")
@@ -136,13 +130,11 @@ def test_endpoints_that_are_no_plugins() -> None:
         assert node.figures(BAD) is None
         await well(node, good)
 
-    play(story, **ONLY)
 
-
-def test_half_open_plugins_and_a_crowd_of_registrations_hold_up_nobody() -> None:
+async def test_half_open_plugins_and_a_crowd_of_registrations_hold_up_nobody() -> None:
     """A socket that accepts and says nothing: who registers it waits, and the others do not."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         good = await node.stub().with_devices("a").start()
         path = node.layout.device_plugins / "silent.sock"
         silent = socket.socket(socket.AF_UNIX)
@@ -180,11 +172,9 @@ def test_half_open_plugins_and_a_crowd_of_registrations_hold_up_nobody() -> None
         await well(node, good)
         assert set(node.resources.items) == {RESOURCE}
 
-    play(story, **ONLY)
 
-
-def test_registering_again_and_again_piles_nothing_up() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_registering_again_and_again_piles_nothing_up() -> None:
+    async with running_node(**ONLY) as node:
         good = await node.stub().with_devices("a").start()
         for _ in range(30):
             await good.register()
@@ -193,11 +183,9 @@ def test_registering_again_and_again_piles_nothing_up() -> None:
         await until("old streams ended", lambda: len(os.listdir(f"/proc/{pid}/fd")) < 60)
         await well(node, good)
 
-    play(story, **ONLY)
 
-
-def test_s17_contradicting_answers_are_told_and_the_first_resource_wins() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_s17_contradicting_answers_are_told_and_the_first_resource_wins() -> None:
+    async with running_node(**ONLY) as node:
         for resource, word in (("example.com/a", "first"), ("example.com/b", "second")):
             plugin = node.stub(resource, f"{word}.sock").with_devices("x")
             plugin.answer = pb.ContainerAllocateResponse(
@@ -226,11 +214,9 @@ def test_s17_contradicting_answers_are_told_and_the_first_resource_wins() -> Non
             )
         ]
 
-    play(story, **ONLY)
 
-
-def test_pre_start_of_a_pod_nobody_admitted_is_refused() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_pre_start_of_a_pod_nobody_admitted_is_refused() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
         plugin.options = pb.DevicePluginOptions(pre_start_required=True)
         await plugin.start()
@@ -245,5 +231,3 @@ def test_pre_start_of_a_pod_nobody_admitted_is_refused() -> None:
         await node.settled(0, 1)
         with pytest.raises(BusError, match=f"endpoint of {RESOURCE} has been stopped"):
             await node.pre_start("p1", "main")
-
-    play(story, **ONLY)

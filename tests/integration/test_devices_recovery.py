@@ -12,7 +12,7 @@ from protocols.bus import FailedPrecondition, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import AdmitPod, ContainerRequest, NodeNotice
 from protocols.process.files import seal
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 
 ONLY = {"actors": ("devices",)}
 
@@ -26,8 +26,8 @@ def pod(uid: str, count: int = 1, running: bool = False, held: tuple[str, ...] =
     return AdmitPod(uid, "default", uid, (request,), running=running)
 
 
-def test_kubelets_checkpoint_is_on_disk_before_a_pod_is_admitted_and_after_it_is_released() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_kubelets_checkpoint_is_on_disk_before_a_pod_is_admitted_and_after_it_is_released() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b", numa={"a": 1, "b": 1}).start()
         await node.settled(2, 2)
         await node.admit("p1", main={RESOURCE: 1})
@@ -39,13 +39,11 @@ def test_kubelets_checkpoint_is_on_disk_before_a_pod_is_admitted_and_after_it_is
         wanted = kubelet.Data(None, {RESOURCE: ["b"]})
         await until("the health", lambda: kubelet.decode(checkpoint(node).read_bytes()) == wanted)
 
-    play(story, **ONLY)
 
-
-def test_s21_a_restart_keeps_running_pods_and_refuses_no_one() -> None:
+async def test_s21_a_restart_keeps_running_pods_and_refuses_no_one() -> None:
     """Also trap 16: nothing is freed before podworker says who is left."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         before = await node.admit("p1", main={RESOURCE: 1})
@@ -60,13 +58,11 @@ def test_s21_a_restart_keeps_running_pods_and_refuses_no_one() -> None:
         await node.holds({"p1": ["a"], "p2": ["b"]})
         assert len(plugin.called("allocate")) == 2
 
-    play(story, **ONLY)
 
-
-def test_s22_after_a_reboot_a_pod_must_find_its_devices_well() -> None:
+async def test_s22_after_a_reboot_a_pod_must_find_its_devices_well() -> None:
     """Trap 10: asked before it starts again, not while it runs; a refused pod holds nothing."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b", "c").start()
         await node.settled(3, 3)
         for uid in ("well", "ill", "runs"):
@@ -93,8 +89,6 @@ def test_s22_after_a_reboot_a_pod_must_find_its_devices_well() -> None:
             await node.admit_pod(pod("well"))
         await until("only the one that runs", lambda: node.held() == {"runs": ["c"]})
 
-    play(story, **ONLY)
-
 
 def reboot(node: DeviceNode) -> None:
     """As the machine's would look to the device manager: its records are of another boot."""
@@ -104,8 +98,8 @@ def reboot(node: DeviceNode) -> None:
     path.write_bytes(seal(data.encode()))
 
 
-def test_s24_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_s24_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:
+    async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         await node.admit("left", main={RESOURCE: 1})
@@ -116,11 +110,9 @@ def test_s24_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:
         await until("one freed", lambda: node.held() == {"stays": ["b"]})
         assert len(kubelet.decode(checkpoint(node).read_bytes()).entries or ()) == 1
 
-    play(story, **ONLY)
 
-
-def test_a_kubelet_takes_the_node_over_and_gives_it_back() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_kubelet_takes_the_node_over_and_gives_it_back() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b", "c").start()
         await node.settled(3, 3)
         await node.admit("ours", main={RESOURCE: 1})
@@ -138,8 +130,6 @@ def test_a_kubelet_takes_the_node_over_and_gives_it_back() -> None:
         await until("a name", lambda: node.held() == {"ours": ["a"], "theirs": ["c"]})
         assert "taken from kubelet's checkpoint" in node.log("devices")
 
-    play(story, **ONLY)
-
 
 def takeover(path: Path, response: bytes) -> None:
     """What a kubelet might have done: one pod is gone, another has come."""
@@ -149,8 +139,8 @@ def takeover(path: Path, response: bytes) -> None:
     path.write_bytes(kubelet.encode(kubelet.Data(tuple(entries), data.registered)))
 
 
-def test_s26_lost_checkpoints_are_told_and_rebuilt_from_what_runs() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_s26_lost_checkpoints_are_told_and_rebuilt_from_what_runs() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         before = await node.admit("p1", main={RESOURCE: 1})
@@ -173,5 +163,3 @@ def test_s26_lost_checkpoints_are_told_and_rebuilt_from_what_runs() -> None:
         await node.reconcile("p1", "p2")
         await newcomer
         await until("no device twice", lambda: node.held() == {"p1": ["a"], "p2": ["b"]})
-
-    play(story, **ONLY)

@@ -8,24 +8,22 @@ import stat
 import grpc
 import pytest
 
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.stub_plugin import device
 
 ONLY = {"actors": ("devices",)}
 
 
-def test_register_makes_capacity_with_exactly_two_calls() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_register_makes_capacity_with_exactly_two_calls() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b")
         await plugin.start()
         await node.settled(2, 2)
         assert [name for name, _ in plugin.calls] == ["options", "list"]
 
-    play(story, **ONLY)
 
-
-def test_failing_options_refuse_the_registration() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_failing_options_refuse_the_registration() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
         plugin.fail["options"] = "no such luck"
         await plugin.serve()
@@ -34,11 +32,9 @@ def test_failing_options_refuse_the_registration() -> None:
         assert plugin.called("list") == []
         assert node.figures() is None
 
-    play(story, **ONLY)
 
-
-def test_failing_list_leaves_the_keys_at_zero_and_is_not_retried() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_failing_list_leaves_the_keys_at_zero_and_is_not_retried() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
         plugin.fail["list"] = "broken"
         await plugin.start()
@@ -46,22 +42,18 @@ def test_failing_list_leaves_the_keys_at_zero_and_is_not_retried() -> None:
         await asyncio.sleep(0.5)
         assert [name for name, _ in plugin.calls] == ["options", "list"]
 
-    play(story, **ONLY)
 
-
-def test_a_plugin_that_stops_takes_allocatable_not_capacity() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_plugin_that_stops_takes_allocatable_not_capacity() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b")
         await plugin.start()
         await node.settled(2, 2)
         await plugin.stop()
         await node.settled(0, 2)
 
-    play(story, **ONLY)
 
-
-def test_allocatable_follows_health() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_allocatable_follows_health() -> None:
+    async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b", "c", "d")
         await plugin.start()
         for change, healthy in (
@@ -73,13 +65,11 @@ def test_allocatable_follows_health() -> None:
             plugin.set_health(**change)
             await node.settled(healthy, 4)
 
-    play(story, **ONLY)
 
-
-def test_bad_registrations_are_refused_and_leave_nothing() -> None:
+async def test_bad_registrations_are_refused_and_leave_nothing() -> None:
     names = ["cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.foo/x", "noslash", f"example.com/{'x' * 64}"]
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a").start()
         for name in names:
             with pytest.raises(grpc.aio.AioRpcError, match=f'the ResourceName "{name}" is invalid'):
@@ -93,11 +83,9 @@ def test_bad_registrations_are_refused_and_leave_nothing() -> None:
         assert set(node.resources.items) == {RESOURCE}
         assert await metric(node, "kubelet_device_plugin_registration_total") == {RESOURCE: 1.0}
 
-    play(story, **ONLY)
 
-
-def test_a_rolling_update_shows_no_dip() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_rolling_update_shows_no_dip() -> None:
+    async with running_node(**ONLY) as node:
         old = await node.stub(endpoint="one.sock").with_devices("a").start()
         await node.settled(1, 1)
         await node.stub(endpoint="two.sock").with_devices("a", "b").start()
@@ -106,11 +94,9 @@ def test_a_rolling_update_shows_no_dip() -> None:
         await asyncio.sleep(0.2)
         assert node.figures() == (2, 2)
 
-    play(story, **ONLY)
 
-
-def test_start_removes_sockets_only_and_the_plugin_comes_back() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_start_removes_sockets_only_and_the_plugin_comes_back() -> None:
+    async with running_node(**ONLY) as node:
         (node.layout.device_plugins / "kubelet_internal_checkpoint").write_text("{}")
         (node.layout.device_plugins / "sub").mkdir()
         await node.stub(endpoint="foreign.sock").with_devices("a").start()
@@ -123,19 +109,15 @@ def test_start_removes_sockets_only_and_the_plugin_comes_back() -> None:
         assert {"kubelet_internal_checkpoint", "sub", "kubelet.sock"} < names
         assert "foreign.sock" not in names
 
-    play(story, **ONLY)
 
-
-def test_socket_and_directory_are_private() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_socket_and_directory_are_private() -> None:
+    async with running_node(**ONLY) as node:
         assert stat.S_IMODE(os.stat(node.layout.registration_socket).st_mode) == 0o600
         assert stat.S_IMODE(os.stat(node.layout.device_plugins).st_mode) == 0o750
 
-    play(story, **ONLY)
 
-
-def test_garbage_on_the_socket_disturbs_nobody() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_garbage_on_the_socket_disturbs_nobody() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a").start()
         for garbage in (b"\0" * 1000, b"GET / HTTP/1.1\r\n\r\n", os.urandom(100_000)):
             reader, writer = await asyncio.open_unix_connection(str(node.layout.registration_socket))
@@ -149,11 +131,9 @@ def test_garbage_on_the_socket_disturbs_nobody() -> None:
         await node.settled(2, 2)
         await plugin.register()
 
-    play(story, **ONLY)
 
-
-def test_a_list_over_the_limit_ends_that_plugin_alone() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_list_over_the_limit_ends_that_plugin_alone() -> None:
+    async with running_node(**ONLY) as node:
         await node.stub(endpoint="good.sock").with_devices("a").start()
         big = node.stub("example.com/big", "big.sock")
         big.devices = [device("x" * (17 << 20))]
@@ -161,8 +141,6 @@ def test_a_list_over_the_limit_ends_that_plugin_alone() -> None:
         await until("a log line", lambda: "RESOURCE_EXHAUSTED" in node.log("devices"))
         await node.settled(0, 0, "example.com/big")
         await node.settled(1, 1)
-
-    play(story, **ONLY)
 
 
 async def metric(node: DeviceNode, name: str) -> dict[str, float]:

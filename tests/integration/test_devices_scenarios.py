@@ -5,7 +5,7 @@ import pytest
 from protocols.bus import FailedPrecondition
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, running_node, until
 
 ONLY = {"actors": ("devices",)}
 
@@ -15,8 +15,8 @@ def pod(uid: str, *containers: tuple[str, str, int]) -> AdmitPod:
     return AdmitPod(uid, "default", uid, requests)
 
 
-def test_s06_s14_s15_sick_devices_init_containers_and_preferences() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_s06_s14_s15_sick_devices_init_containers_and_preferences() -> None:
+    async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)
         await node.admit_pod(pod("s14", ("setup", "init", 1), ("main", "app", 1)))  # both have the only device
@@ -45,5 +45,3 @@ def test_s06_s14_s15_sick_devices_init_containers_and_preferences() -> None:
         plugin.fail["preferred"] = "no idea"
         with pytest.raises(FailedPrecondition, match=r"GetPreferredAllocation rpc failed with err: .*no idea"):
             await node.admit_pod(pod("refused", ("main", "app", 1)))
-
-    play(story, **ONLY)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from protocols.bus import FailedPrecondition
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 
 ONLY = {"actors": ("devices",)}
 
@@ -19,7 +19,7 @@ def write(node: DeviceNode, text: str, name: str = "script.yaml") -> str:
     return str(path)
 
 
-def test_a_bad_day_is_played_at_its_times() -> None:
+async def test_a_bad_day_is_played_at_its_times() -> None:
     """Unhealthy, crash, registration with fewer devices, refused and hung calls, a wrong version, exit code 3."""
     script = """
 resource: example.com/gpu
@@ -39,7 +39,7 @@ steps:
   - {at: 1s, exit: 3}
 """
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         node.plugin("--script", write(node, script))
         node.expected_codes = {3}
         process = node.plugin("--script", write(node, end, "end.yaml"))
@@ -54,10 +54,8 @@ steps:
         assert 'requested API version "v9" is not supported by kubelet' in node.log("plugin")
         await node.settled(0, 1, "example.com/other")
 
-    play(story, **ONLY)
 
-
-def test_s16_a_hang_ends_with_the_next_fault_and_costs_only_its_pod() -> None:
+async def test_s16_a_hang_ends_with_the_next_fault_and_costs_only_its_pod() -> None:
     script = """
 devices: 2
 calls: {Allocate: {hang: true}}
@@ -65,7 +63,7 @@ steps:
   - {at: 4s, calls: {Allocate: {}}}
 """
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(**ONLY) as node:
         await node.stub("example.com/nic", "nic.sock").with_devices("n").start()
         node.plugin("--resource", RESOURCE, "--script", write(node, script))
         await node.settled(2, 2)
@@ -74,8 +72,6 @@ steps:
         assert not waiting.done()
         await waiting
         await until("both", lambda: set(node.held()) == {"slow", "quick"})
-
-    play(story, **ONLY)
 
 
 @pytest.mark.parametrize("text", ["steps: [{at: 1s, explode: true}]", "resource: gpu"])

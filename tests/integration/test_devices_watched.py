@@ -1,6 +1,5 @@
 """Device plugins found by the watcher of plugins_registry: the entry it calls, over a real socket (scenario S10)."""
 
-import asyncio
 import logging
 import tempfile
 from pathlib import Path
@@ -19,8 +18,9 @@ from tests.support.device_node import RESOURCE, until
 from tests.support.stub_plugin import StubPlugin
 
 
-def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
-    async def story(directory: Path) -> None:
+async def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
+        directory = Path(name)
         inventory = Inventory()
         watched = RegistryHandler(PluginConnections(options(directory, inventory)))
         stub = StubPlugin(directory, endpoint="registry.sock").with_devices("a", "b")
@@ -35,12 +35,10 @@ def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
         await watched.deregister(RESOURCE, endpoint)
         await stub.stop()
 
+
+async def test_s10_refusals_have_the_watchers_words() -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
-        asyncio.run(story(Path(name)))
-
-
-def test_s10_refusals_have_the_watchers_words() -> None:
-    async def story(directory: Path) -> None:
+        directory = Path(name)
         watched = RegistryHandler(PluginConnections(options(directory, Inventory())))
         with pytest.raises(
             RegistrationRejected, match=r"manager version, v1beta1, is not among plugin supported versions \[v1 v2\]"
@@ -54,9 +52,6 @@ def test_s10_refusals_have_the_watchers_words() -> None:
             await watched.register(RESOURCE, "a.sock", ["v1beta1"])
         with pytest.raises(PluginUnreachable, match="no answer at"):
             await watched.register(RESOURCE, str(directory / "a.sock"), ["v1beta1"])
-
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
-        asyncio.run(story(Path(name)))
 
 
 def options(directory: Path, inventory: Inventory) -> PluginConnectionsOptions:

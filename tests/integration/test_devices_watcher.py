@@ -5,10 +5,9 @@ import logging
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -16,7 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.wire.plugins import DEVICE_PLUGIN, DRA_PLUGIN
-from tests.support.device_node import DeviceNode, play, until
+from tests.support.device_node import running_node, until
 from tests.support.stub_driver import StubDriver
 
 
@@ -59,27 +58,25 @@ class Lab:
         return self.drivers[-1]
 
 
-def lab(story: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
-    async def whole() -> None:
-        root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
-        made = Lab(root)
-        task = asyncio.create_task(made.watcher.run())
-        try:
-            async with asyncio.timeout(150):
-                await until("the directory", (root / "plugins_registry").is_dir)
-                await story(made)
-        finally:
-            await asyncio.gather(*(driver.stop() for driver in made.drivers))
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            shutil.rmtree(root)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def running_watcher() -> AsyncIterator[Lab]:
+    root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
+    made = Lab(root)
+    task = asyncio.create_task(made.watcher.run())
+    try:
+        async with asyncio.timeout(150):
+            await until("the directory", (root / "plugins_registry").is_dir)
+            yield made
+    finally:
+        await asyncio.gather(*(driver.stop() for driver in made.drivers))
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        shutil.rmtree(root)
 
 
-def test_a_driver_comes_and_goes_with_its_socket() -> None:
-    async def story(lab: Lab) -> None:
+async def test_a_driver_comes_and_goes_with_its_socket() -> None:
+    async with running_watcher() as lab:
         driver = await lab.driver().start()
         await until("registered", lambda: driver.told and driver.told[-1].plugin_registered)
         assert lab.taker.here == [(driver.name, str(driver.socket), "v1.DRAPlugin")]
@@ -89,11 +86,9 @@ def test_a_driver_comes_and_goes_with_its_socket() -> None:
         await driver.stop()
         await until("deregistered", lambda: lab.taker.here == [])
 
-    lab(story)
 
-
-def test_a_socket_in_a_new_folder_an_empty_endpoint_and_a_restart_on_the_same_path() -> None:
-    async def story(lab: Lab) -> None:
+async def test_a_socket_in_a_new_folder_an_empty_endpoint_and_a_restart_on_the_same_path() -> None:
+    async with running_watcher() as lab:
         driver = lab.driver()
         driver.registrar = lab.root / "plugins_registry" / "some" / "where" / "reg.sock"
         driver.info.endpoint = ""
@@ -106,13 +101,11 @@ def test_a_socket_in_a_new_folder_an_empty_endpoint_and_a_restart_on_the_same_pa
         driver.registrar.rename(lab.root / "away.sock")
         await until("a socket that was renamed away is gone too", lambda: lab.taker.here == [])
 
-    lab(story)
 
-
-def test_what_fails_at_first_is_registered_in_the_end() -> None:
+async def test_what_fails_at_first_is_registered_in_the_end() -> None:
     """S43: GetInfo fails, then NotifyRegistrationStatus, then all is well."""
 
-    async def story(lab: Lab) -> None:
+    async with running_watcher() as lab:
         driver = lab.driver()
         driver.fail["info"] = "not yet"
         await driver.register()
@@ -122,11 +115,9 @@ def test_what_fails_at_first_is_registered_in_the_end() -> None:
         driver.fail.clear()
         await until("registered", lambda: lab.taker.here and driver.told[-1].plugin_registered)
 
-    lab(story)
 
-
-def test_refusals_are_told_in_upstreams_words(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(lab: Lab) -> None:
+async def test_refusals_are_told_in_upstreams_words(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_watcher() as lab:
         lab.taker.refuse = "not this one"
         driver = lab.driver()
         await driver.register()
@@ -146,11 +137,9 @@ def test_refusals_are_told_in_upstreams_words(caplog: pytest.LogCaptureFixture) 
         )
         assert "absolute path" in lost.told[0].error
 
-    lab(story)
 
-
-def test_rubbish_in_the_directory_keeps_nobody_out() -> None:
-    async def story(lab: Lab) -> None:
+async def test_rubbish_in_the_directory_keeps_nobody_out() -> None:
+    async with running_watcher() as lab:
         registry = lab.root / "plugins_registry"
         (registry / "folder.sock").mkdir()
         (registry / "file.sock").write_text("rubbish")
@@ -163,13 +152,11 @@ def test_rubbish_in_the_directory_keeps_nobody_out() -> None:
         for server in dead:
             server.close()
 
-    lab(story)
 
-
-def test_a_device_plugin_may_come_by_the_same_way() -> None:
+async def test_a_device_plugin_may_come_by_the_same_way() -> None:
     """S10, with the device manager as a process."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node(actors=("devices",)) as node:
         plugin = node.stub().with_devices("a", "b")
         await plugin.serve()
         registrar = StubDriver(node.layout.kubelet)
@@ -187,5 +174,3 @@ def test_a_device_plugin_may_come_by_the_same_way() -> None:
         assert [name for name, _ in plugin.calls] == ["options", "list"]
         await registrar.stop()
         await node.settled(0, 2)
-
-    play(story, actors=("devices",))

@@ -13,7 +13,7 @@ from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.scripts import parse_script
 from protocols.kubeclient.client import ApiError
 from tests.support.device_node import until
-from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
+from tests.support.dra_lab import GPU, DraLab, asks, claim, running_lab
 
 SCRIPT = b"""
 driver: gpu.example.com
@@ -62,8 +62,8 @@ def allocated(uid: str, device: str) -> dict[str, Any]:
     return {"metadata": {"uid": uid}, "status": {"allocation": {"devices": {"results": [result]}}}}
 
 
-def test_the_driver_plays_its_script_and_the_node_tells_of_it() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_the_driver_plays_its_script_and_the_node_tells_of_it() -> None:
+    async with running_lab() as lab:
         script, said, api = parse_script("s", SCRIPT, DriverScript), list[str](), Api()
         options = DriverOptions(GPU, 2, "n1", lab.root, lab.root / "cdi", Path("/none"), health_timeout=1)
         board = HealthBoard(options.all_devices())
@@ -95,8 +95,6 @@ def test_the_driver_plays_its_script_and_the_node_tells_of_it() -> None:
         await server.stop()
         assert "crashes" in said
         assert not options.socket.exists()
-
-    play_dra(story)
 
 
 async def failure(lab: DraLab, name: str) -> str:

@@ -16,7 +16,7 @@ from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
 from protocols.wire.plugins import HEALTH_V1, HEALTH_V1ALPHA1, NODE_HEALTH
 from tests.support.device_node import until
-from tests.support.dra_lab import GPU, DraLab, asks, claim, play_dra
+from tests.support.dra_lab import GPU, DraLab, asks, claim, running_lab
 from tests.support.stub_driver import StubDriver, told_health
 
 DEVICE = f"{GPU}/n1/dev-0"
@@ -32,10 +32,10 @@ async def healthy_driver(lab: DraLab, instance: str = "") -> StubDriver:
     return driver
 
 
-def test_the_drivers_word_its_message_and_its_end() -> None:
+async def test_the_drivers_word_its_message_and_its_end() -> None:
     """S56: Healthy, Unhealthy with a message that is too long, Healthy; the driver stops; it is back."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
         assert lab.health.items == {}
         await lab.prepare(asks("p", claim("a")))
@@ -55,15 +55,21 @@ def test_the_drivers_word_its_message_and_its_end() -> None:
         await lab.unprepare("p")
         await until("forgotten with its claim", lambda: lab.health.items == {})
 
-    play_dra(story)
 
-
-def test_people_may_force_what_no_driver_says() -> None:
+async def test_people_may_force_what_no_driver_says() -> None:
     """`nodeplane chaos device`: of any driver, also one that tells nothing; until it is taken back."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
-        await lab.chaos(DEVICE, "unhealthy")  # it is told of, though nobody has it yet
+
+        async def accepted() -> bool:
+            try:
+                await lab.chaos(DEVICE, "unhealthy")
+            except UnknownDevice:
+                return False
+            return True
+
+        await until("an override, once the driver reports the device that no claim has yet", accepted)
         await lab.chaos(DEVICE, "")
         await lab.prepare(asks("p", claim("a")))
         await lab.says(DEVICE, "Healthy")
@@ -88,13 +94,11 @@ def test_people_may_force_what_no_driver_says() -> None:
             await lab.chaos(DEVICE, "healthy")
         await lab.says(DEVICE, "Unhealthy", "burnt")
 
-    play_dra(story)
 
-
-def test_a_silent_driver_is_unknown_without_anybody_asking() -> None:
+async def test_a_silent_driver_is_unknown_without_anybody_asking() -> None:
     """S56: a timeout of the device's own; a heartbeat keeps it."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
         await lab.prepare(asks("p", claim("a")))
         driver.report(told_health("dev-0", health_check_timeout_seconds=4))
@@ -103,11 +107,9 @@ def test_a_silent_driver_is_unknown_without_anybody_asking() -> None:
         driver.report(told_health("dev-0", health_check_timeout_seconds=-7))
         await lab.says(DEVICE, "Healthy")
 
-    play_dra(story)
 
-
-def test_quick_flaps_end_in_the_latest() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_quick_flaps_end_in_the_latest() -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
         await lab.prepare(asks("p", claim("a")))
         for turn in range(21):
@@ -115,11 +117,9 @@ def test_quick_flaps_end_in_the_latest() -> None:
             await asyncio.sleep(0)
         await lab.says(DEVICE, "Unhealthy", "20")
 
-    play_dra(story)
 
-
-def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
         await lab.prepare(asks("p", claim("a")))
         crowd = [told_health(f"x{n}", pool="elsewhere") for n in range(100_000)]
@@ -129,36 +129,32 @@ def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
         await lab.says(DEVICE, "Unhealthy", "ECC", timeout=60.0)
         assert list(lab.health.items) == [DEVICE]
 
-    play_dra(story)
 
-
-def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
+async def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
     """S59: advertised or not, its devices are Unknown; no retry storm, one line in each life of ours."""
 
-    async def story(lab: DraLab) -> None:
-        plain = await lab.driver(instance="-plain")
-        await lab.prepare(asks("p", claim("a")))
-        await lab.says(DEVICE, "Unknown")
-        boaster = await lab.driver(instance="-boaster", also=[HEALTH_V1])
-        await until("asked", lambda: boaster.streams)
-        await asyncio.sleep(0.5)
-        assert (plain.streams, boaster.streams) == (0, 1)
-        await lab.end_life()
-        await lab.open()
-        await lab.connected(GPU, str(plain.socket))
-        await lab.connected(GPU, str(boaster.socket))
-        await lab.says(DEVICE, "Unknown")
-        await until("asked once more", lambda: boaster.streams == 2)
-
     with caplog.at_level("WARNING"):
-        play_dra(story)
+        async with running_lab() as lab:
+            plain = await lab.driver(instance="-plain")
+            await lab.prepare(asks("p", claim("a")))
+            await lab.says(DEVICE, "Unknown")
+            boaster = await lab.driver(instance="-boaster", also=[HEALTH_V1])
+            await until("asked", lambda: boaster.streams)
+            await asyncio.sleep(0.5)
+            assert (plain.streams, boaster.streams) == (0, 1)
+            await lab.end_life()
+            await lab.open()
+            await lab.connected(GPU, str(plain.socket))
+            await lab.connected(GPU, str(boaster.socket))
+            await lab.says(DEVICE, "Unknown")
+            await until("asked once more", lambda: boaster.streams == 2)
     assert len([line for line in caplog.messages if "does not implement" in line]) == 2
 
 
-def test_with_the_gate_off_no_driver_is_asked() -> None:
+async def test_with_the_gate_off_no_driver_is_asked() -> None:
     """S58, the node's part."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         await lab.end_life()
         lab.listen = False
         await lab.open()
@@ -167,13 +163,11 @@ def test_with_the_gate_off_no_driver_is_asked() -> None:
         await lab.says(DEVICE, "Unknown")
         assert (driver.streams, lab.registered.items[GPU].health) == (0, "")
 
-    play_dra(story)
 
-
-def test_a_rolling_update_loses_no_health() -> None:
+async def test_a_rolling_update_loses_no_health() -> None:
     """S49: the old instance's end takes nothing from the new one, and the other way round."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         old = await healthy_driver(lab, "-old")
         await lab.prepare(asks("p", claim("a")))
         await lab.says(DEVICE, "Healthy")
@@ -191,11 +185,9 @@ def test_a_rolling_update_loses_no_health() -> None:
         )
         await lab.says(DEVICE, "Unhealthy", "new")
 
-    play_dra(story)
 
-
-def test_streams_that_end_at_once_are_opened_at_a_bounded_rate() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_streams_that_end_at_once_are_opened_at_a_bounded_rate() -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
         driver._over = True
         driver.change()
@@ -207,13 +199,11 @@ def test_streams_that_end_at_once_are_opened_at_a_bounded_rate() -> None:
         await lab.prepare(asks("p", claim("a")))
         await lab.says(DEVICE, "Healthy")
 
-    play_dra(story)
 
-
-def test_an_older_driver_has_an_older_service() -> None:
+async def test_an_older_driver_has_an_older_service() -> None:
     """S56 with v1alpha1.DRAResourceHealth; a new life of the manager asks for the same."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = lab.stub()
         driver.info.supported_versions.append(HEALTH_V1ALPHA1)
         driver.health = [told_health("dev-0", health.UNHEALTHY, message="old")]
@@ -227,13 +217,11 @@ def test_an_older_driver_has_an_older_service() -> None:
         await lab.open()
         await lab.says(DEVICE, "Healthy", "")
 
-    play_dra(story)
 
-
-def test_the_documents_own_service_gives_the_same_result() -> None:
+async def test_the_documents_own_service_gives_the_same_result() -> None:
     """S60: NodeHealth.WatchDevicesStatus; a device that is left out is Unknown at once."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = lab.stub()
         driver.info.supported_versions.append(NODE_HEALTH)
         driver.statuses = [node_health.Device(pool_name="n1", device_name="dev-0", health="Healthy")]
@@ -259,8 +247,6 @@ def test_the_documents_own_service_gives_the_same_result() -> None:
         await driver.stop()
         await lab.says(DEVICE, "Unknown")
 
-    play_dra(story)
-
 
 async def forgotten_word(lab: DraLab) -> tuple[StubDriver, Path]:
     """A device in use was said to be Unhealthy for an hour, that was written down in the file told here, and the
@@ -275,10 +261,10 @@ async def forgotten_word(lab: DraLab) -> tuple[StubDriver, Path]:
     return driver, state
 
 
-def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
+async def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
     """And believes it no longer than it was good for, or than the driver's next word."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab(reconnect_wait=20.0) as lab:
         driver, state = await forgotten_word(lab)
         before = len(lab.history)
         await lab.open()
@@ -295,13 +281,11 @@ def test_a_new_life_of_the_manager_knows_what_was_said_a_moment_ago() -> None:
         await driver.start()
         await lab.says(DEVICE, "Healthy")
 
-    play_dra(story, reconnect_wait=20.0)
 
-
-def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -> None:
+async def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -> None:
     """Though its registrar is still there, and what it said last was to be good for an hour."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab(reconnect_wait=0.5) as lab:
         driver, _ = await forgotten_word(lab)
         await driver.stop(deregister=False)
         await lab.open()
@@ -309,13 +293,11 @@ def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_life() -
         await driver.serve()
         await lab.says(DEVICE, "Unhealthy", "ECC")
 
-    play_dra(story, reconnect_wait=0.5)
 
-
-def test_devices_of_pods_that_are_over_are_still_told_of() -> None:
+async def test_devices_of_pods_that_are_over_are_still_told_of() -> None:
     """Their claims were given back; the device breaks only afterwards. S53 for DRA."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = await healthy_driver(lab)
         await lab.prepare(asks("p", claim("a")))
         await lab.says(DEVICE, "Healthy")
@@ -331,8 +313,6 @@ def test_devices_of_pods_that_are_over_are_still_told_of() -> None:
         stream.publish(Op.DELETE, "p", ended.pop("p"))
         await until("forgotten with the pod", lambda: lab.health.items == {})
         await podworker.close()
-
-    play_dra(story)
 
 
 def test_names_of_devices_are_read_back_from_statuses() -> None:

@@ -9,12 +9,12 @@ import pytest
 from actors.devices.dra.errors import ClaimConflict, ClaimUnprepared, DriverFailed, DriverMissing
 from protocols.wire.plugins import DRA_V1BETA1, HEALTH_V1
 from tests.support.device_node import until
-from tests.support.dra_lab import GPU, NIC, DraLab, asks, claim, play_dra
+from tests.support.dra_lab import GPU, NIC, asks, claim, running_lab
 from tests.support.stub_driver import prepared
 
 
-def test_a_pods_claims_go_to_each_driver_once_and_come_back_once() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_a_pods_claims_go_to_each_driver_once_and_come_back_once() -> None:
+    async with running_lab() as lab:
         gpu, nic = await lab.driver(GPU), await lab.driver(NIC)
         pod = asks("p", claim("a", GPU), claim("b", GPU, NIC))
         reply = await lab.prepare(pod)
@@ -37,11 +37,9 @@ def test_a_pods_claims_go_to_each_driver_once_and_come_back_once() -> None:
         assert nic.uids("unprepare") == [["b-uid"]]
         assert json.loads(json.loads(lab.checkpoint.read_text())["Data"])["ClaimInfoStateList"] is None
 
-    play_dra(story)
 
-
-def test_a_shared_claim_is_prepared_by_the_first_pod_and_given_back_by_the_last() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_a_shared_claim_is_prepared_by_the_first_pod_and_given_back_by_the_last() -> None:
+    async with running_lab() as lab:
         driver = await lab.driver()
         driver.hang.clear()
         both = [asyncio.create_task(lab.prepare(asks(pod, claim("a")))) for pod in ("p", "q")]
@@ -55,13 +53,11 @@ def test_a_shared_claim_is_prepared_by_the_first_pod_and_given_back_by_the_last(
         await lab.unprepare("q")
         assert driver.uids("unprepare") == [["a-uid"]]
 
-    play_dra(story)
 
-
-def test_one_failing_driver_does_not_make_the_good_one_work_again() -> None:
+async def test_one_failing_driver_does_not_make_the_good_one_work_again() -> None:
     """S46, and S31: after many tries the devices are as many as there are."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         gpu, nic = await lab.driver(GPU), await lab.driver(NIC)
         gpu.devices["a-uid"] = [prepared(GPU, f"dev-{n}") for n in range(3)]
         nic.claim_errors["a-uid"] = "out of order"
@@ -75,13 +71,11 @@ def test_one_failing_driver_does_not_make_the_good_one_work_again() -> None:
         (held,) = lab.shown["p"].containers["c"]
         assert [device.device for device in held.devices] == ["dev-0", "dev-1", "dev-2", "dev-0"]
 
-    play_dra(story)
 
-
-def test_refusals_before_any_driver_is_asked() -> None:
+async def test_refusals_before_any_driver_is_asked() -> None:
     """S50, the node's part: nothing is kept, so the pod can go."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         with pytest.raises(DriverMissing, match=f"^DRA driver {GPU} is not registered$"):
             await lab.prepare(asks("p", claim("a")))
         driver = await lab.driver()
@@ -93,13 +87,11 @@ def test_refusals_before_any_driver_is_asked() -> None:
         await lab.unprepare("q")
         assert (len(driver.called("prepare")), driver.called("unprepare")) == (1, [])
 
-    play_dra(story)
 
-
-def test_a_driver_that_hangs_hits_the_deadline_and_holds_up_nobody_else() -> None:
+async def test_a_driver_that_hangs_hits_the_deadline_and_holds_up_nobody_else() -> None:
     """S44: the call ends after its time, works later, and a pod that is ended does not wait for it."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab(call=2.0) as lab:
         slow, nic = await lab.driver(GPU), await lab.driver(NIC)
         slow.hang.clear()
         waiting = asyncio.create_task(lab.prepare(asks("p", claim("a"))))
@@ -115,13 +107,11 @@ def test_a_driver_that_hangs_hits_the_deadline_and_holds_up_nobody_else() -> Non
         assert slow.uids("unprepare") == [["a-uid"]]
         assert nic.called("unprepare") == []
 
-    play_dra(story, call=2.0)
 
-
-def test_a_restart_prepares_again_for_the_next_sandbox_and_gives_back_what_is_gone() -> None:
+async def test_a_restart_prepares_again_for_the_next_sandbox_and_gives_back_what_is_gone() -> None:
     """S44, S45: devices is killed; p goes on with what it has, q's next sandbox renews, r was deleted meanwhile."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = await lab.driver()
         for pod in "pqr":
             await lab.prepare(asks(pod, claim(f"of-{pod}")))
@@ -140,22 +130,18 @@ def test_a_restart_prepares_again_for_the_next_sandbox_and_gives_back_what_is_go
         await until("given back", lambda: "of-r" not in lab.checkpoint.read_text())
         assert {uid for uids in driver.uids("unprepare") for uid in uids} == {"of-r-uid"}  # q was asked for just now
 
-    play_dra(story)
 
-
-def test_a_manager_that_has_just_begun_gives_drivers_time_to_come_back() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_a_manager_that_has_just_begun_gives_drivers_time_to_come_back() -> None:
+    async with running_lab(reconnect_wait=20.0) as lab:
         waiting = asyncio.create_task(lab.prepare(asks("p", claim("a"))))
         await asyncio.sleep(0.1)
         driver = await lab.driver()
         await waiting
         assert len(driver.called("prepare")) == 1
 
-    play_dra(story, reconnect_wait=20.0)
 
-
-def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
+    async with running_lab() as lab:
         driver = await lab.driver()
         for pod in "pq":
             await lab.prepare(asks(pod, claim("shared"), claim(f"of-{pod}")))
@@ -175,13 +161,11 @@ def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None:
         await lab.unprepare("q")
         assert driver.uids("unprepare")[1:] == [["of-q-uid", "shared-uid"]]
 
-    play_dra(story)
 
-
-def test_unprepare_fails_waits_for_its_driver_and_works_in_the_end() -> None:
+async def test_unprepare_fails_waits_for_its_driver_and_works_in_the_end() -> None:
     """S45, and S47's reconnect: the driver is away when the pod ends."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         driver = await lab.driver()
         await lab.prepare(asks("p", claim("a")))
         driver.claim_errors["a-uid"] = "busy"
@@ -197,13 +181,11 @@ def test_unprepare_fails_waits_for_its_driver_and_works_in_the_end() -> None:
         await lab.unprepare("p")
         assert lab.manager.drivers.serving(GPU).connected
 
-    play_dra(story)
 
-
-def test_two_instances_the_newest_that_answers_is_used() -> None:
+async def test_two_instances_the_newest_that_answers_is_used() -> None:
     """S49: a rolling update, and back when the new one fails."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         old = await lab.driver(instance="-old")
         new = await lab.driver(instance="-new")
         await lab.prepare(asks("p", claim("a")))
@@ -223,13 +205,11 @@ def test_two_instances_the_newest_that_answers_is_used() -> None:
         await until("told", lambda: twice.told)
         assert twice.told[0].error.endswith(f"endpoint {old.socket} already registered for DRA driver plugin {GPU}")
 
-    play_dra(story)
 
-
-def test_the_service_may_come_after_its_registration_and_on_the_same_socket() -> None:
+async def test_the_service_may_come_after_its_registration_and_on_the_same_socket() -> None:
     """S47, with an old driver that speaks v1beta1 alone."""
 
-    async def story(lab: DraLab) -> None:
+    async with running_lab() as lab:
         late = lab.stub(GPU)
         late.version = DRA_V1BETA1
         late.info.supported_versions[:] = [DRA_V1BETA1, HEALTH_V1]
@@ -250,8 +230,6 @@ def test_the_service_may_come_after_its_registration_and_on_the_same_socket() ->
         await lab.connected(NIC)
         await lab.prepare(asks("q", claim("b", NIC)))
 
-    play_dra(story)
-
 
 def connections(socket: Path) -> int:
     """Accepted at this socket, by the kernel's word."""
@@ -259,8 +237,8 @@ def connections(socket: Path) -> int:
     return sum(1 for words in lines if len(words) == 8 and words[7] == str(socket) and words[5] == "03")
 
 
-def test_a_disk_that_refuses_keeps_drivers_unasked() -> None:
-    async def story(lab: DraLab) -> None:
+async def test_a_disk_that_refuses_keeps_drivers_unasked() -> None:
+    async with running_lab() as lab:
         driver = await lab.driver()
         lab.checkpoint.mkdir()
         with pytest.raises(Exception, match="cannot write the claim checkpoint"):
@@ -269,5 +247,3 @@ def test_a_disk_that_refuses_keeps_drivers_unasked() -> None:
         lab.checkpoint.rmdir()
         await lab.prepare(asks("p", claim("a")))
         await lab.unprepare("p")
-
-    play_dra(story)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from protocols.bus import BusError, FailedPrecondition
 from protocols.messages.devices import PREPARE_CLAIMS, UNPREPARE_CLAIMS, Empty, PreparedClaims, UnprepareClaims
 from protocols.wire import podresources_v1_pb2 as v1
-from tests.support.device_node import DeviceNode, play, until
+from tests.support.device_node import DeviceNode, running_node, until
 from tests.support.dra_lab import GPU, NIC, asks, claim
 from tests.support.pod_resources_client import Agent
 from tests.support.stub_driver import StubDriver, prepared
@@ -37,8 +37,8 @@ def shown(pod: v1.PodResources) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test_a_claim_comes_after_the_pod_and_its_devices_are_told_once() -> None:
-    async def story(node: DeviceNode) -> None:
+async def test_a_claim_comes_after_the_pod_and_its_devices_are_told_once() -> None:
+    async with running_node() as node:
         gpu, nic = StubDriver(node.layout.kubelet, GPU), StubDriver(node.layout.kubelet, NIC)
         gpu.devices["a-uid"] = [prepared(GPU, f"dev-{n}") for n in range(3)]
         gpu.devices["a-uid"][1].share_id = "share-1"
@@ -77,13 +77,11 @@ def test_a_claim_comes_after_the_pod_and_its_devices_are_told_once() -> None:
             await gpu.stop()
             await nic.stop()
 
-    play(story)
 
-
-def test_devices_killed_in_the_middle_of_each_call_leaves_nothing_with_the_driver() -> None:
+async def test_devices_killed_in_the_middle_of_each_call_leaves_nothing_with_the_driver() -> None:
     """While the driver prepares, while it gives back, and before a pod nobody has any more is known to be gone."""
 
-    async def story(node: DeviceNode) -> None:
+    async with running_node() as node:
         driver = StubDriver(node.layout.kubelet, GPU)
         try:
             await driver.start()
@@ -109,8 +107,6 @@ def test_devices_killed_in_the_middle_of_each_call_leaves_nothing_with_the_drive
             await until("nothing is left", lambda: "kept-uid" not in state.read_text())
         finally:
             await driver.stop()
-
-    play(story)
 
 
 async def attempt_one(node: DeviceNode, uid: str) -> bool:

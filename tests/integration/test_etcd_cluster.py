@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -47,43 +46,37 @@ async def judge(plane: Plane, crowd: Crowd, churn: Churn, before: set[str]) -> N
     crowd.check(sorted(now.values()))
 
 
-def test_members_killed_one_after_the_other(plane: Plane, three: Cluster) -> None:
-    async def story() -> None:
-        before = set(await stored(plane))
-        async with Crowd([plane], WATCHES) as crowd:
-            async with Churn([plane], "one") as churn:
+async def test_members_killed_one_after_the_other(plane: Plane, three: Cluster) -> None:
+    before = set(await stored(plane))
+    async with Crowd([plane], WATCHES) as crowd:
+        async with Churn([plane], "one") as churn:
+            await churn.at_least(5)
+            for member in range(3):
+                three.kill(member)
                 await churn.at_least(5)
-                for member in range(3):
-                    three.kill(member)
-                    await churn.at_least(5)
-                    three.start(member)
-                    await asyncio.to_thread(three.wait)
-                    await churn.at_least(2)
-            assert not churn.refused, churn.refused
-            await judge(plane, crowd, churn, before)
-            assert all(client.opened == 1 for client in crowd.clients), "no stream even broke"
-
-    asyncio.run(story())
+                three.start(member)
+                await asyncio.to_thread(three.wait)
+                await churn.at_least(2)
+        assert not churn.refused, churn.refused
+        await judge(plane, crowd, churn, before)
+        assert all(client.opened == 1 for client in crowd.clients), "no stream even broke"
 
 
 @pytest.mark.parametrize("victims", [(0, 1), (0, 1, 2)], ids=["no quorum", "all"])
-def test_a_cluster_that_is_away_and_comes_back(plane: Plane, three: Cluster, victims: tuple[int, ...]) -> None:
-    async def story() -> None:
-        before = set(await stored(plane))
-        async with Crowd([plane], WATCHES) as crowd:
-            async with Churn([plane], f"away{len(victims)}") as churn, plane.client() as session:
-                await churn.at_least(3)
-                three.kill(*victims)
-                async with session.get(f"{CONFIGMAPS}?resourceVersion=0") as answer:
-                    assert answer.status == 200, "what any version will do for is still served"
-                await asyncio.sleep(0.5)
-                three.start(*victims)
-                await asyncio.to_thread(three.wait)
-                await churn.at_least(5)
-            await judge(plane, crowd, churn, before)
-            assert all(client.opened == 1 for client in crowd.clients)
-
-    asyncio.run(story())
+async def test_a_cluster_that_is_away_and_comes_back(plane: Plane, three: Cluster, victims: tuple[int, ...]) -> None:
+    before = set(await stored(plane))
+    async with Crowd([plane], WATCHES) as crowd:
+        async with Churn([plane], f"away{len(victims)}") as churn, plane.client() as session:
+            await churn.at_least(3)
+            three.kill(*victims)
+            async with session.get(f"{CONFIGMAPS}?resourceVersion=0") as answer:
+                assert answer.status == 200, "what any version will do for is still served"
+            await asyncio.sleep(0.5)
+            three.start(*victims)
+            await asyncio.to_thread(three.wait)
+            await churn.at_least(5)
+        await judge(plane, crowd, churn, before)
+        assert all(client.opened == 1 for client in crowd.clients)
 
 
 async def until_it_breaks(watch: Watch) -> None:
@@ -91,31 +84,28 @@ async def until_it_breaks(watch: Watch) -> None:
         pass
 
 
-def test_a_member_that_hangs_does_not_keep_a_watch_silent(three: Cluster) -> None:
+async def test_a_member_that_hangs_does_not_keep_a_watch_silent(three: Cluster) -> None:
     """It still takes what the kernel takes for it: only unanswered pings tell."""
 
-    async def story() -> None:
-        client = EtcdClient(three.options(members=1))
-        await client.start()
-        try:
-            async with client.watch(b"/registry/") as watch:
-                await client.put(b"/registry/hangs", b"1")
-                assert (await anext(watch)).events
-                three.signal(0, signal.SIGSTOP)
-                with pytest.raises(Unavailable):
-                    await asyncio.wait_for(until_it_breaks(watch), 60)
-        finally:
-            three.signal(0, signal.SIGCONT)
-            await client.close()
-
-    asyncio.run(story())
+    client = EtcdClient(three.options(members=1))
+    await client.start()
+    try:
+        async with client.watch(b"/registry/") as watch:
+            await client.put(b"/registry/hangs", b"1")
+            assert (await anext(watch)).events
+            three.signal(0, signal.SIGSTOP)
+            with pytest.raises(Unavailable):
+                await asyncio.wait_for(until_it_breaks(watch), 60)
+    finally:
+        three.signal(0, signal.SIGCONT)
+        await client.close()
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_client_connects_with_the_certificate_of_now(three: Cluster, count: int) -> None:
+async def test_a_client_connects_with_the_certificate_of_now(three: Cluster, count: int) -> None:
     """It starts with one that no member takes; the right one comes while it runs."""
 
-    async def story(directory: Path) -> None:
+    with short_directory() as directory:
         stranger = Authority(directory / "stranger")
         stranger.issue("np", "nodeplane")
         ca, cert, key = (directory / name for name in ("ca.crt", "np.crt", "np.key"))
@@ -132,6 +122,3 @@ def test_a_client_connects_with_the_certificate_of_now(three: Cluster, count: in
             assert await client.current_revision(timeout=60.0) > 0
         finally:
             await client.close()
-
-    with short_directory() as directory:
-        asyncio.run(story(directory))

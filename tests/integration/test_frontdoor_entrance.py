@@ -23,7 +23,7 @@ from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.methods import CLIENT_OPTIONS, unix_channel
 from protocols.wire.pod_resources import LIST, LIST_AND_WATCH
 from tests.support.device_node import until
-from tests.support.front_door import Door, DoorLimits, Lines, serve
+from tests.support.front_door import Door, DoorLimits, Lines, running_front_door
 from tests.support.pod_resources_client import Agent, headers_of
 
 
@@ -37,8 +37,8 @@ def refusals(door: Door, reason: str) -> float:
     ) or 0.0  # fmt: skip
 
 
-def test_the_access_log_names_the_process_and_what_it_called() -> None:
-    async def story(door: Door) -> None:
+async def test_the_access_log_names_the_process_and_what_it_called() -> None:
+    async with running_front_door() as door:
         agent = Agent(door.socket)
         await agent.list_all()
         await agent.list_all()
@@ -49,16 +49,12 @@ def test_the_access_log_names_the_process_and_what_it_called() -> None:
         assert line.startswith(who)
         assert line.endswith(" calls=GetAllocatableResources:1,List:2")
 
-    serve(story)
 
-
-def test_the_socket_has_its_mode_and_group_and_nothing_else_lies_beside_it() -> None:
-    async def story(door: Door) -> None:
+async def test_the_socket_has_its_mode_and_group_and_nothing_else_lies_beside_it() -> None:
+    async with running_front_door(DoorLimits(mode=0o660)) as door:
         seen = door.socket.stat()
         assert (stat.S_IMODE(seen.st_mode), seen.st_gid) == (0o660, os.getgid())
         assert {path.name for path in door.directory.iterdir()} == {"kubelet.sock", "inner"}
-
-    serve(story, DoorLimits(mode=0o660))
 
 
 def test_the_access_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +72,8 @@ def test_the_access_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_garbage_gets_nowhere() -> None:
-    async def story(door: Door) -> None:
+async def test_garbage_gets_nowhere() -> None:
+    async with running_front_door() as door:
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"\0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rx"):
             reader, writer = await asyncio.open_unix_connection(str(door.socket))
             writer.write(words)
@@ -85,95 +81,84 @@ def test_garbage_gets_nowhere() -> None:
             writer.close()
         await until("three refusals", lambda: refusals(door, "garbage") == 3)
 
-    serve(story)
+
+async def test_health_tells_whether_the_picture_is_current() -> None:
+    async with running_front_door() as door, unix_channel(door.socket) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        check = health_pb2.HealthCheckRequest
+        for service in ("", "v1.PodResourcesLister", "v1alpha1.PodResourcesLister"):
+            assert (await stub.Check(check(service=service))).status == health_pb2.HealthCheckResponse.SERVING
+        watch = stub.Watch(check(service="v1.PodResourcesLister"))
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        door.server.set_serving(False)
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert (await stub.Check(check())).status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as unknown:
+            await stub.Check(check(service="v9.Nothing"))
+        assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
+        watch.cancel()
 
 
-def test_health_tells_whether_the_picture_is_current() -> None:
-    async def story(door: Door) -> None:
-        async with unix_channel(door.socket) as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
-            check = health_pb2.HealthCheckRequest
-            for service in ("", "v1.PodResourcesLister", "v1alpha1.PodResourcesLister"):
-                assert (await stub.Check(check(service=service))).status == health_pb2.HealthCheckResponse.SERVING
-            watch = stub.Watch(check(service="v1.PodResourcesLister"))
-            assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
-            door.server.set_serving(False)
-            assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
-            assert (await stub.Check(check())).status == health_pb2.HealthCheckResponse.SERVING
-            with pytest.raises(grpc.aio.AioRpcError) as unknown:
-                await stub.Check(check(service="v9.Nothing"))
-            assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
-            watch.cancel()
-
-    serve(story)
+async def test_health_alone_is_served_over_tcp_too() -> None:
+    async with (
+        running_front_door(DoorLimits(health="127.0.0.1:0")) as door,
+        grpc.aio.insecure_channel(f"127.0.0.1:{door.server.health_port}") as channel,
+    ):
+        stub = health_pb2_grpc.HealthStub(channel)
+        request = health_pb2.HealthCheckRequest(service="v1.PodResourcesLister")
+        assert (await stub.Check(request, timeout=60)).status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await LIST.unary(channel)(v1.ListPodResourcesRequest(), timeout=60)
+        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_health_alone_is_served_over_tcp_too() -> None:
-    async def story(door: Door) -> None:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{door.server.health_port}") as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
-            request = health_pb2.HealthCheckRequest(service="v1.PodResourcesLister")
-            assert (await stub.Check(request, timeout=60)).status == health_pb2.HealthCheckResponse.SERVING
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await LIST.unary(channel)(v1.ListPodResourcesRequest(), timeout=60)
-            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-    serve(story, DoorLimits(health="127.0.0.1:0"))
-
-
-def test_reflection_describes_every_service() -> None:
-    async def story(door: Door) -> None:
-        async with unix_channel(door.socket) as channel:
-            call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
-            await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
-            names = {item.name for item in (await call.read()).list_services_response.service}
-            assert {"v1.PodResourcesLister", "v1alpha1.PodResourcesLister", "grpc.health.v1.Health"} <= names
-            await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
-            [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
-            assert b"ListAndWatchAllocatableResources" in file
-            await call.done_writing()
-
-    serve(story)
+async def test_reflection_describes_every_service() -> None:
+    async with running_front_door() as door, unix_channel(door.socket) as channel:
+        call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
+        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        names = {item.name for item in (await call.read()).list_services_response.service}
+        assert {"v1.PodResourcesLister", "v1alpha1.PodResourcesLister", "grpc.health.v1.Health"} <= names
+        await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
+        [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
+        assert b"ListAndWatchAllocatableResources" in file
+        await call.done_writing()
 
 
-def test_reflection_answers_tools_that_know_only_its_first_stable_version() -> None:
-    async def story(door: Door) -> None:
-        async with unix_channel(door.socket) as channel:
-            call = channel.stream_stream(
-                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-                request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
-                response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
-            )()
-            await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
-            [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
-            assert b"ListAndWatch" in file
-            await call.done_writing()
-
-    serve(story)
+async def test_reflection_answers_tools_that_know_only_its_first_stable_version() -> None:
+    async with running_front_door() as door, unix_channel(door.socket) as channel:
+        call = channel.stream_stream(
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )()
+        await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
+        [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
+        assert b"ListAndWatch" in file
+        await call.done_writing()
 
 
-def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
+async def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
     pinging = (
         ("grpc.keepalive_time_ms", 100),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.keepalive_permit_without_calls", 1),
     )
 
-    async def story(door: Door) -> None:
-        async with grpc.aio.insecure_channel(f"unix:{door.socket}", options=(*CLIENT_OPTIONS, *pinging)) as channel:
-            call = LIST_AND_WATCH.stream(channel)(v1.ListAndWatchPodResourcesRequest())
-            await headers_of(call)
-            await asyncio.sleep(1.0)
-            door.pods.on_event(added(1))
-            assert (await asyncio.wait_for(call.read(), 60)).uid == "p1"
+    async with (
+        running_front_door() as door,
+        grpc.aio.insecure_channel(f"unix:{door.socket}", options=(*CLIENT_OPTIONS, *pinging)) as channel,
+    ):
+        call = LIST_AND_WATCH.stream(channel)(v1.ListAndWatchPodResourcesRequest())
+        await headers_of(call)
+        await asyncio.sleep(1.0)
+        door.pods.on_event(added(1))
+        assert (await asyncio.wait_for(call.read(), 60)).uid == "p1"
 
-    serve(story)
 
-
-def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed() -> None:
+async def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed() -> None:
     limits = DoorLimits(connections=ConnectionLimits(per_client=8, preface_timeout_s=1.0))
 
-    async def story(door: Door) -> None:
+    async with running_front_door(limits) as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
         silent = [await asyncio.open_unix_connection(str(door.socket)) for _ in range(20)]
@@ -187,11 +172,9 @@ def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed() -> 
             writer.close()
         await agent.close()
 
-    serve(story, limits)
 
-
-def test_half_open_connections_and_unfinished_requests_hold_nobody_up() -> None:
-    async def story(door: Door) -> None:
+async def test_half_open_connections_and_unfinished_requests_hold_nobody_up() -> None:
+    async with running_front_door() as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
         halves = []
@@ -208,11 +191,11 @@ def test_half_open_connections_and_unfinished_requests_hold_nobody_up() -> None:
         await until("only the agent is left", lambda: len(door.endpoint.listener) == 1)
         await agent.close()
 
-    serve(story)
 
-
-def test_ten_thousand_connections_do_not_reach_those_who_are_inside() -> None:
-    async def story(door: Door) -> None:
+async def test_ten_thousand_connections_do_not_reach_those_who_are_inside() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft >= 1000 or hard >= 1000
+    async with running_front_door() as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
         inside = [dial(door) for _ in range(300)]
@@ -228,10 +211,6 @@ def test_ten_thousand_connections_do_not_reach_those_who_are_inside() -> None:
         await until("their end", lambda: len(door.endpoint.listener) == 1)
         await agent.list_all()
         await agent.close()
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert soft >= 1000 or hard >= 1000
-    serve(story)
 
 
 def dial(door: Door) -> socket.socket | None:

@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,27 +49,25 @@ def read(pod: bytes) -> tuple[str, str | None]:
     return told["metadata"]["uid"], (told.get("status") or {}).get("phase")
 
 
-def serve(story: Callable[[NodePodFeed, grpc.aio.Channel], Coroutine[Any, Any, None]], rate: float = 0.0) -> None:
-    async def whole() -> None:
-        directory, metrics = Path(tempfile.mkdtemp(prefix="np", dir="/tmp")), FrontDoorMetrics(CollectorRegistry())
-        feed = NodePodFeed(Watchers(QUEUE, WatchQuota(100)))
-        address = SocketOptions(directory / "pods-api.sock", directory / "inner")
-        endpoint = Endpoint(EndpointOptions(address, FairLimiter(rate, 10), metrics, silent_log()))
-        methods = PodsMethods(PodsOptions(feed, endpoint, metrics.pods_dropped, 0.3))
-        server = Server(ServerOptions(endpoint, (methods.service(),)))
-        await server.start()
-        try:
-            async with asyncio.timeout(100), unix_channel(address.public) as channel:
-                await story(feed, channel)
-        finally:
-            await server.stop(0)
-            shutil.rmtree(directory)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def serving(rate: float = 0.0) -> AsyncIterator[tuple[NodePodFeed, grpc.aio.Channel]]:
+    directory, metrics = Path(tempfile.mkdtemp(prefix="np", dir="/tmp")), FrontDoorMetrics(CollectorRegistry())
+    feed = NodePodFeed(Watchers(QUEUE, WatchQuota(100)))
+    address = SocketOptions(directory / "pods-api.sock", directory / "inner")
+    endpoint = Endpoint(EndpointOptions(address, FairLimiter(rate, 10), metrics, silent_log()))
+    methods = PodsMethods(PodsOptions(feed, endpoint, metrics.pods_dropped, 0.3))
+    server = Server(ServerOptions(endpoint, (methods.service(),)))
+    await server.start()
+    try:
+        async with asyncio.timeout(100), unix_channel(address.public) as channel:
+            yield feed, channel
+    finally:
+        await server.stop(0)
+        shutil.rmtree(directory)
 
 
-def test_list_get_and_watch_tell_the_same_pods() -> None:
-    async def story(feed: NodePodFeed, channel: grpc.aio.Channel) -> None:
+async def test_list_get_and_watch_tell_the_same_pods() -> None:
+    async with serving() as (feed, channel):
         feed.on_snapshot([("u2", node_pod("u2")), ("u1", node_pod("u1"))], 0)
         listed = await LIST_PODS.unary(channel)(pb.ListPodsRequest())
         assert [read(pod) for pod in listed.pods] == [("u1", "Running"), ("u2", "Running")]
@@ -93,11 +92,9 @@ def test_list_get_and_watch_tell_the_same_pods() -> None:
         assert [(event.type, read(event.pod)[0]) for event in after] == [(pb.DELETED, "u2"), (pb.MODIFIED, "u1")]
         watch.cancel()
 
-    serve(story)
 
-
-def test_nothing_is_answered_before_the_pods_are_known_and_unknown_ones_are_not_found() -> None:
-    async def story(feed: NodePodFeed, channel: grpc.aio.Channel) -> None:
+async def test_nothing_is_answered_before_the_pods_are_known_and_unknown_ones_are_not_found() -> None:
+    async with serving() as (feed, channel):
         watch = WATCH_PODS.stream(channel)(pb.WatchPodsRequest())
         for call in (
             LIST_PODS.unary(channel)(pb.ListPodsRequest()),
@@ -113,11 +110,9 @@ def test_nothing_is_answered_before_the_pods_are_known_and_unknown_ones_are_not_
             await GET_POD.unary(channel)(pb.GetPodRequest(podUID="u1"))
         assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
 
-    serve(story)
 
-
-def test_a_watcher_that_does_not_read_is_ended_alone() -> None:
-    async def story(feed: NodePodFeed, channel: grpc.aio.Channel) -> None:
+async def test_a_watcher_that_does_not_read_is_ended_alone() -> None:
+    async with serving() as (feed, channel):
         feed.on_snapshot([], 0)
         deaf, good = (WATCH_PODS.stream(channel)(pb.WatchPodsRequest()) for _ in range(2))
         assert (await good.read()).type == (await deaf.read()).type == pb.INITIAL_SYNC_COMPLETE
@@ -129,16 +124,14 @@ def test_a_watcher_that_does_not_read_is_ended_alone() -> None:
         assert ended.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         good.cancel()
 
-    serve(story)
-
 
 async def read_to_the_end(watch: Any) -> None:
     while True:
         await watch.read()
 
 
-def test_unary_calls_have_kubelets_rate() -> None:
-    async def story(feed: NodePodFeed, channel: grpc.aio.Channel) -> None:
+async def test_unary_calls_have_kubelets_rate() -> None:
+    async with serving(rate=100.0) as (feed, channel):
         feed.on_snapshot([], 0)
         calls = (LIST_PODS.unary(channel)(pb.ListPodsRequest()) for _ in range(400))
         answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -147,5 +140,3 @@ def test_unary_calls_have_kubelets_rate() -> None:
         assert {(error.code(), error.details()) for error in refused} == {
             (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         }
-
-    serve(story, rate=100.0)

@@ -16,7 +16,7 @@ from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.pod_resources import FINGERPRINT, LIST, LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
 from tests.support.device_node import until
-from tests.support.front_door import Door, DoorLimits, serve
+from tests.support.front_door import Door, DoorLimits, running_front_door
 from tests.support.pod_resources_client import Agent, PodEvent, PodWatch, fold, ids
 
 
@@ -31,8 +31,8 @@ def take(door: Door, uid: str) -> None:
 
 
 @pytest.mark.parametrize(("active_only", "listed"), [(True, ["p1"]), (False, ["p1", "ended"])])
-def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
-    async def story(door: Door) -> None:
+async def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
+    async with running_front_door(DoorLimits(active_only=active_only)) as door:
         give(door, "p1", "g0")
         door.pods_without_resources = [NodePod("u9", "default", "ended", ("main",), b"{}")]
         agent = Agent(door.socket)
@@ -41,11 +41,9 @@ def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only:
         assert [(pod.name, len(pod.containers)) for pod in old.pod_resources] == [("ended", 1), ("p1", 1)]
         await agent.close()
 
-    serve(story, DoorLimits(active_only=active_only))
 
-
-def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> None:
-    async def story(door: Door) -> None:
+async def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> None:
+    async with running_front_door(DoorLimits(rate=100.0)) as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
         began = asyncio.get_running_loop().time()
@@ -64,11 +62,9 @@ def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> None:
         assert counted == 200 - len(errors), "a call the rate refused is no request"
         await agent.close()
 
-    serve(story, DoorLimits(rate=100.0))
 
-
-def test_s32_a_client_of_2018_lists_device_ids() -> None:
-    async def story(door: Door) -> None:
+async def test_s32_a_client_of_2018_lists_device_ids() -> None:
+    async with running_front_door() as door:
         give(door, "p1", "g1", "g0")
         agent = Agent(door.socket)
         [pod] = (await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())).pod_resources
@@ -76,11 +72,9 @@ def test_s32_a_client_of_2018_lists_device_ids() -> None:
         assert (entry.resource_name, list(entry.device_ids)) == ("example.com/gpu", ["g0", "g1"])
         await agent.close()
 
-    serve(story)
 
-
-def test_a_list_tells_its_fingerprint_to_those_who_ask() -> None:
-    async def story(door: Door) -> None:
+async def test_a_list_tells_its_fingerprint_to_those_who_ask() -> None:
+    async with running_front_door() as door:
         agent = Agent(door.socket)
         told = []
         for number in range(2):
@@ -92,10 +86,8 @@ def test_a_list_tells_its_fingerprint_to_those_who_ask() -> None:
         assert told == [None, fingerprint(hashes[:1]), None, fingerprint(hashes)]
         await agent.close()
 
-    serve(story)
 
-
-def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_watcher() -> None:
+async def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_watcher() -> None:
     devices, rounds = [f"g{number}" for number in range(10)], 1000
 
     async def read(watch: PodWatch, pause: float) -> None:
@@ -111,7 +103,7 @@ def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_
                 await asyncio.sleep(pause)
         assert len(owners) == 10
 
-    async def story(door: Door) -> None:
+    async with running_front_door(DoorLimits(queue=4096)) as door:
         chance, fast, slow = random.Random(35), Agent(door.socket), Agent(door.socket)
         readers = asyncio.gather(read(await fast.watch(), 0.0), read(await slow.watch(), 0.0005))
         holders = {}
@@ -129,11 +121,9 @@ def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_
         await fast.close()
         await slow.close()
 
-    serve(story, DoorLimits(queue=4096))
 
-
-def test_s36_a_pod_of_the_same_name_is_another_pod() -> None:
-    async def story(door: Door) -> None:
+async def test_s36_a_pod_of_the_same_name_is_another_pod() -> None:
+    async with running_front_door() as door:
         give(door, "old", "g0", name="web-0")
         agent = Agent(door.socket)
         watch = await agent.watch()
@@ -146,11 +136,9 @@ def test_s36_a_pod_of_the_same_name_is_another_pod() -> None:
         ]
         await agent.close()
 
-    serve(story)
 
-
-def test_s39_a_watch_that_is_cancelled_leaves_at_once() -> None:
-    async def story(door: Door) -> None:
+async def test_s39_a_watch_that_is_cancelled_leaves_at_once() -> None:
+    async with running_front_door() as door:
         agent = Agent(door.socket)
         watches = [await agent.watch() for _ in range(5)]
         for watch in watches:
@@ -158,10 +146,8 @@ def test_s39_a_watch_that_is_cancelled_leaves_at_once() -> None:
         await until("all of them gone", lambda: len(door.pods.watchers) == 0)
         await agent.close()
 
-    serve(story)
 
-
-def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
+async def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
     async def churn(door: Door) -> None:
         chance, alive = random.Random(40), set[int]()
         for _ in range(2000):
@@ -175,7 +161,7 @@ def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
             if chance.random() < 0.05:
                 await asyncio.sleep(0.001)
 
-    async def story(door: Door) -> None:
+    async with running_front_door(DoorLimits(queue=4096)) as door:
         agent = Agent(door.socket)
         churning = asyncio.ensure_future(churn(door))
         await asyncio.sleep(0.02)
@@ -196,5 +182,3 @@ def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
             await agent.watch((RESUME, f"{int(lineage, 16) + 1:x}-{count}"))
         assert stale.value.code() is grpc.StatusCode.OUT_OF_RANGE
         await agent.close()
-
-    serve(story, DoorLimits(queue=4096))

@@ -6,7 +6,7 @@ import pytest
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from tests.support.device_node import until
-from tests.support.front_door import Door, DoorLimits, serve
+from tests.support.front_door import DoorLimits, running_front_door
 from tests.support.pod_resources_client import Agent
 
 BIG = "x" * (1 << 20)
@@ -20,8 +20,8 @@ def big_event(number: int) -> Event[PodAllocation]:
     return Event(Op.UPSERT, allocation.uid, allocation, mark=1 + number)
 
 
-def test_a_client_that_never_reads_is_ended_alone() -> None:
-    async def story(door: Door) -> None:
+async def test_a_client_that_never_reads_is_ended_alone() -> None:
+    async with running_front_door(SHORT) as door:
         deaf, reader = Agent(door.socket), Agent(door.socket)
         stuck, good = await deaf.watch(), await reader.watch()
         for number in range(1, 60):
@@ -35,11 +35,9 @@ def test_a_client_that_never_reads_is_ended_alone() -> None:
         await deaf.close()
         await reader.close()
 
-    serve(story, SHORT)
 
-
-def test_a_slow_client_gets_all_that_was_queued_before_its_end() -> None:
-    async def story(door: Door) -> None:
+async def test_a_slow_client_gets_all_that_was_queued_before_its_end() -> None:
+    async with running_front_door(SHORT) as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
         for number in range(1, LIMIT + 10):  # in one turn of the loop: the queue is full before anything is sent
@@ -50,5 +48,3 @@ def test_a_slow_client_gets_all_that_was_queued_before_its_end() -> None:
         with pytest.raises(grpc.aio.AioRpcError, match="events behind"):
             await watch.next()
         await agent.close()
-
-    serve(story, SHORT)

@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import os
 import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import pytest
@@ -12,25 +15,24 @@ from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 from protocols.wire.pod_resources import FEATURES, LIST_V1ALPHA1, RESUME, REVISION, SEQUENCE, SNAPSHOT
-from tests.support.device_node import RESOURCE, DeviceNode, play, until
+from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.pod_resources_client import Agent, PodEvent, fold, ids
 
 AllocatableEvent = v1.ListAndWatchAllocatableResourcesResponse
 
 
-def with_agent(story: object, **settings: object) -> None:
-    async def whole(node: DeviceNode) -> None:
+@asynccontextmanager
+async def running_agent(**settings: Any) -> AsyncIterator[tuple[DeviceNode, Agent]]:
+    async with running_node(**settings) as node:
         agent = Agent(node.layout.pod_resources_socket)
         try:
-            await story(node, agent)  # type: ignore[operator]  # each story takes a node and an agent
+            yield node, agent
         finally:
             await agent.close()
 
-    play(whole, **settings)
 
-
-def test_list_get_and_allocatable_of_a_node() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_list_get_and_allocatable_of_a_node() -> None:
+    async with running_agent() as (node, agent):
         assert await agent.list_all() == []
         plugin = await node.stub().with_devices("a", "b", "c", numa={"a": 0, "b": 1}).start()
         await node.settled(3, 3)
@@ -55,11 +57,9 @@ def test_list_get_and_allocatable_of_a_node() -> None:
         old = await LIST_V1ALPHA1.unary(agent.channel)(v1alpha1.ListPodResourcesRequest())
         assert [item.name for item in old.pod_resources[1].containers] == ["main", "bare"]
 
-    with_agent(story)
 
-
-def test_headers_come_at_once_and_every_change_is_one_event() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_headers_come_at_once_and_every_change_is_one_event() -> None:
+    async with running_agent() as (node, agent):
         await node.stub().with_devices("a", "b", numa={"a": 0, "b": 1}).start()
         await node.settled(2, 2)
         watch = await agent.watch()
@@ -78,11 +78,9 @@ def test_headers_come_at_once_and_every_change_is_one_event() -> None:
         _, revision = await agent.list_at()
         assert revision == f"{lineage}-{int(number) + 2}"
 
-    with_agent(story)
 
-
-def test_failed_admission_health_and_registration_make_no_pod_event() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_failed_admission_health_and_registration_make_no_pod_event() -> None:
+    async with running_agent() as (node, agent):
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)
         await node.admit("p1", main={RESOURCE: 1})
@@ -96,11 +94,9 @@ def test_failed_admission_health_and_registration_make_no_pod_event() -> None:
         await node.settled(1, 1)
         assert await watch.quiet()
 
-    with_agent(story)
 
-
-def test_existing_pods_are_silent_until_they_change() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_existing_pods_are_silent_until_they_change() -> None:
+    async with running_agent() as (node, agent):
         await node.admit("p1", main={})
         await until("listed", lambda: listed(agent, 1))
         watch = await agent.watch()
@@ -108,13 +104,11 @@ def test_existing_pods_are_silent_until_they_change() -> None:
         event = await watch.next()
         assert (event.action, event.uid) == (PodEvent.DELETED, "p1")
 
-    with_agent(story)
 
-
-def test_a_device_is_released_before_it_is_given_again() -> None:
+async def test_a_device_is_released_before_it_is_given_again() -> None:
     rounds = 100
 
-    async def story(node: DeviceNode, agent: Agent) -> None:
+    async with running_agent() as (node, agent):
         await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
         watch = await agent.watch()
@@ -132,11 +126,9 @@ def test_a_device_is_released_before_it_is_given_again() -> None:
             holders.update(dict.fromkeys(got, event.uid))
         assert holders == {"a": f"pod-{rounds - 1}", "b": f"pod-{rounds - 1}"}
 
-    with_agent(story)
 
-
-def test_list_then_watch_converges_while_pods_churn() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_list_then_watch_converges_while_pods_churn() -> None:
+    async with running_agent() as (node, agent):
         await node.stub().with_devices(*(f"d{number}" for number in range(8))).start()
         await node.settled(8, 8)
         churning = asyncio.create_task(churn(node, 60))
@@ -156,11 +148,9 @@ def test_list_then_watch_converges_while_pods_churn() -> None:
         sequences = [event.sequence for event in exact.seen]
         assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
 
-    with_agent(story)
 
-
-def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
+    async with running_agent() as (node, agent):
         await node.admit("p1", main={})
         await node.admit("p2", main={})
         await until("listed", lambda: listed(agent, 2))
@@ -174,8 +164,6 @@ def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
         event = await again.next()
         assert (event.action, event.uid, event.sequence) == (PodEvent.DELETED, "p1", bookmark.sequence + 1)
 
-    with_agent(story)
-
 
 @pytest.mark.parametrize(
     ("metadata", "code"),
@@ -187,29 +175,25 @@ def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
         (((SNAPSHOT, "1"), (RESUME, "1-1")), grpc.StatusCode.INVALID_ARGUMENT),
     ],
 )
-def test_bad_wishes_are_refused(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_bad_wishes_are_refused(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
+    async with running_agent() as (_node, agent):
         for watch in (agent.watch, agent.watch_allocatable):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await watch(*metadata)
             assert refused.value.code() is code
 
-    with_agent(story)
 
-
-def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
+    async with running_agent(feature_gates={"KubeletPodResourcesWatch": False}) as (_node, agent):
         for watch in (agent.watch, agent.watch_allocatable):
             with pytest.raises(grpc.aio.AioRpcError, match="is disabled") as refused:
                 await watch()
             assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert await agent.list_all() == []
 
-    with_agent(story, feature_gates={"KubeletPodResourcesWatch": False})
 
-
-def test_allocatable_events_are_whole_actions() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_allocatable_events_are_whole_actions() -> None:
+    async with running_agent() as (node, agent):
         watch = await agent.watch_allocatable()
         plugin = await node.stub().with_devices("a", "b", numa={"a": 0}).start()
         added = await watch.next()
@@ -227,11 +211,9 @@ def test_allocatable_events_are_whole_actions() -> None:
         assert (gone_all.action, ids(gone_all.devices)) == (AllocatableEvent.DELETED, ["a", "b"])
         assert await agent.allocatable() == []
 
-    with_agent(story)
 
-
-def test_unary_calls_are_limited_and_watches_are_not() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_unary_calls_are_limited_and_watches_are_not() -> None:
+    async with running_agent() as (node, agent):
         watch = await agent.watch()
         answers = await asyncio.gather(*(agent.list_all() for _ in range(400)), return_exceptions=True)
         refused = [error for error in answers if isinstance(error, grpc.aio.AioRpcError)]
@@ -241,11 +223,9 @@ def test_unary_calls_are_limited_and_watches_are_not() -> None:
         await node.admit("p1", main={})
         assert (await watch.next()).uid == "p1"
 
-    with_agent(story)
 
-
-def test_watches_are_bounded_in_number() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_watches_are_bounded_in_number() -> None:
+    async with running_agent() as (_node, agent):
         watches = [await agent.watch() for _ in range(64)]
         with pytest.raises(grpc.aio.AioRpcError, match="64 watches are open") as refused:
             await agent.watch_allocatable()
@@ -253,11 +233,9 @@ def test_watches_are_bounded_in_number() -> None:
         watches[0].call.cancel()
         await until("a free place", lambda: opened(agent))
 
-    with_agent(story)
 
-
-def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
+    async with running_agent() as (node, agent):
         socket = node.layout.pod_resources_socket
         assert stat.S_IMODE(os.stat(socket).st_mode) == 0o600
         assert stat.S_IMODE(os.stat(socket.parent).st_mode) == 0o750
@@ -272,11 +250,9 @@ def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
         await node.admit("p1", main={})
         assert (await watch.next()).uid == "p1"
 
-    with_agent(story)
 
-
-def test_orderly_stop_ends_watches_with_unavailable() -> None:
-    async def story(node: DeviceNode, agent: Agent) -> None:
+async def test_orderly_stop_ends_watches_with_unavailable() -> None:
+    async with running_agent() as (node, agent):
         watch = await agent.watch()
         process = node.processes.pop("frontdoor")
         process.terminate()
@@ -284,8 +260,6 @@ def test_orderly_stop_ends_watches_with_unavailable() -> None:
             await watch.next()
         assert await watch.call.code() is grpc.StatusCode.UNAVAILABLE
         assert await asyncio.to_thread(process.wait, 60) == 0
-
-    with_agent(story)
 
 
 async def listed(agent: Agent, count: int) -> list[v1.PodResources] | None:

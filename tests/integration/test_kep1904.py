@@ -13,149 +13,128 @@ from tests.support.servers import X, Y, reaches, session
 __all__ = ["servers", "store"]
 
 
-def test_a2_a_restarted_server_accepts_the_last_bookmark(servers: Two) -> None:
-    async def story() -> None:
-        one, _ = servers
-        async with session(one) as client:
-            x = await client.create(X, "a2")
-            async with client.watch(x) as watch:
-                y = await client.create(Y, "a2")
-                began = time.monotonic()
-                ending = asyncio.create_task(asyncio.to_thread(one.stop, signal.SIGTERM))
-                kind, bookmark, _ = (await watch.rest())[-1]
-                assert kind == "BOOKMARK"
-                waited = time.monotonic() - began
-                assert bookmark >= y or waited >= FRESH_BEFORE_STOP, "it waits for what can be had soon"
-                await ending
-        await asyncio.to_thread(one.start)
-        async with session(one) as client, client.watch(bookmark) as watch:
-            changed = await client.touch(X, "a2", "1")
-            assert await watch.next() == ("MODIFIED", changed, "a2")
-
-    asyncio.run(story())
+async def test_a2_a_restarted_server_accepts_the_last_bookmark(servers: Two) -> None:
+    one, _ = servers
+    async with session(one) as client:
+        x = await client.create(X, "a2")
+        async with client.watch(x) as watch:
+            y = await client.create(Y, "a2")
+            began = time.monotonic()
+            ending = asyncio.create_task(asyncio.to_thread(one.stop, signal.SIGTERM))
+            kind, bookmark, _ = (await watch.rest())[-1]
+            assert kind == "BOOKMARK"
+            waited = time.monotonic() - began
+            assert bookmark >= y or waited >= FRESH_BEFORE_STOP, "it waits for what can be had soon"
+            await ending
+    await asyncio.to_thread(one.start)
+    async with session(one) as client, client.watch(bookmark) as watch:
+        changed = await client.touch(X, "a2", "1")
+        assert await watch.next() == ("MODIFIED", changed, "a2")
 
 
-def test_a4_two_servers_converge_without_a_write(servers: Two) -> None:
-    async def story() -> None:
-        one, other = servers
-        async with session(one) as client, session(other) as second:
-            x = await client.create(X, "a4")
-            y = await client.create(Y, "a4")
-            await reaches(one, y)
-            await reaches(other, y)
-            async with client.watch(x, timeoutSeconds="1") as watch:
-                kind, bookmark, _ = await watch.next()
-                assert (kind, bookmark >= y) == ("BOOKMARK", True)
-            async with second.watch(bookmark) as watch:
-                changed = await second.touch(X, "a4", "1")
-                assert await watch.next() == ("MODIFIED", changed, "a4")
-        for server in servers:
-            text = await server.plane.metrics("watchcache")
-            assert "etcd_bookmark_total" in text
-
-    asyncio.run(story())
+async def test_a4_two_servers_converge_without_a_write(servers: Two) -> None:
+    one, other = servers
+    async with session(one) as client, session(other) as second:
+        x = await client.create(X, "a4")
+        y = await client.create(Y, "a4")
+        await reaches(one, y)
+        await reaches(other, y)
+        async with client.watch(x, timeoutSeconds="1") as watch:
+            kind, bookmark, _ = await watch.next()
+            assert (kind, bookmark >= y) == ("BOOKMARK", True)
+        async with second.watch(bookmark) as watch:
+            changed = await second.touch(X, "a4", "1")
+            assert await watch.next() == ("MODIFIED", changed, "a4")
+    for server in servers:
+        text = await server.plane.metrics("watchcache")
+        assert "etcd_bookmark_total" in text
 
 
-def test_a5_from_a_newer_to_an_older_server(servers: Two) -> None:
-    async def story() -> None:
-        older, newer = servers
-        async with session(newer) as client, session(older) as behind:
-            start = await client.create(X, "a5")
-            await reaches(older, start)
-            older.signal("watchcache", signal.SIGSTOP)
-            versions = [await client.touch(X, "a5", str(number)) for number in range(5)]
-            async with behind.watch(versions[-1]) as watch:
-                older.signal("watchcache", signal.SIGCONT)
-                last = await client.touch(X, "a5", "last")
-                assert await watch.next() == ("MODIFIED", last, "a5"), "nothing up to its own version comes again"
-
-    asyncio.run(story())
+async def test_a5_from_a_newer_to_an_older_server(servers: Two) -> None:
+    older, newer = servers
+    async with session(newer) as client, session(older) as behind:
+        start = await client.create(X, "a5")
+        await reaches(older, start)
+        older.signal("watchcache", signal.SIGSTOP)
+        versions = [await client.touch(X, "a5", str(number)) for number in range(5)]
+        async with behind.watch(versions[-1]) as watch:
+            older.signal("watchcache", signal.SIGCONT)
+            last = await client.touch(X, "a5", "last")
+            assert await watch.next() == ("MODIFIED", last, "a5"), "nothing up to its own version comes again"
 
 
-def test_a6_from_an_older_to_a_newer_server(servers: Two) -> None:
-    async def story() -> None:
-        one, other = servers
-        async with session(one) as client, session(other) as second:
-            start = await client.create(X, "a6")
-            kept = await client.touch(X, "a6", "kept")
-            for number in range(20):
-                y = await client.create(Y, f"a6-{number}")
-            await reaches(other, y)
-            async with second.watch(start) as watch:
-                assert await watch.next() == ("MODIFIED", kept, "a6"), "progress evicted nothing"
-                live = await client.touch(X, "a6", "live")
-                assert await watch.next() == ("MODIFIED", live, "a6")
-
-    asyncio.run(story())
+async def test_a6_from_an_older_to_a_newer_server(servers: Two) -> None:
+    one, other = servers
+    async with session(one) as client, session(other) as second:
+        start = await client.create(X, "a6")
+        kept = await client.touch(X, "a6", "kept")
+        for number in range(20):
+            y = await client.create(Y, f"a6-{number}")
+        await reaches(other, y)
+        async with second.watch(start) as watch:
+            assert await watch.next() == ("MODIFIED", kept, "a6"), "progress evicted nothing"
+            live = await client.touch(X, "a6", "live")
+            assert await watch.next() == ("MODIFIED", live, "a6")
 
 
-def test_a8_rolling_restart_under_200_watches(servers: Two) -> None:
-    async def story() -> None:
-        planes = [server.plane for server in servers]
-        async with Crowd(planes, 200) as crowd, session(servers[0]) as client:
-            async with Churn(planes, "a8", every=0.05, path=Y):
-                for server in servers:
-                    crowd.planes = [plane for plane in planes if plane is not server.plane]
-                    await asyncio.to_thread(server.restart, None, signal.SIGTERM)
-                    crowd.planes = planes
-            async with session(servers[1]) as second:
-                x = await second.create(X, "a8")
-            await crowd.caught_up(x)
-            crowd.check([x])
-            assert sum(c.opened for c in crowd.clients) >= 400, "each had to move at least once"
-        for server in servers:
-            assert await server.metric("watchcache", "apiserver_watch_cache_initializations_total") == 1
-        assert client
-
-    asyncio.run(story())
+async def test_a8_rolling_restart_under_200_watches(servers: Two) -> None:
+    planes = [server.plane for server in servers]
+    async with Crowd(planes, 200) as crowd, session(servers[0]) as client:
+        async with Churn(planes, "a8", every=0.05, path=Y):
+            for server in servers:
+                crowd.planes = [plane for plane in planes if plane is not server.plane]
+                await asyncio.to_thread(server.restart, None, signal.SIGTERM)
+                crowd.planes = planes
+        async with session(servers[1]) as second:
+            x = await second.create(X, "a8")
+        await crowd.caught_up(x)
+        crowd.check([x])
+        assert sum(c.opened for c in crowd.clients) >= 400, "each had to move at least once"
+    for server in servers:
+        assert await server.metric("watchcache", "apiserver_watch_cache_initializations_total") == 1
+    assert client
 
 
-def test_a8b_clients_of_one_server_only_come_back_to_it(servers: Two) -> None:
+async def test_a8b_clients_of_one_server_only_come_back_to_it(servers: Two) -> None:
     """Claimed: the history read at start reaches below the list, so a lone server's clients resume as well."""
 
-    async def story() -> None:
-        one, other = servers
-        async with Crowd([one.plane], 60) as crowd:
-            async with Churn([other.plane], "a8b", every=0.02, path=Y) as churn:
-                await asyncio.to_thread(one.stop, signal.SIGTERM)
-                await churn.at_least(5)
-                await asyncio.to_thread(one.start)
-            async with session(one) as client:
-                x = await client.create(X, "a8b")
-            await crowd.caught_up(x)
-            crowd.check([x])
-
-    asyncio.run(story())
+    one, other = servers
+    async with Crowd([one.plane], 60) as crowd:
+        async with Churn([other.plane], "a8b", every=0.02, path=Y) as churn:
+            await asyncio.to_thread(one.stop, signal.SIGTERM)
+            await churn.at_least(5)
+            await asyncio.to_thread(one.start)
+        async with session(one) as client:
+            x = await client.create(X, "a8b")
+        await crowd.caught_up(x)
+        crowd.check([x])
 
 
-def test_a9_the_last_bookmark_is_truthful(servers: Two) -> None:
-    async def story() -> None:
-        one, other = servers
-        async with session(one) as client, session(other) as second:
-            start = await client.create(X, "a9")
-            reader, writer = await asyncio.open_connection("127.0.0.1", one.plane.port, ssl=one.plane.tls(), limit=1024)
-            query = f"watch=true&allowWatchBookmarks=true&resourceVersion={start}"
-            writer.write(f"GET {X}?{query} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-            await reader.readuntil(b"\r\n\r\n")
-            async with client.watch(start) as watch:
-                written = [await second.touch(X, "a9", f"{number:05}" * 10_000) for number in range(10)]
-                y = await second.create(Y, "a9")
-                await reaches(one, y)
-                began = time.monotonic()
-                ending = asyncio.create_task(asyncio.to_thread(one.stop, signal.SIGTERM))
-                *events, (kind, bookmark, _) = await watch.rest()
-            await ending
-            assert time.monotonic() - began < 30
-            assert [rv for _, rv, _ in events] == written
-            assert (kind, bookmark >= y) == ("BOOKMARK", True)
-            slow = [json.loads(line) for line in (await read_to_end(reader)).splitlines()]
-            writer.transport.abort()
-            if slow and slow[-1]["type"] == "BOOKMARK":
-                got = [int(event["object"]["metadata"]["resourceVersion"]) for event in slow[:-1]]
-                assert got == written, "a bookmark says that all before it was delivered"
-        await asyncio.to_thread(one.start)
-
-    asyncio.run(story())
+async def test_a9_the_last_bookmark_is_truthful(servers: Two) -> None:
+    one, other = servers
+    async with session(one) as client, session(other) as second:
+        start = await client.create(X, "a9")
+        reader, writer = await asyncio.open_connection("127.0.0.1", one.plane.port, ssl=one.plane.tls(), limit=1024)
+        query = f"watch=true&allowWatchBookmarks=true&resourceVersion={start}"
+        writer.write(f"GET {X}?{query} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        async with client.watch(start) as watch:
+            written = [await second.touch(X, "a9", f"{number:05}" * 10_000) for number in range(10)]
+            y = await second.create(Y, "a9")
+            await reaches(one, y)
+            began = time.monotonic()
+            ending = asyncio.create_task(asyncio.to_thread(one.stop, signal.SIGTERM))
+            *events, (kind, bookmark, _) = await watch.rest()
+        await ending
+        assert time.monotonic() - began < 30
+        assert [rv for _, rv, _ in events] == written
+        assert (kind, bookmark >= y) == ("BOOKMARK", True)
+        slow = [json.loads(line) for line in (await read_to_end(reader)).splitlines()]
+        writer.transport.abort()
+        if slow and slow[-1]["type"] == "BOOKMARK":
+            got = [int(event["object"]["metadata"]["resourceVersion"]) for event in slow[:-1]]
+            assert got == written, "a bookmark says that all before it was delivered"
+    await asyncio.to_thread(one.start)
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
@@ -169,42 +148,36 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def test_a10_the_end_does_not_wait_for_ever_for_progress(servers: Two) -> None:
+async def test_a10_the_end_does_not_wait_for_ever_for_progress(servers: Two) -> None:
     """That it waits for what can be had soon is A2."""
 
-    async def story() -> None:
-        one, other = servers
-        async with session(other) as second:
-            start = await second.create(X, "a10")
-            x = await second.create(X, "a10-2")
-            await reaches(one, x)
-            one.signal("watchcache", signal.SIGSTOP)
-            await second.create(Y, "a10")
-            async with session(one) as client, client.watch(start) as watch:
-                began = time.monotonic()
-                one.signal("apiserver-0", signal.SIGTERM)
-                assert await watch.rest() == [("ADDED", x, "a10-2")], "of what came later nobody here knows"
-            assert time.monotonic() - began < 30
-            one.signal("watchcache", signal.SIGCONT)
-            one.stop()
-        await asyncio.to_thread(one.start)
-
-    asyncio.run(story())
+    one, other = servers
+    async with session(other) as second:
+        start = await second.create(X, "a10")
+        x = await second.create(X, "a10-2")
+        await reaches(one, x)
+        one.signal("watchcache", signal.SIGSTOP)
+        await second.create(Y, "a10")
+        async with session(one) as client, client.watch(start) as watch:
+            began = time.monotonic()
+            one.signal("apiserver-0", signal.SIGTERM)
+            assert await watch.rest() == [("ADDED", x, "a10-2")], "of what came later nobody here knows"
+        assert time.monotonic() - began < 30
+        one.signal("watchcache", signal.SIGCONT)
+        one.stop()
+    await asyncio.to_thread(one.start)
 
 
-def test_a11_progress_is_not_forwarded(servers: Two) -> None:
+async def test_a11_progress_is_not_forwarded(servers: Two) -> None:
     """Four times a second from etcd, once a minute to each client."""
 
-    async def story() -> None:
-        one, other = servers
-        async with Crowd([one.plane], 100) as crowd, session(other) as second:
-            for _ in range(10):
-                y = await second.create(Y, f"a11-{time.monotonic_ns()}")
-                await asyncio.sleep(0.1)
-            await reaches(one, y)
-            assert not any(client.bookmarks or client.seen for client in crowd.clients)
-            x = await second.create(X, "a11")
-            await crowd.caught_up(x)
-            crowd.check([x])
-
-    asyncio.run(story())
+    one, other = servers
+    async with Crowd([one.plane], 100) as crowd, session(other) as second:
+        for _ in range(10):
+            y = await second.create(Y, f"a11-{time.monotonic_ns()}")
+            await asyncio.sleep(0.1)
+        await reaches(one, y)
+        assert not any(client.bookmarks or client.seen for client in crowd.clients)
+        x = await second.create(X, "a11")
+        await crowd.caught_up(x)
+        crowd.check([x])

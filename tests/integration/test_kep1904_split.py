@@ -62,72 +62,63 @@ async def write_events(client: Session, start: int, count: int) -> int:
     return last
 
 
-def test_a7_no_version_leaks_from_one_store_to_the_other(server: Server) -> None:
-    async def story() -> None:
-        async with session(server) as client:
-            x = await client.create(X, "a7")
-            last = await write_events(client, 0, MANY)
-            assert last > x + 50, "the events' store is far ahead"
-            newest = await client.create(Y, "a7")
-            assert newest == x + 1
-            await reaches(server, newest)
-            assert await server.cache_rv() == newest
-            assert await client.version() == newest
-            assert await client.version(X, resourceVersion="0") == newest
-            assert await client.version(EVENTS) == last
-            await reaches(server, last, "events")
-            assert await server.cache_rv("events") == last
-            async with client.watch(x, timeoutSeconds="1") as watch:
-                assert await watch.rest() == [("BOOKMARK", newest, "")], "Y moves X, events do not"
-            async with client.watch(last - 2, EVENTS, timeoutSeconds="1") as watch:
-                assert [rv for _, rv, _ in await watch.rest()] == [last - 1, last]
-
-    asyncio.run(story())
+async def test_a7_no_version_leaks_from_one_store_to_the_other(server: Server) -> None:
+    async with session(server) as client:
+        x = await client.create(X, "a7")
+        last = await write_events(client, 0, MANY)
+        assert last > x + 50, "the events' store is far ahead"
+        newest = await client.create(Y, "a7")
+        assert newest == x + 1
+        await reaches(server, newest)
+        assert await server.cache_rv() == newest
+        assert await client.version() == newest
+        assert await client.version(X, resourceVersion="0") == newest
+        assert await client.version(EVENTS) == last
+        await reaches(server, last, "events")
+        assert await server.cache_rv("events") == last
+        async with client.watch(x, timeoutSeconds="1") as watch:
+            assert await watch.rest() == [("BOOKMARK", newest, "")], "Y moves X, events do not"
+        async with client.watch(last - 2, EVENTS, timeoutSeconds="1") as watch:
+            assert [rv for _, rv, _ in await watch.rest()] == [last - 1, last]
 
 
-def test_a7_continue_tokens_are_read_at_their_own_store(server: Server) -> None:
-    async def story() -> None:
-        async with session(server) as client:
-            seen, token, versions = 0, "", set()
-            while True:
-                query = {"limit": "40", **({"continue": token} if token else {})}
-                async with client.http.get(EVENTS, params=query) as answer:
-                    body = await answer.json()
-                    assert answer.status == 200, body
-                seen += len(body["items"])
-                versions.add(body["metadata"]["resourceVersion"])
-                token = body["metadata"].get("continue", "")
-                if not token:
-                    break
-            assert seen >= MANY
-            assert len(versions) == 1
-
-    asyncio.run(story())
+async def test_a7_continue_tokens_are_read_at_their_own_store(server: Server) -> None:
+    async with session(server) as client:
+        seen, token, versions = 0, "", set()
+        while True:
+            query = {"limit": "40", **({"continue": token} if token else {})}
+            async with client.http.get(EVENTS, params=query) as answer:
+                body = await answer.json()
+                assert answer.status == 200, body
+            seen += len(body["items"])
+            versions.add(body["metadata"]["resourceVersion"])
+            token = body["metadata"].get("continue", "")
+            if not token:
+                break
+        assert seen >= MANY
+        assert len(versions) == 1
 
 
-def test_a7_a_restart_and_an_outage_of_one_store_leave_the_other_alone(server: Server, etcd: Cluster) -> None:
-    async def story() -> None:
-        async with session(server) as client:
-            x = await client.create(X, "a7-2")
-            last = await write_events(client, 1000, 1)
-        await asyncio.to_thread(server.restart)
-        async with session(server) as client:
-            async with client.watch(x) as configmaps, client.watch(last, EVENTS) as events:
-                etcd.kill()
-                more = await write_events(client, 2000, 3)
-                assert [(await events.next())[1] for _ in range(3)] == [more - 2, more - 1, more]
-                async with client.http.get("/readyz/etcd-override-0") as answer:
-                    assert answer.status == 200
-                etcd.start()
-                await asyncio.to_thread(etcd.wait)
-                changed = await client.touch(X, "a7-2", "1")
-                assert await configmaps.next() == ("MODIFIED", changed, "a7-2")
-            async with client.http.get("/readyz?verbose") as answer:
-                text = await answer.text()
-                assert "[+]etcd ok" in text
-                assert "[+]etcd-override-0 ok" in text
-
-    asyncio.run(story())
+async def test_a7_a_restart_and_an_outage_of_one_store_leave_the_other_alone(server: Server, etcd: Cluster) -> None:
+    async with session(server) as client:
+        x = await client.create(X, "a7-2")
+        last = await write_events(client, 1000, 1)
+    await asyncio.to_thread(server.restart)
+    async with session(server) as client:
+        async with client.watch(x) as configmaps, client.watch(last, EVENTS) as events:
+            etcd.kill()
+            more = await write_events(client, 2000, 3)
+            assert [(await events.next())[1] for _ in range(3)] == [more - 2, more - 1, more]
+            async with client.http.get("/readyz/etcd-override-0") as answer:
+                assert answer.status == 200
+            etcd.start()
+            await asyncio.to_thread(etcd.wait)
+            changed = await client.touch(X, "a7-2", "1")
+            assert await configmaps.next() == ("MODIFIED", changed, "a7-2")
+        async with client.http.get("/readyz?verbose") as answer:
+            text = await answer.text()
+            assert "[+]etcd ok" in text
+            assert "[+]etcd-override-0 ok" in text
 
 
 async def pages(client: Session, path: str, limit: int) -> AsyncIterator[tuple[str, int]]:
@@ -153,34 +144,31 @@ async def answered(client: Session, path: str, **query: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("killed", ["main", "other"])
-def test_a7_watches_lists_and_tokens_outlive_a_kill_of_either_etcd(
+async def test_a7_watches_lists_and_tokens_outlive_a_kill_of_either_etcd(
     server: Server, etcd: Cluster, other: Cluster, killed: str
 ) -> None:
     victim, (hit, spared) = (etcd, (X, LEASES)) if killed == "main" else (other, (LEASES, X))
 
-    async def story() -> None:
-        async with session(server) as client:
-            start = {path: [await client.create(path, f"{killed}-{n}") for n in range(3)][-1] for path in (X, LEASES)}
-            listing = pages(client, hit, 2)
-            version, size = await anext(listing)
-            assert (int(version), size) == (start[hit], 2), "a list of the newest, of its own store"
-            async with client.watch(start[hit], hit) as struck, client.watch(start[spared], spared) as calm:
-                victim.kill()
-                made = await client.create(spared, f"{killed}-while")
-                assert await calm.next() == ("ADDED", made, f"{killed}-while"), "the other store serves on"
-                assert await client.version(spared) == made
-                victim.start()
-                await asyncio.to_thread(victim.wait)
-                await answered(client, hit)
-                changed = await client.touch(hit, f"{killed}-0", "1")
-                assert await struck.next(40.0) == ("MODIFIED", changed, f"{killed}-0"), "the same watch, nothing lost"
-            rest = [page async for page in listing]
-            assert rest
-            assert {each for each, _ in rest} == {version}, "pages stay at the version of the first"
-            least = await etcd_revision(etcd)
-            assert least <= await client.version(X) <= await etcd_revision(etcd)
-
-    asyncio.run(story())
+    async with session(server) as client:
+        start = {path: [await client.create(path, f"{killed}-{n}") for n in range(3)][-1] for path in (X, LEASES)}
+        listing = pages(client, hit, 2)
+        version, size = await anext(listing)
+        assert (int(version), size) == (start[hit], 2), "a list of the newest, of its own store"
+        async with client.watch(start[hit], hit) as struck, client.watch(start[spared], spared) as calm:
+            victim.kill()
+            made = await client.create(spared, f"{killed}-while")
+            assert await calm.next() == ("ADDED", made, f"{killed}-while"), "the other store serves on"
+            assert await client.version(spared) == made
+            victim.start()
+            await asyncio.to_thread(victim.wait)
+            await answered(client, hit)
+            changed = await client.touch(hit, f"{killed}-0", "1")
+            assert await struck.next(40.0) == ("MODIFIED", changed, f"{killed}-0"), "the same watch, nothing lost"
+        rest = [page async for page in listing]
+        assert rest
+        assert {each for each, _ in rest} == {version}, "pages stay at the version of the first"
+        least = await etcd_revision(etcd)
+        assert least <= await client.version(X) <= await etcd_revision(etcd)
 
 
 async def etcd_revision(etcd: Cluster) -> int:
@@ -193,33 +181,30 @@ async def etcd_revision(etcd: Cluster) -> int:
 
 
 @pytest.mark.parametrize("path", [X, EVENTS], ids=["etcd", "sqlite"])
-def test_what_is_compacted_is_expired_and_a_list_may_go_on(server: Server, etcd: Cluster, path: str) -> None:
+async def test_what_is_compacted_is_expired_and_a_list_may_go_on(server: Server, etcd: Cluster, path: str) -> None:
     """HTTP 410, with a token to go on from the newest."""
     target = EtcdOptions(endpoints=(f"unix:{server.plane.root}/run/store.sock",)) if path == EVENTS else etcd.options()
 
-    async def story() -> None:
-        async with session(server) as client:
-            if path == EVENTS:
-                await write_events(client, 3000, 3)
-            else:
-                for number in range(3):
-                    await client.create(path, f"compacted-{number}")
-            first = await answered(client, path, limit="1")
-            old, token = first["metadata"]["resourceVersion"], first["metadata"]["continue"]
-            newer = await write_events(client, 4000, 2) if path == EVENTS else await client.create(path, "compacted-3")
-            await compact(target, newer)
-            code, late = await refused(client, path, limit="1", **{"continue": token})
-            assert (code, late["reason"], late["code"]) == (410, "Expired", 410)
-            rest = await answered(client, path, **{"continue": late["metadata"]["continue"]})
-            assert int(rest["metadata"]["resourceVersion"]) >= newer
-            everything = await answered(client, path)
-            assert [first["items"][0], *rest["items"]] == everything["items"], "from where it stood, in today's state"
-            exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
-            code, gone = await refused(client, path, **exact)
-            assert (code, gone["reason"]) == (410, "Expired")
-            assert gone["message"] == "The resourceVersion for the provided list is too old."
-
-    asyncio.run(story())
+    async with session(server) as client:
+        if path == EVENTS:
+            await write_events(client, 3000, 3)
+        else:
+            for number in range(3):
+                await client.create(path, f"compacted-{number}")
+        first = await answered(client, path, limit="1")
+        old, token = first["metadata"]["resourceVersion"], first["metadata"]["continue"]
+        newer = await write_events(client, 4000, 2) if path == EVENTS else await client.create(path, "compacted-3")
+        await compact(target, newer)
+        code, late = await refused(client, path, limit="1", **{"continue": token})
+        assert (code, late["reason"], late["code"]) == (410, "Expired", 410)
+        rest = await answered(client, path, **{"continue": late["metadata"]["continue"]})
+        assert int(rest["metadata"]["resourceVersion"]) >= newer
+        everything = await answered(client, path)
+        assert [first["items"][0], *rest["items"]] == everything["items"], "from where it stood, in today's state"
+        exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
+        code, gone = await refused(client, path, **exact)
+        assert (code, gone["reason"]) == (410, "Expired")
+        assert gone["message"] == "The resourceVersion for the provided list is too old."
 
 
 async def compact(target: EtcdOptions, revision: int) -> None:
@@ -236,19 +221,16 @@ async def refused(client: Session, path: str, **query: str) -> tuple[int, dict[s
         return answer.status, await answer.json()
 
 
-def test_a13_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:
+async def test_a13_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:
     """What others write to this etcd, outside of the API's keys, must not keep a list of the newest waiting."""
 
-    async def story() -> None:
-        async with session(server) as client:
-            log = (server.plane.root / "apiserver-0.log").read_text()
-            x = await client.create(X, "a13")
-            foreign = await etcd.put("/elsewhere", "1")
-            assert foreign > x
-            began = asyncio.get_running_loop().time()
-            for _ in range(20):
-                assert await client.version() == foreign
-            assert asyncio.get_running_loop().time() - began < 40, "no request waited for its deadline"
-            assert (server.plane.root / "apiserver-0.log").read_text() == log
-
-    asyncio.run(story())
+    async with session(server) as client:
+        log = (server.plane.root / "apiserver-0.log").read_text()
+        x = await client.create(X, "a13")
+        foreign = await etcd.put("/elsewhere", "1")
+        assert foreign > x
+        began = asyncio.get_running_loop().time()
+        for _ in range(20):
+            assert await client.version() == foreign
+        assert asyncio.get_running_loop().time() - began < 40, "no request waited for its deadline"
+        assert (server.plane.root / "apiserver-0.log").read_text() == log

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -93,16 +93,14 @@ async def until(true: Callable[[], object], timeout: float = 60.0) -> None:
         await asyncio.sleep(0.01)
 
 
-def run(certificates: Path, story: Callable[[World], Awaitable[None]], timeout: float = 5.0) -> None:
-    async def whole() -> None:
-        async with world(certificates, timeout) as here:
-            await story(here)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def serving(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World]:
+    async with world(certificates, timeout) as here:
+        yield here
 
 
-def test_list_then_watch(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_list_then_watch(certificates: Path) -> None:
+    async with serving(certificates) as here:
         await here.server.put("a")
         informer = await here.follow()
         await here.server.put("b")
@@ -112,11 +110,9 @@ def test_list_then_watch(certificates: Path) -> None:
         assert informer.items.keys() == {"ns/a"}
         assert informer.items["ns/a"]["kind"] == "Pod"
 
-    run(certificates, story)
 
-
-def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> None:
+    async with serving(certificates) as here:
         informer = await here.follow()
         for number in range(5):
             await here.server.put(f"before-{number}")
@@ -127,11 +123,9 @@ def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> None:
         assert here.server.lists == 1
         assert sorted(here.seen.told) == sorted(f"+{name}-{n}" for name in ("before", "while") for n in range(5))
 
-    run(certificates, story)
 
-
-def test_dropped_connection_resumes_where_a_bookmark_was(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_dropped_connection_resumes_where_a_bookmark_was(certificates: Path) -> None:
+    async with serving(certificates) as here:
         informer = await here.follow()
         here.server.revision = 500
         await here.server.bookmark()
@@ -142,22 +136,18 @@ def test_dropped_connection_resumes_where_a_bookmark_was(certificates: Path) -> 
         await until(lambda: here.seen.told == ["+a"])
         assert here.server.lists == 1
 
-    run(certificates, story)
 
-
-def test_clean_ends_are_no_failures(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_clean_ends_are_no_failures(certificates: Path) -> None:
+    async with serving(certificates) as here:
         informer = await here.follow(timeout_s=(1, 1))
         await until(lambda: here.server.watches >= 3)
         await here.server.put("a")
         await until(lambda: here.seen.told == ["+a"])
         assert (here.server.lists, informer.failure) == (1, "")
 
-    run(certificates, story)
 
-
-def test_expired_position_lists_again_and_tells_the_difference(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_expired_position_lists_again_and_tells_the_difference(certificates: Path) -> None:
+    async with serving(certificates) as here:
         for name in ("gone", "same", "changed"):
             await here.server.put(name)
         await here.follow()
@@ -172,14 +162,12 @@ def test_expired_position_lists_again_and_tells_the_difference(certificates: Pat
         await until(lambda: here.seen.told == ["-gone", "~changed", "+new"])
         assert here.server.lists == 2
 
-    run(certificates, story)
-
 
 @pytest.mark.parametrize(
     "line", [b"garbage", b"[]", b"{}", b'{"type":"ADDED","object":{}}', b'{"type":"NEW","object":{}}', b"\xff"]
 )
-def test_nonsense_on_a_watch_leads_to_a_new_list(certificates: Path, line: bytes) -> None:
-    async def story(here: World) -> None:
+async def test_nonsense_on_a_watch_leads_to_a_new_list(certificates: Path, line: bytes) -> None:
+    async with serving(certificates) as here:
         informer = await here.follow()
         await here.server.raw(line)
         await until(lambda: here.server.lists == 2)
@@ -187,21 +175,17 @@ def test_nonsense_on_a_watch_leads_to_a_new_list(certificates: Path, line: bytes
         await until(lambda: here.seen.told == ["+a"])
         assert informer.failure == ""
 
-    run(certificates, story)
 
-
-def test_a_server_that_expires_every_watch_is_not_hammered(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_a_server_that_expires_every_watch_is_not_hammered(certificates: Path) -> None:
+    async with serving(certificates) as here:
         here.server.compacted = 10**9
         await here.follow()
         await asyncio.sleep(1.0)
         assert here.server.lists <= 8
 
-    run(certificates, story)
 
-
-def test_a_half_open_connection_is_noticed_by_its_silence(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_a_half_open_connection_is_noticed_by_its_silence(certificates: Path) -> None:
+    async with serving(certificates) as here:
         await here.follow(silence_s=0.5)
         here.server.mute = True
         await here.server.put("a")
@@ -210,32 +194,26 @@ def test_a_half_open_connection_is_noticed_by_its_silence(certificates: Path) ->
         await until(lambda: here.seen.told == ["+a"])
         assert here.server.lists == 1
 
-    run(certificates, story)
 
-
-def test_a_long_event_arrives_whole(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_a_long_event_arrives_whole(certificates: Path) -> None:
+    async with serving(certificates) as here:
         informer = await here.follow()
         await here.server.put("a", spec={"text": "x" * 3_000_000})
         await until(lambda: here.seen.told == ["+a"])
         assert len(informer.items["ns/a"]["spec"]["text"]) == 3_000_000
 
-    run(certificates, story)
 
-
-def test_reads_wait_for_a_server_that_restarts(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_reads_wait_for_a_server_that_restarts(certificates: Path) -> None:
+    async with serving(certificates) as here:
         await here.server.stop()
         reading = asyncio.create_task(here.client.list(PODS))
         await asyncio.sleep(0.2)
         await here.server.start()
         assert (await reading)["items"] == []
 
-    run(certificates, story)
 
-
-def test_deadlines_hold(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_deadlines_hold(certificates: Path) -> None:
+    async with serving(certificates, timeout=1.0) as here:
         await here.server.stop()
         began = asyncio.get_running_loop().time()
         with pytest.raises(ApiAway):
@@ -244,11 +222,10 @@ def test_deadlines_hold(certificates: Path) -> None:
             await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns")
         assert asyncio.get_running_loop().time() - began < 15
 
-    run(certificates, story, timeout=1.0)
 
+async def test_a_write_whose_answer_is_lost_is_not_repeated(certificates: Path) -> None:
+    async with serving(certificates) as here:
 
-def test_a_write_whose_answer_is_lost_is_not_repeated(certificates: Path) -> None:
-    async def story(here: World) -> None:
         def drop(request: web.Request, _body: Any) -> web.Response | None:
             if request.method == "POST":
                 here.server.drop_connections()
@@ -259,11 +236,9 @@ def test_a_write_whose_answer_is_lost_is_not_repeated(certificates: Path) -> Non
             await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns")
         assert [method for method, _, _ in here.server.requests] == ["POST"]
 
-    run(certificates, story)
 
-
-def test_retry_after_is_honoured_for_429_and_503_only(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_retry_after_is_honoured_for_429_and_503_only(certificates: Path) -> None:
+    async with serving(certificates) as here:
         answers = [failure(429, "TooManyRequests", {"Retry-After": "0"}), failure(503, "x", {"Retry-After": "0"})]
         here.server.answer = lambda _request, _body: answers.pop(0) if answers else None
         assert (await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns"))["metadata"] == {"name": "a"}
@@ -272,12 +247,10 @@ def test_retry_after_is_honoured_for_429_and_503_only(certificates: Path) -> Non
             await here.client.get(PODS, "a", "ns")
         assert (caught.value.code, caught.value.reason) == (500, "InternalError")
 
-    run(certificates, story)
-
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"a":'])
-def test_an_answer_that_is_no_object(certificates: Path, text: str) -> None:
-    async def story(here: World) -> None:
+async def test_an_answer_that_is_no_object(certificates: Path, text: str) -> None:
+    async with serving(certificates) as here:
         here.server.answer = lambda _request, _body: web.Response(text=text)
         with pytest.raises(ApiAway, match="not a JSON object"):
             await here.client.get(PODS, "a", "ns")
@@ -287,11 +260,9 @@ def test_an_answer_that_is_no_object(certificates: Path, text: str) -> None:
         assert caught.value.code == 404
         assert "\n" not in str(caught.value)
 
-    run(certificates, story)
 
-
-def test_what_is_sent(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_what_is_sent(certificates: Path) -> None:
+    async with serving(certificates) as here:
         await here.client.patch(PODS, "a", "ns", {"x": 1}, kind="strategic", subresource="status")
         await here.client.delete(PODS, "a", "ns", grace=0, uid="u")
         await here.client.create(PODS, {"metadata": {"name": "a"}}, "ns", subresource="binding")
@@ -303,15 +274,13 @@ def test_what_is_sent(certificates: Path) -> None:
             ("POST", f"{path}/binding", {"metadata": {"name": "a"}}),
         ]
 
-    run(certificates, story)
-
 
 def pod(name: str) -> Object:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"}}
 
 
-def test_equal_events_are_counted_in_one(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_equal_events_are_counted_in_one(certificates: Path) -> None:
+    async with serving(certificates) as here:
         recorder = EventRecorder(here.client, RecorderOptions(component="me", host="n1"))
         here.spawn(recorder.run())
         recorder.event(pod("a"), "Normal", "Started", "it runs")
@@ -326,11 +295,9 @@ def test_equal_events_are_counted_in_one(certificates: Path) -> None:
         assert first["involvedObject"]["uid"] == "u-a"
         assert (first["source"], first["reason"]) == ({"component": "me", "host": "n1"}, "Started")
 
-    run(certificates, story)
 
-
-def test_events_wait_while_the_server_is_away_and_stay_bounded(certificates: Path) -> None:
-    async def story(here: World) -> None:
+async def test_events_wait_while_the_server_is_away_and_stay_bounded(certificates: Path) -> None:
+    async with serving(certificates, timeout=0.5) as here:
         await here.server.stop()
         recorder = EventRecorder(here.client, RecorderOptions(component="me"))
         here.spawn(recorder.run())
@@ -341,13 +308,13 @@ def test_events_wait_while_the_server_is_away_and_stay_bounded(certificates: Pat
         await here.server.start()
         await until(lambda: len(here.server.requests) >= WAITING - 1)
 
-    run(certificates, story, timeout=0.5)
 
-
-def test_an_event_whose_answer_is_lost_is_written_once(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_event_whose_answer_is_lost_is_written_once(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("protocols.kubeclient.events.PAUSE_S", 0.05)
 
-    async def story(here: World) -> None:
+    async with serving(certificates) as here:
         names: list[str] = []
 
         def answer(_request: web.Request, body: Any) -> web.Response | None:
@@ -365,14 +332,12 @@ def test_an_event_whose_answer_is_lost_is_written_once(certificates: Path, monke
         assert names[0] == names[1]
         assert recorder.dropped == 0
 
-    run(certificates, story)
 
-
-def test_files_that_are_no_certificates_are_named(certificates: Path, tmp_path: Path) -> None:
+async def test_files_that_are_no_certificates_are_named(certificates: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "scheduler.key"
     damaged.write_bytes(b"no key")
     pair = {"cert": certificates / "scheduler.crt", "key": damaged}
     for files in (pair, {**pair, "ca": damaged}, {**pair, "cert": tmp_path / "none.crt"}):
         client = ApiClient(ClientOptions(server="https://127.0.0.1:1", **{"ca": certificates / "ca.crt", **files}))
         with pytest.raises(CertificateUnusable, match=str(files["cert"])):
-            asyncio.run(client.start())
+            await client.start()

@@ -37,25 +37,22 @@ def kept(log: Path) -> list[str]:
     return [line.split(" ", 3)[3] for line in lines]
 
 
-def test_a_follower_and_the_disk_have_every_line() -> None:
-    async def scenario() -> None:
-        async with RuntimeProcess() as runtime:
-            sandbox = await runtime.sandbox()
-            id = await runtime.run(sandbox, "sh", "-c", COUNT)
-            log = Path((await runtime.status(id)).log_path)
-            seen: list[bytes] = []
-            running = [True]
-            follower = asyncio.create_task(followed(str(log), seen, running))
-            telling: Any = Telling(runtime)
-            rotator = LogRotator(RotationOptions(100_000, 50), telling, lambda: [(id, str(log))])
-            async with asyncio.timeout(100):
-                while not b"".join(seen[-2:]).endswith(b"\n59999\n"):
-                    await rotator.check()
-                    await asyncio.sleep(0.05)
-            running[0] = False
-            await follower
-            assert len(files.pieces(log)) > 1
-            assert b"".join(seen).decode().split() == WANTED
-            assert kept(log) == WANTED
-
-    asyncio.run(scenario())
+async def test_a_follower_and_the_disk_have_every_line() -> None:
+    async with RuntimeProcess() as runtime:
+        sandbox = await runtime.sandbox()
+        id = await runtime.run(sandbox, "sh", "-c", COUNT)
+        log = Path((await runtime.status(id)).log_path)
+        seen: list[bytes] = []
+        running = [True]
+        follower = asyncio.create_task(followed(str(log), seen, running))
+        telling: Any = Telling(runtime)
+        rotator = LogRotator(RotationOptions(100_000, 50), telling, lambda: [(id, str(log))])
+        async with asyncio.timeout(100):
+            while not b"".join(seen[-2:]).endswith(b"\n59999\n"):
+                await rotator.check()
+                await asyncio.sleep(0.05)
+        running[0] = False
+        await follower
+        assert len(files.pieces(log)) > 1
+        assert b"".join(seen).decode().split() == WANTED
+        assert kept(log) == WANTED

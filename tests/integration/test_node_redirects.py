@@ -103,40 +103,36 @@ async def made(plane: Plane, port: int) -> None:
             assert answer.status == 200, await answer.text()
 
 
-def test_redirects_of_a_node_are_not_followed_by_log_exec_and_forward(
+async def test_redirects_of_a_node_are_not_followed_by_log_exec_and_forward(
     plane: Plane, elsewhere: tuple[Recorder, Recorder]
 ) -> None:
     node, target = elsewhere
 
-    async def story() -> None:
-        async with plane.client() as session:
-            async with session.get(f"{POD}/log") as answer:
-                assert answer.status == 503
-                assert "redirects are forbidden" in (await answer.json())["message"]
-            for path, protocol in (
-                ("exec?command=id&stdout=1", "v5.channel.k8s.io"),
-                ("portforward", "SPDY/3.1+portforward.k8s.io"),
-            ):
-                with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                    await session.ws_connect(f"{POD}/{path}", protocols=(protocol,))
-                assert refused.value.status == 503
-            spdy = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
-            async with session.post(f"{POD}/exec?command=id&stdout=1", headers=spdy) as answer:
-                assert answer.status == 503
-
-    asyncio.run(story())
+    async with plane.client() as session:
+        async with session.get(f"{POD}/log") as answer:
+            assert answer.status == 503
+            assert "redirects are forbidden" in (await answer.json())["message"]
+        for path, protocol in (
+            ("exec?command=id&stdout=1", "v5.channel.k8s.io"),
+            ("portforward", "SPDY/3.1+portforward.k8s.io"),
+        ):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(f"{POD}/{path}", protocols=(protocol,))
+            assert refused.value.status == 503
+        spdy = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
+        async with session.post(f"{POD}/exec?command=id&stdout=1", headers=spdy) as answer:
+            assert answer.status == 503
     assert len(node.paths) >= 4
     assert target.paths == []
 
 
-def test_redirects_of_a_node_leave_it_out_of_the_usage(plane: Plane, elsewhere: tuple[Recorder, Recorder]) -> None:
+async def test_redirects_of_a_node_leave_it_out_of_the_usage(
+    plane: Plane, elsewhere: tuple[Recorder, Recorder]
+) -> None:
     node, target = elsewhere
 
-    async def story() -> None:
-        async with plane.client() as session, session.get("/apis/metrics.k8s.io/v1beta1/nodes") as answer:
-            assert answer.status == 200
-            assert (await answer.json())["items"] == []
-
-    asyncio.run(story())
+    async with plane.client() as session, session.get("/apis/metrics.k8s.io/v1beta1/nodes") as answer:
+        assert answer.status == 200
+        assert (await answer.json())["items"] == []
     assert node.paths == ["/stats/summary"]
     assert target.paths == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
-from tests.support.front_door import Door, serve
+from tests.support.front_door import Door, running_front_door
 
 PROTO = Path(__file__).parents[2] / "protocols" / "wire" / "podresources_v1.proto"
 CLIENT = """
@@ -31,8 +31,8 @@ with grpc.insecure_channel("unix:" + sys.argv[1]) as channel:
 """
 
 
-def test_the_proto_alone_is_enough() -> None:
-    async def story(door: Door) -> None:
+async def test_the_proto_alone_is_enough() -> None:
+    async with running_front_door() as door:
         shutil.copy(PROTO, door.directory / PROTO.name)
         (door.directory / "client.py").write_text(CLIENT)
         await run(door, "-m", "grpc_tools.protoc", "-I.", "--python_out=.", "--grpc_python_out=.", PROTO.name)
@@ -45,8 +45,6 @@ def test_the_proto_alone_is_enough() -> None:
         told = await asyncio.wait_for(client.stdout.read(), 60)
         assert told == b"ADDED uid-b b ['g0']\nDELETED uid-b b []\n"
         assert await client.wait() == 0
-
-    serve(story)
 
 
 def change(door: Door, name: str, mark: int, *ids: str, gone: bool = False) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,19 +14,15 @@ from protocols.bus import BusError
 from tests.support.pleg_node import PlegNode, agrees
 from tests.support.runtime import RuntimeProcess
 
-Story = Callable[[RuntimeProcess, PlegNode], Coroutine[Any, Any, None]]
 
-
-def play(story: Story, **changes: Any) -> None:
-    async def whole() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings, **changes) as node:
-            async with asyncio.timeout(180):
-                await node.until(lambda: node.state.healthy, what="first relist")
-                await story(runtime, node)
-            assert node.alive(), node.errors()
-            assert not node.backwards, node.backwards
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def running_pleg(**changes: Any) -> AsyncIterator[tuple[RuntimeProcess, PlegNode]]:
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings, **changes) as node:
+        async with asyncio.timeout(180):
+            await node.until(lambda: node.state.healthy, what="first relist")
+            yield runtime, node
+        assert node.alive(), node.errors()
+        assert not node.backwards, node.backwards
 
 
 async def lives(runtime: RuntimeProcess, node: PlegNode, name: str = "p") -> None:
@@ -56,32 +53,28 @@ async def pid_of(runtime: RuntimeProcess, id_: str) -> int:
 
 
 @pytest.mark.parametrize("mode", ["auto", "evented", "hint", "generic"])
-def test_a_containers_life_in_each_mode(mode: str) -> None:
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+async def test_a_containers_life_in_each_mode(mode: str) -> None:
+    async with running_pleg(pleg_mode=mode) as (runtime, node):
         wanted = "evented" if mode == "auto" else mode
         await node.until(lambda: node.state.mode == wanted, what=wanted)
         await lives(runtime, node)
         await agrees(node, runtime)
         assert await node.metric("pleg", "kube_pod_missed_events") == 0
 
-    play(story, pleg_mode=mode)
 
-
-def test_gate_off_is_generic_without_an_event_stream() -> None:
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+async def test_gate_off_is_generic_without_an_event_stream() -> None:
+    async with running_pleg(feature_gates={"EventedPLEG": False}) as (runtime, node):
         await lives(runtime, node)
         assert node.state.mode == "generic"
         assert "EventedPLEG" in node.state.why
         assert await node.metric("cri", "kubelet_evented_pleg") == 0
         assert await node.metric("pleg", "kubelet_evented_pleg_connection_latency_seconds_count") == 0
 
-    play(story, feature_gates={"EventedPLEG": False})
 
-
-def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
+async def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
     """Nothing happens in the runtime, so no event comes: upstream would wait for its 5 s tick, or for 300 s."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         sandbox = await runtime.sandbox("p")
         id_ = await runtime.create(sandbox, "sleep", "1000")
@@ -97,12 +90,10 @@ def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
         with pytest.raises(BusError, match="nothing newer"):
             await node.newer("uid-p", time.time_ns() + 10**12, timeout=3)
 
-    play(story)
-
 
 @pytest.mark.parametrize("victim", ["runtime", "cri", "pleg"])
-def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim: str) -> None:
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+async def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim: str) -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         sandboxes = [await runtime.sandbox(f"p{n}") for n in range(4)]
         ids = [await runtime.run(sandbox, "sleep", "1000") for sandbox in sandboxes]
@@ -124,13 +115,11 @@ def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim: str)
         await agrees(node, runtime)
         await node.evented()
 
-    play(story)
 
-
-def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -> None:
+async def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -> None:
     """S2: upstream burns its five attempts within a millisecond and never returns to events."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         opened = await node.metric("cri", "kubelet_evented_pleg_connection_success_count")
         await runtime.kill()
@@ -145,11 +134,9 @@ def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -> None
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") >= 1
         assert await node.metric("pleg", 'kube_pod_missed_events{cause="runtime"') == 0
 
-    play(story)
 
-
-def test_a_stopped_runtime_is_told_and_recovers() -> None:
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+async def test_a_stopped_runtime_is_told_and_recovers() -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         id_ = await runtime.run(await runtime.sandbox("p"), "sleep", "1000")
         pid = await pid_of(runtime, id_)
@@ -163,5 +150,3 @@ def test_a_stopped_runtime_is_told_and_recovers() -> None:
         await node.until(lambda: node.is_in("uid-p", id_, "exited"), what="the death meanwhile")
         await node.evented()
         await agrees(node, runtime)
-
-    play(story)

@@ -8,17 +8,16 @@ import time
 
 import pytest
 
-from tests.integration.test_pleg import pid_of, play
+from tests.integration.test_pleg import pid_of, running_pleg
 from tests.support.pleg_node import PlegNode, agrees
-from tests.support.runtime import RuntimeProcess
 
 MISSED = 'kube_pod_missed_events{cause="runtime"'
 
 
-def test_seven_dropped_stops_are_seven_missed_events() -> None:
+async def test_seven_dropped_stops_are_seven_missed_events() -> None:
     """S11. Found by the relist, counted once each, and the runtime is not relied upon for a while."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         ids = [await runtime.run(await runtime.sandbox(f"p{n}"), "sleep", "1000") for n in range(9)]
         await node.until(lambda: all(node.is_in(f"uid-p{n}", id_, "running") for n, id_ in enumerate(ids)))
@@ -37,8 +36,6 @@ def test_seven_dropped_stops_are_seven_missed_events() -> None:
         assert await node.metric("pleg", MISSED + ',transition="stopped"') == 7
         await agrees(node, runtime)
 
-    play(story)
-
 
 async def counted(node: PlegNode, metric: str, count: int) -> None:
     """Each waits for its own grace to be over."""
@@ -49,10 +46,10 @@ async def counted(node: PlegNode, metric: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("fault", ["duplicate-events", "reorder-events", "disconnect", "clock-jump", "clock-back"])
-def test_the_plane_stays_right(fault: str) -> None:
+async def test_the_plane_stays_right(fault: str) -> None:
     """S12 and the others: a script of changes; at the end nothing differs, and no container was seen to go back."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         await node.chaos(fault.replace("back", "jump"), seconds=-3600.0 if fault == "clock-back" else 3600.0)
         sandboxes = [await runtime.sandbox(f"p{n}") for n in range(3)]
@@ -68,13 +65,11 @@ def test_the_plane_stays_right(fault: str) -> None:
         await agrees(node, runtime)
         await node.chaos("clear")
 
-    play(story)
 
-
-def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
+async def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
     """S4, S5: what was held back comes late, after the pod was inspected or has gone."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg() as (runtime, node):
         await node.evented()
         await node.chaos("stall")
         sandbox, doomed = await runtime.sandbox("p"), await runtime.sandbox("q")
@@ -92,8 +87,6 @@ def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
         assert "uid-q" not in node.statuses.items, "a late event brought a deleted pod back"
         await agrees(node, runtime)
 
-    play(story)
-
 
 async def silent(node: PlegNode) -> int:
     """Once nothing more is told for a second: how many events were."""
@@ -105,10 +98,10 @@ async def silent(node: PlegNode) -> int:
 
 
 @pytest.mark.parametrize("mode", ["evented", "generic"])
-def test_short_lives_are_told_of(mode: str) -> None:
+async def test_short_lives_are_told_of(mode: str) -> None:
     """S15: 100 containers that end at once; by events each is seen to start and to die, by lists at least to die."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg(pleg_mode=mode) as (runtime, node):
         await node.until(lambda: node.state.mode == mode)
         sandbox = await runtime.sandbox("p")
         hollow = {"image": "hollow/x", "annotations": {"nodeplane.dev/hollow-duration": "1ms"}}
@@ -122,14 +115,12 @@ def test_short_lives_are_told_of(mode: str) -> None:
         assert await node.metric("pleg", MISSED) == 0
         await agrees(node, runtime)
 
-    play(story, pleg_mode=mode)
-
 
 @pytest.mark.parametrize(("seed", "mode"), [(1, "evented"), (2, "hint"), (3, "generic")])
-def test_every_mode_comes_to_the_runtimes_truth(seed: int, mode: str) -> None:
+async def test_every_mode_comes_to_the_runtimes_truth(seed: int, mode: str) -> None:
     """S16: a script of operations under events lost, doubled and turned around by chance; the end is the truth."""
 
-    async def story(runtime: RuntimeProcess, node: PlegNode) -> None:
+    async with running_pleg(pleg_mode=mode) as (runtime, node):
         dice, sandboxes, ids = random.Random(seed), [await runtime.sandbox("p0")], []
         await node.until(lambda: node.state.healthy)
         for step in range(40):
@@ -149,5 +140,3 @@ def test_every_mode_comes_to_the_runtimes_truth(seed: int, mode: str) -> None:
         await node.chaos("clear")
         await node.chaos("disconnect")
         await agrees(node, runtime)
-
-    play(story, pleg_mode=mode)

@@ -105,25 +105,22 @@ def test_a_backlog_is_no_news(dialect: str) -> None:
     play(dialect, story)
 
 
-def test_a_pleg_that_is_held_up_holds_nobody_else_up() -> None:
+async def test_a_pleg_that_is_held_up_holds_nobody_else_up() -> None:
     """Trap 17: containerd's calls hang while its subscriber does not read. cri reads on whatever its followers do; a
     pleg that read the stream itself would lose it here."""
 
-    async def story() -> None:
-        async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node, asyncio.timeout(200):
-            await node.until(lambda: node.state.healthy and node.state.mode == "evented")
-            errors = "kubelet_evented_pleg_connection_error_count"
-            before = await node.metric("cri", errors)
-            node.processes["pleg"].send_signal(signal.SIGSTOP)
-            try:
-                sandbox = await runtime.sandbox("p")
-                for number in range(100):
-                    id = await runtime.create(sandbox, image="hollow/x", name=f"c{number}", annotations=STARVED)
-                    await runtime.call("StartContainer", container_id=id)
-                await runtime.ended(id)
-                assert await node.metric("cri", errors) == before
-            finally:
-                node.processes["pleg"].send_signal(signal.SIGCONT)
-            await agrees(node, runtime)
-
-    asyncio.run(story())
+    async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node, asyncio.timeout(200):
+        await node.until(lambda: node.state.healthy and node.state.mode == "evented")
+        errors = "kubelet_evented_pleg_connection_error_count"
+        before = await node.metric("cri", errors)
+        node.processes["pleg"].send_signal(signal.SIGSTOP)
+        try:
+            sandbox = await runtime.sandbox("p")
+            for number in range(100):
+                id = await runtime.create(sandbox, image="hollow/x", name=f"c{number}", annotations=STARVED)
+                await runtime.call("StartContainer", container_id=id)
+            await runtime.ended(id)
+            assert await node.metric("cri", errors) == before
+        finally:
+            node.processes["pleg"].send_signal(signal.SIGCONT)
+        await agrees(node, runtime)

@@ -18,7 +18,7 @@ from protocols.podresources import (
     WatchUnsupported,
 )
 from tests.support.device_node import until
-from tests.support.front_door import Door, DoorLimits, serve
+from tests.support.front_door import Door, DoorLimits, running_front_door
 
 
 def pod(name: str, *ids: str) -> PodAllocation:
@@ -32,8 +32,8 @@ def change(door: Door, name: str, *ids: str, gone: bool = False) -> None:
     door.pods.on_event(Event(Op.DELETE if gone else Op.UPSERT, f"uid-{name}", value, mark=mark))
 
 
-def test_ten_lines_are_enough() -> None:
-    async def story(door: Door) -> None:
+async def test_ten_lines_are_enough() -> None:
+    async with running_front_door() as door:
         change(door, "a", "g0")
         door.allocatable.on_snapshot([("example.com/gpu g0", Device("example.com/gpu", "g0", (0,)))], 0)
         async with PodResources(door.socket) as node:
@@ -48,13 +48,11 @@ def test_ten_lines_are_enough() -> None:
             with pytest.raises(grpc.aio.AioRpcError):
                 await node.get("default", "a")
 
-    serve(story)
 
-
-def test_a_watch_goes_on_when_its_stream_ends() -> None:
+async def test_a_watch_goes_on_when_its_stream_ends() -> None:
     """Too slow once, and gone once: each change is told once, in order."""
 
-    async def story(door: Door) -> None:
+    async with running_front_door(DoorLimits(queue=8)) as door:
         said: list[str] = []
         async with PodResources(door.socket) as node:
             events = node.watch(WatchOptions(snapshot=False, on_break=said.append))
@@ -75,11 +73,9 @@ def test_a_watch_goes_on_when_its_stream_ends() -> None:
                 "watch interrupted (UNAVAILABLE); connecting again",
             ]
 
-    serve(story, DoorLimits(queue=8))
 
-
-def test_without_asyncio() -> None:
-    async def story(door: Door) -> None:
+async def test_without_asyncio() -> None:
+    async with running_front_door() as door:
         change(door, "a", "g0")
         node = BlockingPodResources(door.socket)
         seen: list[PodEvent] = []
@@ -96,19 +92,14 @@ def test_without_asyncio() -> None:
         assert not thread.is_alive()
         assert [(event.action, event.pod.name) for event in seen] == [(Action.ADDED, "a"), (Action.ADDED, "b")]
 
-    serve(story)
-
 
 def collect(events: Iterator[PodEvent], seen: list[PodEvent]) -> None:
     for event in events:
         seen.append(event)
 
 
-def test_a_server_without_the_watch_says_so() -> None:
-    async def story(door: Door) -> None:
-        async with PodResources(door.socket) as node:
-            with pytest.raises(WatchUnsupported, match="nodeplane adopt"):
-                async for _ in node.watch():
-                    pass
-
-    serve(story, DoorLimits(enabled=False))
+async def test_a_server_without_the_watch_says_so() -> None:
+    async with running_front_door(DoorLimits(enabled=False)) as door, PodResources(door.socket) as node:
+        with pytest.raises(WatchUnsupported, match="nodeplane adopt"):
+            async for _ in node.watch():
+                pass

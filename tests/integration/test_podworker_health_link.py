@@ -22,10 +22,11 @@ def allocation(uid: str) -> PodAllocation:
     return PodAllocation(uid=uid, namespace="default", name=uid, containers=containers)
 
 
-def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "HEARD_S", 0.1)
 
-    async def story(run: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
+        run = Path(directory)
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="devices", run_dir=run))
         await bus.start()
         following = DeviceHealthClient(True)
@@ -50,17 +51,12 @@ def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -
         finally:
             await bus.close()
             await owner.close()
+    assert await DeviceHealthClient(False).held("a", admitted=True) == PodHeld()
 
-    async def off() -> None:
-        assert await DeviceHealthClient(False).held("a", admitted=True) == PodHeld()
 
+async def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
-        asyncio.run(story(Path(directory)))
-    asyncio.run(off())
-
-
-def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None:
-    async def story(run: Path) -> None:
+        run = Path(directory)
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="health", run_dir=run))
         await bus.start()
         heard = asyncio.Event()
@@ -77,6 +73,3 @@ def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None
         finally:
             await bus.close()
             await owner.close()
-
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
-        asyncio.run(story(Path(directory)))

@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -26,12 +27,10 @@ def others() -> set[int]:
     return set(children())
 
 
-def with_runtime(scenario: Callable[[RuntimeProcess], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with RuntimeProcess() as runtime:
-            await scenario(runtime)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_runtime() -> AsyncIterator[RuntimeProcess]:
+    async with RuntimeProcess() as runtime:
+        yield runtime
 
 
 def children_of(pid: int) -> list[int]:
@@ -43,8 +42,8 @@ def launcher_of(runtime: RuntimeProcess) -> int:
     return next(pid for pid, name in names.items() if name.startswith("nodeplane-launc"))
 
 
-def test_containers_live_on_and_are_taken_over() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_containers_live_on_and_are_taken_over() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox("p")
         id = await runtime.run(sandbox, "sh", "-c", "while :; do echo tick; sleep 0.02; done", name="a")
         waiting = await runtime.create(sandbox, "sh", "-c", "exit 4", name="b")
@@ -74,11 +73,9 @@ def test_containers_live_on_and_are_taken_over() -> None:
         await runtime.call("StartContainer", container_id=waiting)
         assert (await runtime.ended(waiting)).exit_code == 4
 
-    with_runtime(scenario)
 
-
-def test_an_end_while_the_runtime_is_down_is_told_with_its_code_and_time() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_an_end_while_the_runtime_is_down_is_told_with_its_code_and_time() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         gate = runtime.root / "gate"
         id = await runtime.run(sandbox, "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.01; done; exit 42")
@@ -96,12 +93,13 @@ def test_an_end_while_the_runtime_is_down_is_told_with_its_code_and_time() -> No
             assert before <= status.finished_at <= after
             await runtime.kill()
 
-    with_runtime(scenario)
-
 
 @pytest.mark.parametrize("down", [False, True], ids=["runtime up", "runtime down"])
-def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
+    def state_of(runtime: RuntimeProcess, id: str) -> bytes:
+        return (runtime.root / "runtime" / "containers" / f"{id}.json").read_bytes()
+
+    async with running_runtime() as runtime:
         stream = await runtime.events()
         id = await runtime.run(await runtime.sandbox(), "sh", "-c", "sleep 500 & sleep 500 & wait")
         pid, shim = runtime.started(id)["pid"], await runtime.shim(id)
@@ -123,14 +121,9 @@ def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
         await runtime.start()
         assert (await runtime.status(id)).finished_at == status.finished_at
 
-    def state_of(runtime: RuntimeProcess, id: str) -> bytes:
-        return (runtime.root / "runtime" / "containers" / f"{id}.json").read_bytes()
 
-    with_runtime(scenario)
-
-
-def test_a_killed_launcher_is_replaced_and_its_containers_go_on() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_killed_launcher_is_replaced_and_its_containers_go_on() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sleep", "500", name="a")
         os.kill(launcher_of(runtime), signal.SIGKILL)
@@ -140,11 +133,9 @@ def test_a_killed_launcher_is_replaced_and_its_containers_go_on() -> None:
             await runtime.call("StopContainer", container_id=each, timeout=10)
             assert (await runtime.status(each)).exit_code == 143
 
-    with_runtime(scenario)
 
-
-def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_container() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_container() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         mark = runtime.root / "marks"
         mark.mkdir()
@@ -163,13 +154,11 @@ def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_containe
         await until(lambda: len(list(mark.iterdir())) == len(ids))
         assert len({entry.name.partition(".")[0] for entry in mark.iterdir()}) == len(ids)
 
-    with_runtime(scenario)
 
-
-def test_strangers_at_a_shims_socket_disturb_nothing() -> None:
+async def test_strangers_at_a_shims_socket_disturb_nothing() -> None:
     """Silent ones, ones that talk nonsense, and more of them than it lets in; the next runtime gets through."""
 
-    async def scenario(runtime: RuntimeProcess) -> None:
+    async with running_runtime() as runtime:
         id = await runtime.run(await runtime.sandbox("p"), "sleep", "500")
         path = next((runtime.root / "runtime" / "shims").glob("*/shim.sock"))
         with contextlib.ExitStack() as held:
@@ -186,11 +175,9 @@ def test_strangers_at_a_shims_socket_disturb_nothing() -> None:
             await runtime.call("StopContainer", container_id=id, timeout=10)
             assert (await runtime.status(id)).exit_code == 143
 
-    with_runtime(scenario)
 
-
-def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         await runtime.kill()
         assert runtime.socket.exists()
@@ -201,13 +188,11 @@ def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
         assert "state file skipped" in runtime.errors()
         await until(lambda: not list((runtime.root / "runtime" / "shims").iterdir()))
 
-    with_runtime(scenario)
 
-
-def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
+async def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
     """As a restored backup brings them: an old sandbox and container beside their successors."""
 
-    async def scenario(runtime: RuntimeProcess) -> None:
+    async with running_runtime() as runtime:
         old = await runtime.sandbox("twice")
         await runtime.create(old, "true", name="main")
         state = runtime.root / "runtime"
@@ -227,11 +212,9 @@ def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
         for path in saved:
             path.unlink()
 
-    with_runtime(scenario)
 
-
-def test_hollow_lives_go_on_from_their_stored_start() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_hollow_lives_go_on_from_their_stored_start() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         forever = await runtime.run(sandbox, name="forever", image="hollow/app")
         script = {HOLLOW: "true", HOLLOW_DURATION: "600ms", HOLLOW_EXIT_CODE: "9"}
@@ -260,11 +243,9 @@ def test_hollow_lives_go_on_from_their_stored_start() -> None:
         more = await runtime.run(sandbox, name="more", image="hollow/app")
         assert (await runtime.call("ExecSync", container_id=more, cmd=["x"])).exit_code == 0
 
-    with_runtime(scenario)
 
-
-def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         polite = await runtime.run(sandbox, "sleep", "500", name="polite")
         script = f"trap '' TERM; touch {runtime.root}/armed; while :; do sleep 0.01; done"
@@ -286,19 +267,8 @@ def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
         (item,) = (await runtime.call("ListPodSandbox")).items
         assert item.state == pb.SANDBOX_NOTREADY, "so that nobody takes the ends for crashes"
 
-    with_runtime(scenario)
 
-
-def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
-        stuck, quick = await runtime.events(), await runtime.events()
-        counted = asyncio.create_task(count(quick, 8 * (2 + 35 * 4)))
-        await asyncio.gather(*(churn(runtime, 35) for _ in range(8)))
-        await asyncio.wait_for(counted, 60)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await asyncio.wait_for(count(stuck, 10**9), 60)
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-
+async def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() -> None:
     async def churn(runtime: RuntimeProcess, rounds: int) -> None:
         sandbox = await runtime.sandbox()
         for number in range(rounds):  # the weight is the containers': what an earlier event has is not queued again
@@ -311,7 +281,14 @@ def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() ->
         for _ in range(n):
             assert await stream.read() is not grpc.aio.EOF
 
-    with_runtime(scenario)
+    async with running_runtime() as runtime:
+        stuck, quick = await runtime.events(), await runtime.events()
+        counted = asyncio.create_task(count(quick, 8 * (2 + 35 * 4)))
+        await asyncio.gather(*(churn(runtime, 35) for _ in range(8)))
+        await asyncio.wait_for(counted, 60)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await asyncio.wait_for(count(stuck, 10**9), 60)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 def test_this_process_has_no_children_left(others: set[int]) -> None:

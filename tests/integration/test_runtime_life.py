@@ -5,7 +5,8 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,11 @@ import pytest
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, alive, until
 
-Scenario = Callable[[RuntimeProcess], Awaitable[None]]
 
-
-def with_runtime(scenario: Scenario) -> None:
-    async def run() -> None:
-        async with RuntimeProcess() as runtime:
-            await scenario(runtime)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_runtime() -> AsyncIterator[RuntimeProcess]:
+    async with RuntimeProcess() as runtime:
+        yield runtime
 
 
 async def refused(awaitable: Awaitable[Any], code: grpc.StatusCode, says: str = "") -> str:
@@ -39,8 +36,8 @@ def log_lines(path: str) -> list[tuple[str, str, str]]:
     return [tuple(line.split(" ", 3)[1:]) for line in Path(path).read_text().splitlines()]  # type: ignore[misc]  # always three words
 
 
-def test_a_container_from_creation_to_removal() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_container_from_creation_to_removal() -> None:
+    async with running_runtime() as runtime:
         assert stat.S_IMODE(runtime.socket.stat().st_mode) == 0o600
         assert stat.S_IMODE(runtime.socket.parent.stat().st_mode) == 0o700
         sandbox = await runtime.sandbox(labels={"l": "1"}, annotations={"a": "2"})
@@ -76,11 +73,9 @@ def test_a_container_from_creation_to_removal() -> None:
         await refused(runtime.status(id), grpc.StatusCode.NOT_FOUND)
         assert not list((runtime.root / "runtime" / "shims").iterdir())
 
-    with_runtime(scenario)
 
-
-def test_exit_codes_of_every_kind_of_end() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_exit_codes_of_every_kind_of_end() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         ok = await runtime.run(sandbox, "true", name="ok")
         segfault = await runtime.run(sandbox, "sh", "-c", "kill -SEGV $$", name="segv")
@@ -94,11 +89,9 @@ def test_exit_codes_of_every_kind_of_end() -> None:
         assert codes == [0, 139, 137, 143, 130]
         assert (await runtime.status(ok)).reason == "Completed"
 
-    with_runtime(scenario)
 
-
-def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         # a stubborn shell with a child, and a daemon that left session and parent
         daemon = "setsid sh -c 'sleep 500 & echo $! >daemon'"
@@ -113,22 +106,18 @@ def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
         assert (await runtime.status(id)).exit_code == 137
         assert not any(map(alive, pids))
 
-    with_runtime(scenario)
 
-
-def test_a_daemon_does_not_outlive_its_container() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_daemon_does_not_outlive_its_container() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sh", "-c", "setsid sleep 500 & echo $!; exit 0")
         status = await runtime.ended(id)
         pid = int(log_lines(status.log_path)[0][2])
         assert not alive(pid)
 
-    with_runtime(scenario)
 
-
-def test_events_tell_each_step_in_order_with_the_pods_state() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_events_tell_each_step_in_order_with_the_pods_state() -> None:
+    async with running_runtime() as runtime:
         stream = await runtime.events()
         sandbox = await runtime.sandbox()
         other = await runtime.create(sandbox, "true", name="other")
@@ -162,11 +151,9 @@ def test_events_tell_each_step_in_order_with_the_pods_state() -> None:
         assert (failed.exit_code, failed.reason) == (128, "StartError")
         assert id in {status.id for status in events[10].containers_statuses}  # its final status is in its DELETED
 
-    with_runtime(scenario)
 
-
-def test_status_stamp_and_containers_come_together() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_status_stamp_and_containers_come_together() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         empty = await runtime.call("PodSandboxStatus", pod_sandbox_id=sandbox)
         id = await runtime.create(sandbox, "true")
@@ -176,11 +163,9 @@ def test_status_stamp_and_containers_come_together() -> None:
         assert abs(full.timestamp - time.time_ns()) < 60 * 10**9
         assert full.info["info"]
 
-    with_runtime(scenario)
 
-
-def test_idempotence_and_codes_of_unknown_ids() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_idempotence_and_codes_of_unknown_ids() -> None:
+    async with running_runtime() as runtime:
         for method, field in (
             ("StopPodSandbox", "pod_sandbox_id"),
             ("RemovePodSandbox", "pod_sandbox_id"),
@@ -215,11 +200,9 @@ def test_idempotence_and_codes_of_unknown_ids() -> None:
             await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
         await runtime.sandbox("p")  # the name is free again
 
-    with_runtime(scenario)
 
-
-def test_exec_has_the_containers_environment_and_a_deadline() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_exec_has_the_containers_environment_and_a_deadline() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sleep", "100", envs=[pb.KeyValue(key="A", value=b"1")], working_dir="/tmp")
         done = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "echo $A $PWD; echo e >&2; exit 7"])
@@ -242,11 +225,9 @@ def test_exec_has_the_containers_environment_and_a_deadline() -> None:
         await runtime.call("StopContainer", container_id=id)
         await refused(runtime.call("ExecSync", container_id=id, cmd=["true"]), grpc.StatusCode.FAILED_PRECONDITION)
 
-    with_runtime(scenario)
 
-
-def test_a_rotated_log_is_written_anew_only_after_reopen() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_rotated_log_is_written_anew_only_after_reopen() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sh", "-c", "while :; do echo tick; sleep 0.02; done")
         path = Path((await runtime.status(id)).log_path)
@@ -258,11 +239,9 @@ def test_a_rotated_log_is_written_anew_only_after_reopen() -> None:
         await until(lambda: path.stat().st_size > 0)
         assert old.stat().st_size == size
 
-    with_runtime(scenario)
 
-
-def test_stats_list_and_images_need_no_registry() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_stats_list_and_images_need_no_registry() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sh", "-c", "while :; do :; done")
         first = (await runtime.call("ContainerStats", container_id=id)).stats
@@ -290,20 +269,16 @@ def test_stats_list_and_images_need_no_registry() -> None:
         await runtime.call("UpdateContainerResources", container_id=id, linux=resources)
         assert (await runtime.status(id)).resources.linux.cpu_shares == 512
 
-    with_runtime(scenario)
 
-
-def test_the_pause_image_sleeps_until_it_is_told_to_end() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_the_pause_image_sleeps_until_it_is_told_to_end() -> None:
+    async with running_runtime() as runtime:
         id = await runtime.run(await runtime.sandbox(), image="registry.k8s.io/pause:3.10")
         await runtime.call("StopContainer", container_id=id, timeout=10)
         assert (await runtime.status(id)).exit_code == 0
 
-    with_runtime(scenario)
 
-
-def test_bad_input_is_refused_and_disturbs_nothing() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_bad_input_is_refused_and_disturbs_nothing() -> None:
+    async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sleep", "100")
         invalid = grpc.StatusCode.INVALID_ARGUMENT
@@ -331,5 +306,3 @@ def test_bad_input_is_refused_and_disturbs_nothing() -> None:
         )
         assert (await runtime.status(id)).state == pb.CONTAINER_RUNNING
         assert runtime.errors() == ""
-
-    with_runtime(scenario)

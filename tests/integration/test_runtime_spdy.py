@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from tests.support.runtime import RuntimeProcess
 from tests.support.spdy import SpdyClient
@@ -11,16 +12,14 @@ SIZES = "stty size; read x; until stty size | grep -q '22 44'; do sleep 0.05; do
 V4, OLD = "v4.channel.k8s.io", ("v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 
 
-def with_runtime(scenario: Callable[[RuntimeProcess], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with RuntimeProcess() as runtime:
-            await scenario(runtime)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_runtime() -> AsyncIterator[RuntimeProcess]:
+    async with RuntimeProcess() as runtime:
+        yield runtime
 
 
-def test_exec_without_and_with_a_terminal() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_exec_without_and_with_a_terminal() -> None:
+    async with running_runtime() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
         command = ["sh", "-c", "cat; echo bad >&2; exit 3"]
         asked = {"container_id": id, "cmd": command, "stdin": True, "stdout": True, "stderr": True}
@@ -44,11 +43,9 @@ def test_exec_without_and_with_a_terminal() -> None:
         assert b"22 44" in client.received["stdout"]
         assert json.loads(client.received["error"])["status"] == "Success"
 
-    with_runtime(scenario)
 
-
-def test_attach_and_protocols_nobody_knows() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_attach_and_protocols_nobody_knows() -> None:
+    async with running_runtime() as runtime:
         id = await runtime.run(await runtime.sandbox(), "cat", stdin=True, stdin_once=True)
         asked = {"container_id": id, "stdin": True, "stdout": True, "stderr": True}
         stranger = SpdyClient()
@@ -66,11 +63,9 @@ def test_attach_and_protocols_nobody_knows() -> None:
         assert " 404 " in await again.open(url, V4), "good once"
         again.close()
 
-    with_runtime(scenario)
 
-
-def test_a_client_that_opens_nothing_or_talks_nonsense_leaves_nothing_behind() -> None:
-    async def scenario(runtime: RuntimeProcess) -> None:
+async def test_a_client_that_opens_nothing_or_talks_nonsense_leaves_nothing_behind() -> None:
+    async with running_runtime() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
         asked = {"container_id": id, "cmd": ["sleep", "4246"], "stdin": True, "stdout": True}
         nonsense = SpdyClient("error", "stdin", "stdout")
@@ -83,5 +78,3 @@ def test_a_client_that_opens_nothing_or_talks_nonsense_leaves_nothing_behind() -
         silent.close()
         done = await runtime.call("ExecSync", container_id=id, cmd=["true"])
         assert done.exit_code == 0
-
-    with_runtime(scenario)

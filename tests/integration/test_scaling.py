@@ -42,26 +42,23 @@ def serving(plane: Plane) -> dict[str, int]:
     return {name: actor["pid"] for name, actor in actors.items() if "apiserver" in name and actor["state"] == "live"}
 
 
-def test_watches_stay_while_processes_come_and_go(plane: Plane) -> None:
-    async def story() -> None:
-        target = Rooted(plane.root)
-        async with Crowd([target], WATCHES) as crowd:
-            async with Churn([target], "scale") as churn:
-                await asyncio.to_thread(plane.nodeplane, "scale", "watcher", "4")
-                await asyncio.to_thread(until, "four", lambda: len(serving(plane)) == 4)
-                await churn.at_least(3)
-                assert all(client.opened == 1 for client in crowd.clients), "more processes disturb nobody"
-                await asyncio.to_thread(hit, plane, "apiserver-1")
-                await churn.at_least(3)
-                await asyncio.to_thread(until, "four again", lambda: len(serving(plane)) == 4)
-                await asyncio.to_thread(plane.nodeplane, "scale", "watcher", "2")
-                await asyncio.to_thread(until, "two", lambda: len(serving(plane)) == 2)
-                await churn.at_least(3)
-            assert not churn.refused, churn.refused
-            acknowledged = sorted(churn.acknowledged.values())
-            await crowd.caught_up(acknowledged[-1])
-            unanswered = set(crowd.clients[0].seen) - set(acknowledged)
-            assert len(unanswered) <= len(churn.unknown)
-            crowd.check(sorted([*acknowledged, *unanswered]))
-
-    asyncio.run(story())
+async def test_watches_stay_while_processes_come_and_go(plane: Plane) -> None:
+    target = Rooted(plane.root)
+    async with Crowd([target], WATCHES) as crowd:
+        async with Churn([target], "scale") as churn:
+            await asyncio.to_thread(plane.nodeplane, "scale", "watcher", "4")
+            await asyncio.to_thread(until, "four", lambda: len(serving(plane)) == 4)
+            await churn.at_least(3)
+            assert all(client.opened == 1 for client in crowd.clients), "more processes disturb nobody"
+            await asyncio.to_thread(hit, plane, "apiserver-1")
+            await churn.at_least(3)
+            await asyncio.to_thread(until, "four again", lambda: len(serving(plane)) == 4)
+            await asyncio.to_thread(plane.nodeplane, "scale", "watcher", "2")
+            await asyncio.to_thread(until, "two", lambda: len(serving(plane)) == 2)
+            await churn.at_least(3)
+        assert not churn.refused, churn.refused
+        acknowledged = sorted(churn.acknowledged.values())
+        await crowd.caught_up(acknowledged[-1])
+        unanswered = set(crowd.clients[0].seen) - set(acknowledged)
+        assert len(unanswered) <= len(churn.unknown)
+        crowd.check(sorted([*acknowledged, *unanswered]))

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import socket
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -34,98 +35,90 @@ def options(root: Path, **changes: object) -> StoreOptions:
     return StoreOptions(**{**given, **changes})  # type: ignore[arg-type]  # a test's keyword table
 
 
-def serve(story: Callable[[Api, Store], Awaitable[None]], made: StoreOptions) -> None:
+@asynccontextmanager
+async def serving(made: StoreOptions) -> AsyncIterator[tuple[Api, Store]]:
     """Run a store in this process for one story."""
 
-    async def run() -> None:
-        store = Store(made)
-        tasks: list[asyncio.Task[None]] = []
-        await store.start(lambda work, name: tasks.append(asyncio.create_task(work, name=name)))
-        api = Api(f"unix:{made.socket}")
-        try:
-            await story(api, store)
-        finally:
-            await api.close()
-            await store.stop()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    asyncio.run(run())
+    store = Store(made)
+    tasks: list[asyncio.Task[None]] = []
+    await store.start(lambda work, name: tasks.append(asyncio.create_task(work, name=name)))
+    api = Api(f"unix:{made.socket}")
+    try:
+        yield api, store
+    finally:
+        await api.close()
+        await store.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
-    async def story(api: Api, store: Store) -> None:
-        kept = 0
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            while True:
-                await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 50_000))
-                kept += 1
-        assert await api.fails(api.put(pb.PutRequest(key=b"fill/x", value=b"x" * 50_000))) == FULL
-        assert [alarm.alarm for alarm in (await api.alarm(pb.AlarmRequest())).alarms] == [pb.NOSPACE]
-        assert "NOSPACE" in (await api.status(pb.StatusRequest())).errors[0]
-        before = await api.range(pb.RangeRequest(key=b"fill/", range_end=b"fill0", keys_only=True))
-        assert before.count == kept
-        both = [pb.PutRequest(key=b"half/a", value=b"1"), pb.PutRequest(key=b"half/b", value=b"x" * 900_000)]
-        txn = pb.TxnRequest(success=[pb.RequestOp(request_put=each) for each in both])
-        assert await api.fails(api.txn(txn)) == FULL
-        after = await api.range(pb.RangeRequest(key=b"half/", range_end=b"half0"))
-        assert (after.count, after.header.revision) == (0, before.header.revision)
-        store.core.log.db.execute("PRAGMA max_page_count = 100000")
-        answer = await api.txn(txn)
-        assert answer.header.revision == before.header.revision + 1
-        assert len((await api.alarm(pb.AlarmRequest())).alarms) == 0
-
+async def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
     with short_directory() as root:
-        serve(story, options(root, max_pages=150))
+        async with serving(options(root, max_pages=150)) as (api, store):
+            kept = 0
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                while True:
+                    await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 50_000))
+                    kept += 1
+            assert await api.fails(api.put(pb.PutRequest(key=b"fill/x", value=b"x" * 50_000))) == FULL
+            assert [alarm.alarm for alarm in (await api.alarm(pb.AlarmRequest())).alarms] == [pb.NOSPACE]
+            assert "NOSPACE" in (await api.status(pb.StatusRequest())).errors[0]
+            before = await api.range(pb.RangeRequest(key=b"fill/", range_end=b"fill0", keys_only=True))
+            assert before.count == kept
+            both = [pb.PutRequest(key=b"half/a", value=b"1"), pb.PutRequest(key=b"half/b", value=b"x" * 900_000)]
+            txn = pb.TxnRequest(success=[pb.RequestOp(request_put=each) for each in both])
+            assert await api.fails(api.txn(txn)) == FULL
+            after = await api.range(pb.RangeRequest(key=b"half/", range_end=b"half0"))
+            assert (after.count, after.header.revision) == (0, before.header.revision)
+            store.core.log.db.execute("PRAGMA max_page_count = 100000")
+            answer = await api.txn(txn)
+            assert answer.header.revision == before.header.revision + 1
+            assert len((await api.alarm(pb.AlarmRequest())).alarms) == 0
 
 
-def test_store_at_its_quota_only_deletes_until_there_is_room() -> None:
-    async def story(api: Api, store: Store) -> None:
-        kept = 0
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            while True:
-                await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 500_000))
-                kept += 1
-        put = pb.PutRequest(key=b"fill/x", value=b"x")
-        assert await api.fails(api.put(put)) == FULL
-        assert [alarm.alarm for alarm in (await api.alarm(pb.AlarmRequest())).alarms] == [pb.NOSPACE]
-        status = await api.status(pb.StatusRequest())
-        assert "NOSPACE" in status.errors[0]
-        assert status.dbSizeInUse >= status.dbSizeQuota == 8_000_000
-        assert (await api.range(pb.RangeRequest(key=b"fill/000"))).count == 1
-        gone = await api.delete_range(pb.DeleteRangeRequest(key=b"fill/", range_end=b"fill0"))
-        assert gone.deleted == kept
-        async with asyncio.timeout(60):  # what was deleted is history, which gives way
-            while True:
-                with contextlib.suppress(grpc.aio.AioRpcError):
-                    await api.put(put)
-                    break
-                await asyncio.sleep(0.02)
-        assert not (await api.alarm(pb.AlarmRequest())).alarms
-
+async def test_store_at_its_quota_only_deletes_until_there_is_room() -> None:
     with short_directory() as root:
-        serve(story, options(root, quota_bytes=8_000_000))
+        async with serving(options(root, quota_bytes=8_000_000)) as (api, _store):
+            kept = 0
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                while True:
+                    await api.put(pb.PutRequest(key=b"fill/%03d" % kept, value=b"x" * 500_000))
+                    kept += 1
+            put = pb.PutRequest(key=b"fill/x", value=b"x")
+            assert await api.fails(api.put(put)) == FULL
+            assert [alarm.alarm for alarm in (await api.alarm(pb.AlarmRequest())).alarms] == [pb.NOSPACE]
+            status = await api.status(pb.StatusRequest())
+            assert "NOSPACE" in status.errors[0]
+            assert status.dbSizeInUse >= status.dbSizeQuota == 8_000_000
+            assert (await api.range(pb.RangeRequest(key=b"fill/000"))).count == 1
+            gone = await api.delete_range(pb.DeleteRangeRequest(key=b"fill/", range_end=b"fill0"))
+            assert gone.deleted == kept
+            async with asyncio.timeout(60):  # what was deleted is history, which gives way
+                while True:
+                    with contextlib.suppress(grpc.aio.AioRpcError):
+                        await api.put(put)
+                        break
+                    await asyncio.sleep(0.02)
+            assert not (await api.alarm(pb.AlarmRequest())).alarms
 
 
-def test_history_gives_way_before_the_quota_refuses_writes() -> None:
+async def test_history_gives_way_before_the_quota_refuses_writes() -> None:
     """One key written over and over: a hundred times what the quota holds."""
 
-    async def story(api: Api, store: Store) -> None:
-        for _ in range(100):
-            with contextlib.suppress(grpc.aio.AioRpcError):  # for a moment, while history is removed
-                await api.put(pb.PutRequest(key=b"one", value=b"x" * 400_000))
-        async with asyncio.timeout(60):
-            while (await api.alarm(pb.AlarmRequest())).alarms:
-                await asyncio.sleep(0.02)
-                with contextlib.suppress(grpc.aio.AioRpcError):
-                    await api.put(pb.PutRequest(key=b"one", value=b"x"))
-
     with short_directory() as root:
-        serve(story, options(root, quota_bytes=4_000_000))
+        async with serving(options(root, quota_bytes=4_000_000)) as (api, _store):
+            for _ in range(100):
+                with contextlib.suppress(grpc.aio.AioRpcError):  # for a moment, while history is removed
+                    await api.put(pb.PutRequest(key=b"one", value=b"x" * 400_000))
+            async with asyncio.timeout(60):
+                while (await api.alarm(pb.AlarmRequest())).alarms:
+                    await asyncio.sleep(0.02)
+                    with contextlib.suppress(grpc.aio.AioRpcError):
+                        await api.put(pb.PutRequest(key=b"one", value=b"x"))
 
 
-def test_history_is_compacted_by_itself() -> None:
+async def test_history_is_compacted_by_itself() -> None:
     """And a watch from what is kept sees all of it."""
 
     def rows(store: Store) -> int:
@@ -138,48 +131,48 @@ def test_history_is_compacted_by_itself() -> None:
             return error.details() or ""
         return ""
 
-    async def story(api: Api, store: Store) -> None:
-        for number in range(100):
-            await api.put(pb.PutRequest(key=b"c", value=b"%d" % number))
-        async with asyncio.timeout(60):
-            while await refused(api, 80) != GONE or rows(store) > 20:  # noqa: ASYNC110 # told by nothing else
-                await asyncio.sleep(0.02)
-        kept = await api.range(pb.RangeRequest(key=b"c", revision=91))
-        assert kept.kvs[0].value == b"89"
-
     with short_directory() as root:
-        serve(story, options(root, compact_every=0.05, history_seconds=0.2, history_min_revisions=10))
+        async with serving(options(root, compact_every=0.05, history_seconds=0.2, history_min_revisions=10)) as (
+            api,
+            store,
+        ):
+            for number in range(100):
+                await api.put(pb.PutRequest(key=b"c", value=b"%d" % number))
+            async with asyncio.timeout(60):
+                while await refused(api, 80) != GONE or rows(store) > 20:  # noqa: ASYNC110 # told by nothing else
+                    await asyncio.sleep(0.02)
+            kept = await api.range(pb.RangeRequest(key=b"c", revision=91))
+            assert kept.kvs[0].value == b"89"
 
 
-def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:
-    async def story(api: Api, store: Store) -> None:
-        def broken(draft: object) -> None:
-            raise ZeroDivisionError("a fault of ours")
-
-        good = [api.put(pb.PutRequest(key=b"ok/%d" % n)) for n in range(20)]
-        results = await asyncio.gather(*good[:10], store.core.writer.submit(broken), *good[10:], return_exceptions=True)
-        assert [type(each) for each in results if not isinstance(each, pb.PutResponse)] == [StoreError]
-        assert (await api.range(pb.RangeRequest(key=b"ok/", range_end=b"ok0", count_only=True))).count == 20
-
+async def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:
     with short_directory() as root:
-        serve(story, options(root))
+        async with serving(options(root)) as (api, store):
 
+            def broken(draft: object) -> None:
+                raise ZeroDivisionError("a fault of ours")
 
-def test_unsupported_calls_say_so() -> None:
-    async def story(api: Api, store: Store) -> None:
-        for name in ("Cluster/MemberAdd", "Auth/AuthEnable", "Maintenance/MoveLeader"):
-            code, text = await api.fails(
-                api.channel.unary_unary(f"/etcdserverpb.{name}", bytes, bytes)(b"", timeout=30)
+            good = [api.put(pb.PutRequest(key=b"ok/%d" % n)) for n in range(20)]
+            results = await asyncio.gather(
+                *good[:10], store.core.writer.submit(broken), *good[10:], return_exceptions=True
             )
-            assert (code, "nodeplane's store has one member" in text) == ("UNIMPLEMENTED", True)
-        activate = api.alarm(pb.AlarmRequest(action=pb.AlarmRequest.ACTIVATE, alarm=pb.NOSPACE))
-        assert (await api.fails(activate))[0] == "UNIMPLEMENTED"
-        await api.put(pb.PutRequest(key=b"a"))
-        await api.defragment(pb.DefragmentRequest())
-        assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
+            assert [type(each) for each in results if not isinstance(each, pb.PutResponse)] == [StoreError]
+            assert (await api.range(pb.RangeRequest(key=b"ok/", range_end=b"ok0", count_only=True))).count == 20
 
+
+async def test_unsupported_calls_say_so() -> None:
     with short_directory() as root:
-        serve(story, options(root))
+        async with serving(options(root)) as (api, _store):
+            for name in ("Cluster/MemberAdd", "Auth/AuthEnable", "Maintenance/MoveLeader"):
+                code, text = await api.fails(
+                    api.channel.unary_unary(f"/etcdserverpb.{name}", bytes, bytes)(b"", timeout=30)
+                )
+                assert (code, "nodeplane's store has one member" in text) == ("UNIMPLEMENTED", True)
+            activate = api.alarm(pb.AlarmRequest(action=pb.AlarmRequest.ACTIVATE, alarm=pb.NOSPACE))
+            assert (await api.fails(activate))[0] == "UNIMPLEMENTED"
+            await api.put(pb.PutRequest(key=b"a"))
+            await api.defragment(pb.DefragmentRequest())
+            assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
 
 
 @pytest.mark.parametrize("junk", [b"not a database, " * 100, b"SQLite format 3\0" + b"\xff" * 8000])
@@ -194,14 +187,12 @@ def test_a_damaged_file_is_refused(junk: bytes) -> None:
         assert made.file.read_bytes() == junk
 
 
-def test_a_torn_page_is_found_at_start() -> None:
-    async def fill(api: Api, store: Store) -> None:
-        for n in range(200):
-            await api.put(pb.PutRequest(key=b"k%d" % n, value=b"v" * 2000))
-
+async def test_a_torn_page_is_found_at_start() -> None:
     with short_directory() as root:
         made = options(root)
-        serve(fill, made)
+        async with serving(made) as (api, _store):
+            for n in range(200):
+                await api.put(pb.PutRequest(key=b"k%d" % n, value=b"v" * 2000))
         data = bytearray(made.file.read_bytes())
         data[8192:20480] = b"\xa5" * 12288
         made.file.write_bytes(data)
@@ -232,8 +223,13 @@ def test_bad_options_and_places() -> None:
             Store(options(root, directory=root / "file" / "store"))
 
 
-def test_a_port_in_use_is_named() -> None:
-    async def run(made: StoreOptions) -> None:
+async def test_a_port_in_use_is_named() -> None:
+    with short_directory() as root, socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        authority = Authority(root / "pki")
+        authority.issue("store")
+        made = options(root, port=holder.getsockname()[1])
         store = Store(made)
         tasks: list[asyncio.Task[None]] = []
         with pytest.raises(StoreUnusable, match=r"cannot listen on 127\.0\.0\.1"):
@@ -241,15 +237,8 @@ def test_a_port_in_use_is_named() -> None:
         await store.stop()
         await asyncio.gather(*tasks)
 
-    with short_directory() as root, socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        authority = Authority(root / "pki")
-        authority.issue("store")
-        asyncio.run(run(options(root, port=holder.getsockname()[1])))
 
-
-def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
+async def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
     with lab() as made:
         made.socket.write_text("stale")
         made.start("store")
@@ -259,15 +248,12 @@ def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
             raw.connect(str(made.socket))
             raw.sendall(b"\x16\x03\x01 garbage \r\n\r\n" * 1000)
 
-        async def story() -> None:
-            api = Api(made.target)
-            assert (await api.put(pb.PutRequest(key=b"a"))).header.revision == 2
-            bad = api.channel.unary_unary("/etcdserverpb.KV/Put", bytes, bytes)
-            assert await api.fails(bad(b"\xff\xff\xff", timeout=30)) == GARBLED
-            assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
-            await api.close()
-
-        asyncio.run(story())
+        api = Api(made.target)
+        assert (await api.put(pb.PutRequest(key=b"a"))).header.revision == 2
+        bad = api.channel.unary_unary("/etcdserverpb.KV/Put", bytes, bytes)
+        assert await api.fails(bad(b"\xff\xff\xff", timeout=30)) == GARBLED
+        assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
+        await api.close()
 
 
 def test_a_second_store_is_refused_and_a_damaged_one_ends_with_one_line() -> None:

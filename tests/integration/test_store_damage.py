@@ -152,10 +152,13 @@ TLS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", TLS)
-def test_bad_certificates_are_named(name: str) -> None:
+async def test_bad_certificates_are_named(name: str) -> None:
     spoil, told = TLS[name]
 
-    async def run(made: StoreOptions) -> None:
+    with short_directory() as root:
+        Authority(root / "pki").issue("store")
+        spoil(root / "pki")
+        made = options(root)
         store = Store(made)
         tasks: list[asyncio.Task[None]] = []
         with pytest.raises(StoreUnusable, match=told) as caught:
@@ -165,14 +168,9 @@ def test_bad_certificates_are_named(name: str) -> None:
         await store.stop()
         await asyncio.gather(*tasks)
 
-    with short_directory() as root:
-        Authority(root / "pki").issue("store")
-        spoil(root / "pki")
-        asyncio.run(run(options(root)))
-
 
 @pytest.mark.root
-def test_a_full_disk_ends_when_space_is_back_without_a_restart() -> None:
+async def test_a_full_disk_ends_when_space_is_back_without_a_restart() -> None:
     """A real one. Reads and a watch go on; what was acknowledged is there; compaction goes on by itself later."""
 
     async def until_full(api: Api) -> int:
@@ -191,7 +189,13 @@ def test_a_full_disk_ends_when_space_is_back_without_a_restart() -> None:
         except AssertionError:
             return None
 
-    async def story(target: str, free: Callable[[], None]) -> None:
+    with lab() as made, small_disk(made.layout.store, 6) as disk:
+        ballast = made.layout.store / "ballast"
+        ballast.write_bytes(bytes(3 << 20))
+        made.start("store")
+        until("the store listens", lambda: listened_at(made.socket))
+        target = made.target
+        free = ballast.unlink
         api = Api(target)
         kept = await until_full(api)
         found = await api.range(pb.RangeRequest(key=b"f/", range_end=b"f0", count_only=True))
@@ -200,16 +204,9 @@ def test_a_full_disk_ends_when_space_is_back_without_a_restart() -> None:
         answer = await api.put(pb.PutRequest(key=b"f/after"))
         assert answer.header.revision == found.header.revision + 1
         await api.close()
-
-    with lab() as made, small_disk(made.layout.store, 6) as disk:
-        ballast = made.layout.store / "ballast"
-        ballast.write_bytes(bytes(3 << 20))
-        made.start("store")
-        until("the store listens", lambda: listened_at(made.socket))
-        asyncio.run(story(made.target, ballast.unlink))
         made.restart("store")
         until("it is back", lambda: listened_at(made.socket))
-        asyncio.run(until_written(made.target))
+        await until_written(made.target)
         made.stop()
         disk.free()
 

@@ -92,8 +92,8 @@ def test_who_does_not_read_his_answers_is_not_listened_to() -> None:
     with_door(story)
 
 
-def test_calls_under_a_crash_fail_and_later_ones_wait_for_the_store() -> None:
-    async def story(made: Lab) -> None:
+async def test_calls_under_a_crash_fail_and_later_ones_wait_for_the_store() -> None:
+    with lab("store") as made:
         client = EtcdClient(EtcdOptions(endpoints=(made.door,), timeout=30.0))
         await client.start()
         await client.put(b"a", b"1")
@@ -112,9 +112,6 @@ def test_calls_under_a_crash_fail_and_later_ones_wait_for_the_store() -> None:
             await client.put(b"a", b"4", timeout=0.2)
         made.signal("store", 18)
         await client.close()
-
-    with lab("store") as made:
-        asyncio.run(story(made))
 
 
 def test_a_watch_reader_that_pauses_gets_everything() -> None:

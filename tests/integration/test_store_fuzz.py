@@ -3,7 +3,6 @@
 NODEPLANE_STORE_ROUNDS=100 runs longer, NODEPLANE_STORE_SEED=n repeats a run.
 """
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -62,12 +61,11 @@ async def same_answers(ours: Api, etcd: Api, seed: int) -> None:
 
 
 @pytest.mark.timeout(120 + 20 * ROUNDS)
-def test_random_requests_are_answered_as_etcd_answers_them() -> None:
-    async def story(ours: str, theirs: str) -> None:
+async def test_random_requests_are_answered_as_etcd_answers_them() -> None:
+    with lab("store") as made, etcd_process(etcd_binary()) as etcd:
+        until("the store listens", lambda: listened_at(made.socket))
+        ours = made.target
+        theirs = etcd
         async with api_of(ours) as one, api_of(theirs) as other:
             for seed in range(SEED, SEED + 4 * ROUNDS):
                 await same_answers(one, other, seed)
-
-    with lab("store") as made, etcd_process(etcd_binary()) as etcd:
-        until("the store listens", lambda: listened_at(made.socket))
-        asyncio.run(story(made.target, etcd))

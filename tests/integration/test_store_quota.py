@@ -31,23 +31,20 @@ def big(number: int) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "y" * 300_000}}
 
 
-def test_full_store_answers_as_upstream_and_goes_on_reading(plane: Plane) -> None:
-    async def story() -> None:
-        async with plane.client() as http:
-            api = Session(http)
-            count, status = await fill(http)
-            assert (status["code"], status.get("reason"), status["message"]) == (500, None, NO_SPACE)
-            start = await api.version()
-            async with api.watch(start) as watch, http.delete(f"{X}/big-0") as answer:
-                assert answer.status == 200, await answer.text()
-                assert (await watch.next())[::2] == ("DELETED", "big-0")
-            async with http.get(X, params={"limit": "3"}) as answer:
-                assert len((await answer.json())["items"]) == 3
-            assert count > 3
-            code, text = await asyncio.to_thread(plane.get_text, "/readyz")
-            assert (code, text) == (200, "ok"), "reads go on"
-
-    asyncio.run(story())
+async def test_full_store_answers_as_upstream_and_goes_on_reading(plane: Plane) -> None:
+    async with plane.client() as http:
+        api = Session(http)
+        count, status = await fill(http)
+        assert (status["code"], status.get("reason"), status["message"]) == (500, None, NO_SPACE)
+        start = await api.version()
+        async with api.watch(start) as watch, http.delete(f"{X}/big-0") as answer:
+            assert answer.status == 200, await answer.text()
+            assert (await watch.next())[::2] == ("DELETED", "big-0")
+        async with http.get(X, params={"limit": "3"}) as answer:
+            assert len((await answer.json())["items"]) == 3
+        assert count > 3
+        code, text = await asyncio.to_thread(plane.get_text, "/readyz")
+        assert (code, text) == (200, "ok"), "reads go on"
 
 
 async def fill(http: aiohttp.ClientSession) -> tuple[int, dict[str, object]]:

@@ -78,37 +78,31 @@ async def refused(call: Callable[[], Any]) -> None:
     assert caught.value.code() is REFUSED, caught.value.details()
 
 
-def test_calls_and_streams_end_with_the_client_certificate(pki: Path) -> None:
-    async def story() -> None:
-        async with store_port(pki) as port, channel(pki, port, "brief") as brief, channel(pki, port, "client") as good:
-            watch = brief.stream_stream(f"/etcdserverpb.{WATCH}")(timeout=60)
-            lease = brief.stream_stream(f"/etcdserverpb.{LEASE}")(timeout=60)
-            await lease.write(b"beat")
-            assert await lease.read() == b"beat"
-            assert await watch.read() == b"first"
-            await refused(watch.read)
-            await lease.write(b"beat")
-            await refused(lease.read)
-            await refused(lambda: brief.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60))
-            assert await good.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60)
-
-    asyncio.run(story())
+async def test_calls_and_streams_end_with_the_client_certificate(pki: Path) -> None:
+    async with store_port(pki) as port, channel(pki, port, "brief") as brief, channel(pki, port, "client") as good:
+        watch = brief.stream_stream(f"/etcdserverpb.{WATCH}")(timeout=60)
+        lease = brief.stream_stream(f"/etcdserverpb.{LEASE}")(timeout=60)
+        await lease.write(b"beat")
+        assert await lease.read() == b"beat"
+        assert await watch.read() == b"first"
+        await refused(watch.read)
+        await lease.write(b"beat")
+        await refused(lease.read)
+        await refused(lambda: brief.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60))
+        assert await good.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_resumed_session_is_refused(pki: Path, version: ssl.TLSVersion) -> None:
+async def test_resumed_session_is_refused(pki: Path, version: ssl.TLSVersion) -> None:
     """By way of a bridge that resumes: no gRPC client does by itself."""
 
-    async def story() -> None:
-        async with store_port(pki) as port:
-            bridge = await asyncio.to_thread(Bridge, pki, port, version)
-            try:
-                async with grpc.aio.insecure_channel(f"127.0.0.1:{bridge.port}") as resumed:
-                    await refused(lambda: resumed.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60))
-            finally:
-                bridge.close()
-
-    asyncio.run(story())
+    async with store_port(pki) as port:
+        bridge = await asyncio.to_thread(Bridge, pki, port, version)
+        try:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{bridge.port}") as resumed:
+                await refused(lambda: resumed.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60))
+        finally:
+            bridge.close()
 
 
 class Bridge:

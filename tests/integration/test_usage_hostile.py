@@ -96,21 +96,18 @@ def scene() -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_node_with_a_bad_report_is_left_out_and_named(scene: Scene, report: str) -> None:
+async def test_node_with_a_bad_report_is_left_out_and_named(scene: Scene, report: str) -> None:
     scene.bad.report = REPORTS[report]
     left_out = f'node "{BAD}" is left out: its report'
 
-    async def story() -> None:
-        async with scene.plane.client() as session:
-            for kind, shown in (("nodes", [GOOD]), ("pods", ["good"])):
-                async with session.get(f"/apis/metrics.k8s.io/v1beta1/{kind}") as answer:
-                    assert answer.status == 200
-                    assert [item["metadata"]["name"] for item in (await answer.json())["items"]] == shown
-                    assert left_out in answer.headers["Warning"].replace("\\", "")
-            async with session.get(f"/apis/metrics.k8s.io/v1beta1/nodes/{BAD}") as answer:
-                assert (answer.status, left_out in (await answer.json())["message"]) == (404, True)
-
-    asyncio.run(story())
+    async with scene.plane.client() as session:
+        for kind, shown in (("nodes", [GOOD]), ("pods", ["good"])):
+            async with session.get(f"/apis/metrics.k8s.io/v1beta1/{kind}") as answer:
+                assert answer.status == 200
+                assert [item["metadata"]["name"] for item in (await answer.json())["items"]] == shown
+                assert left_out in answer.headers["Warning"].replace("\\", "")
+        async with session.get(f"/apis/metrics.k8s.io/v1beta1/nodes/{BAD}") as answer:
+            assert (answer.status, left_out in (await answer.json())["message"]) == (404, True)
     assert f"node left out of usage node={BAD} reason=its report" in (
         (scene.plane.root / "apiserver-0.log").read_text()
     )
@@ -130,14 +127,11 @@ def test_node_reports_of_no_pod_elsewhere(scene: Scene) -> None:
     assert "bad" not in scene.plane.kubectl("top", "pod", "--no-headers")
 
 
-def test_slow_node_is_left_out_at_the_deadline() -> None:
+async def test_slow_node_is_left_out_at_the_deadline() -> None:
     class Slow:
         async def get(self, where: Any) -> Any:
             await asyncio.Event().wait()
 
-    async def story() -> None:
-        usage = Usage(cast(NodeClient, Slow()), lambda: [node("n1", 1)], lambda _key: None, answer_s=0.01)
-        found, left_out = await usage._ask_all([node("n1", 1)])
-        assert (found, left_out) == ([], ['node "n1" is left out: its report takes longer than 0.01 s'])
-
-    asyncio.run(story())
+    usage = Usage(cast(NodeClient, Slow()), lambda: [node("n1", 1)], lambda _key: None, answer_s=0.01)
+    found, left_out = await usage._ask_all([node("n1", 1)])
+    assert (found, left_out) == ([], ['node "n1" is left out: its report takes longer than 0.01 s'])

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,22 +38,20 @@ R = TypeVar("R")
 RESOURCE = "example.com/gpu"
 
 
-def play(story: Callable[["DeviceNode"], Coroutine[Any, Any, None]], **settings: Any) -> None:
+@asynccontextmanager
+async def running_node(**settings: Any) -> AsyncIterator["DeviceNode"]:
     """Run one test's story on a node of its own; nothing of it is left afterwards."""
 
-    async def whole() -> None:
-        node = DeviceNode(**settings)
-        try:
-            async with asyncio.timeout(100):
-                await node.open()
-                await story(node)
-        except BaseException:
-            node.show_logs()
-            await node.end()
-            raise
-        await node.close()
-
-    asyncio.run(whole())
+    node = DeviceNode(**settings)
+    try:
+        async with asyncio.timeout(100):
+            await node.open()
+            yield node
+    except BaseException:
+        node.show_logs()
+        await node.end()
+        raise
+    await node.close()
 
 
 async def until(what: str, holds: Callable[[], Any], timeout: float = 60.0) -> Any:

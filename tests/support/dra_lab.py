@@ -4,8 +4,8 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,15 @@ def asks(uid: str, *claims: PodClaim, renew: bool = True, container: str = "c") 
     return PrepareClaims(uid=uid, namespace="ns", name=uid, claims=claims, references=references, renew=renew)
 
 
-def play_dra(story: Callable[["DraLab"], Coroutine[Any, Any, None]], **limits: float) -> None:
-    async def whole() -> None:
-        lab = DraLab(**limits)
-        try:
-            async with asyncio.timeout(100):
-                await lab.open()
-                await story(lab)
-        finally:
-            await lab.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def running_lab(**limits: float) -> AsyncIterator["DraLab"]:
+    lab = DraLab(**limits)
+    try:
+        async with asyncio.timeout(100):
+            await lab.open()
+            yield lab
+    finally:
+        await lab.close()
 
 
 class DraLab:

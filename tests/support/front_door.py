@@ -5,10 +5,10 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -100,14 +100,12 @@ class Door:
         shutil.rmtree(self.directory)
 
 
-def serve(story: Callable[[Door], Coroutine[Any, Any, None]], limits: DoorLimits = DoorLimits()) -> None:
-    async def whole() -> None:
-        door = Door(limits)
-        await door.start()
-        try:
-            async with asyncio.timeout(100):
-                await story(door)
-        finally:
-            await door.close()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def running_front_door(limits: DoorLimits = DoorLimits()) -> AsyncIterator[Door]:
+    door = Door(limits)
+    await door.start()
+    try:
+        async with asyncio.timeout(100):
+            yield door
+    finally:
+        await door.close()

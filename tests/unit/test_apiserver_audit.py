@@ -1,6 +1,5 @@
 """The audit log: what a line holds, and that a file neither grows for ever nor loses lines to its own rotation."""
 
-import asyncio
 import json
 import os
 import threading
@@ -52,15 +51,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(text) for file in files for text in file.read_text().splitlines()]
 
 
-def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
-    async def story() -> None:
-        log = AuditLog(tmp_path / "logs" / "audit.log")
-        for verb in ("get", "list", "watch", "create", "delete"):
-            if is_audited(verb, target_of(verb)):
-                log.note(entry(verb))
-        await log.close()
-
-    asyncio.run(story())
+async def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "logs" / "audit.log")
+    for verb in ("get", "list", "watch", "create", "delete"):
+        if is_audited(verb, target_of(verb)):
+            log.note(entry(verb))
+    await log.close()
     found = lines(tmp_path / "logs" / "audit.log")
     assert [line["verb"] for line in found] == ["create", "delete"]
     assert found[0]["user"] == {"username": "ann"}
@@ -114,18 +110,15 @@ def test_rotation_by_several_writers_loses_nothing(tmp_path: Path) -> None:
     assert path.with_name("a.1").exists()
 
 
-def test_a_full_disk_costs_lines_not_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        log = AuditLog(tmp_path)  # a directory: nothing can be written there
-        for number in range(LARGEST_BATCH + 3):
-            log.note(entry(number=number))
-        assert log.lost == 3
-        await log.close()
-        log.note(entry())
-        await log.close()
-        assert log.lost == LARGEST_BATCH + 4
-
-    asyncio.run(story())
+async def test_a_full_disk_costs_lines_not_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = AuditLog(tmp_path)  # a directory: nothing can be written there
+    for number in range(LARGEST_BATCH + 3):
+        log.note(entry(number=number))
+    assert log.lost == 3
+    await log.close()
+    log.note(entry())
+    await log.close()
+    assert log.lost == LARGEST_BATCH + 4
     assert len(caplog.messages) == 1
 
 
@@ -164,18 +157,15 @@ def test_rotation_killed_between_two_renames_loses_nothing(tmp_path: Path) -> No
     assert before < {found["objectRef"]["name"] for found in lines(path)}
 
 
-def test_callers_who_proved_nothing_fill_their_own_file_alone(tmp_path: Path) -> None:
+async def test_callers_who_proved_nothing_fill_their_own_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
 
-    async def story() -> None:
-        log = AuditLog(path)
-        log.note(entry())
-        for _ in range(1000):
-            log.note(entry(user=ANONYMOUS, path="/" + "x" * 480_000, target=None, code=401))
-        log.note(entry(number=1))
-        await log.close()
-
-    asyncio.run(story())
+    log = AuditLog(path)
+    log.note(entry())
+    for _ in range(1000):
+        log.note(entry(user=ANONYMOUS, path="/" + "x" * 480_000, target=None, code=401))
+    log.note(entry(number=1))
+    await log.close()
     assert [found["objectRef"]["name"] for found in lines(path)] == ["s0", "s1"]
     *sampled, last = lines(tmp_path / "audit-anonymous.log")
     assert ANONYMOUS_BURST <= len(sampled) < ANONYMOUS_BURST + 20

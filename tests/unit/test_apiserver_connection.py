@@ -40,57 +40,45 @@ async def answer(reader: asyncio.StreamReader, empty: bool = False) -> tuple[byt
     return head, b"" if empty else await asyncio.wait_for(reader.readexactly(size), 15)
 
 
-def test_requests_sent_at_once_are_answered_in_order(tmp_path: Path) -> None:
+async def test_requests_sent_at_once_are_answered_in_order(tmp_path: Path) -> None:
     async def handler(request: web.BaseRequest) -> Response:
         await asyncio.sleep(0)
         return await path_of(request)
 
-    async def story() -> None:
-        async with client(tmp_path, handler) as (reader, writer):
-            writer.write(b"".join(GET % b"%d" % number for number in range(50)))
-            assert [(await answer(reader))[1] for _ in range(50)] == [b"/%d" % number for number in range(50)]
-
-    asyncio.run(story())
+    async with client(tmp_path, handler) as (reader, writer):
+        writer.write(b"".join(GET % b"%d" % number for number in range(50)))
+        assert [(await answer(reader))[1] for _ in range(50)] == [b"/%d" % number for number in range(50)]
 
 
 @pytest.mark.parametrize("body", [b"x" * 10, b"x" * 2_000_000])
-def test_a_body_that_nobody_reads_does_not_stand_in_the_way(tmp_path: Path, body: bytes) -> None:
-    async def story() -> None:
-        async with client(tmp_path, path_of) as (reader, writer):
-            writer.write(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body + GET % b"b")
-            assert [(await answer(reader))[1] for _ in range(2)] == [b"/a", b"/b"]
-
-    asyncio.run(story())
+async def test_a_body_that_nobody_reads_does_not_stand_in_the_way(tmp_path: Path, body: bytes) -> None:
+    async with client(tmp_path, path_of) as (reader, writer):
+        writer.write(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body + GET % b"b")
+        assert [(await answer(reader))[1] for _ in range(2)] == [b"/a", b"/b"]
 
 
-def test_head_has_the_length_and_no_body_and_the_old_protocol_is_told_of_keep_alive(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with client(tmp_path, path_of) as (reader, writer):
-            writer.write(b"HEAD /abc HTTP/1.1\r\nHost: x\r\n\r\n" + GET % b"b")
-            head, _ = await answer(reader, empty=True)
-            assert b"Content-Length: 4\r\n" in head
-            assert (await answer(reader))[1] == b"/b"
-            writer.write(b"GET /old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-            assert b"Connection: keep-alive\r\n" in (await answer(reader))[0]
-            writer.write(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert b"Connection: close\r\n" in (await answer(reader))[0]
-            assert await asyncio.wait_for(reader.read(), 15) == b""
-
-    asyncio.run(story())
+async def test_head_has_the_length_and_no_body_and_the_old_protocol_is_told_of_keep_alive(tmp_path: Path) -> None:
+    async with client(tmp_path, path_of) as (reader, writer):
+        writer.write(b"HEAD /abc HTTP/1.1\r\nHost: x\r\n\r\n" + GET % b"b")
+        head, _ = await answer(reader, empty=True)
+        assert b"Content-Length: 4\r\n" in head
+        assert (await answer(reader))[1] == b"/b"
+        writer.write(b"GET /old HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        assert b"Connection: keep-alive\r\n" in (await answer(reader))[0]
+        writer.write(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"Connection: close\r\n" in (await answer(reader))[0]
+        assert await asyncio.wait_for(reader.read(), 15) == b""
 
 
 @pytest.mark.parametrize("bad", [b"\x16\x03\x01 nonsense\r\n\r\n", GET % (b"x" * 2000)])
-def test_what_is_no_request_is_answered_and_the_connection_closed(tmp_path: Path, bad: bytes) -> None:
-    async def story() -> None:
-        async with client(tmp_path, path_of) as (reader, writer):
-            writer.write(bad)
-            assert (await answer(reader))[0].startswith(b"HTTP/1.0 400 ")
-            assert await asyncio.wait_for(reader.read(), 15) == b""
-
-    asyncio.run(story())
+async def test_what_is_no_request_is_answered_and_the_connection_closed(tmp_path: Path, bad: bytes) -> None:
+    async with client(tmp_path, path_of) as (reader, writer):
+        writer.write(bad)
+        assert (await answer(reader))[0].startswith(b"HTTP/1.0 400 ")
+        assert await asyncio.wait_for(reader.read(), 15) == b""
 
 
-def test_who_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
+async def test_who_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.BaseRequest) -> Response:
@@ -101,64 +89,47 @@ def test_who_leaves_is_waited_for_no_longer(tmp_path: Path) -> None:
             ended.set()
         raise AssertionError("nobody is there")
 
-    async def story() -> None:
-        async with client(tmp_path, handler) as (_, writer):
-            writer.write(GET % b"a")
-            await asyncio.wait_for(began.wait(), 15)
-            writer.transport.abort()
-            await asyncio.wait_for(ended.wait(), 15)
-
-    asyncio.run(story())
+    async with client(tmp_path, handler) as (_, writer):
+        writer.write(GET % b"a")
+        await asyncio.wait_for(began.wait(), 15)
+        writer.transport.abort()
+        await asyncio.wait_for(ended.wait(), 15)
 
 
-def test_a_fault_of_ours_is_answered_and_ends_the_connection(tmp_path: Path) -> None:
+async def test_a_fault_of_ours_is_answered_and_ends_the_connection(tmp_path: Path) -> None:
     async def handler(request: web.BaseRequest) -> Response:
         raise KeyError("a bug")
 
-    async def story() -> None:
-        async with client(tmp_path, handler) as (reader, writer):
-            writer.write(GET % b"a")
-            assert b" 500 " in (await answer(reader))[0]
-            assert await asyncio.wait_for(reader.read(), 15) == b""
-
-    asyncio.run(story())
+    async with client(tmp_path, handler) as (reader, writer):
+        writer.write(GET % b"a")
+        assert b" 500 " in (await answer(reader))[0]
+        assert await asyncio.wait_for(reader.read(), 15) == b""
 
 
-def test_a_wish_to_upgrade_that_is_not_granted_leaves_what_came_behind_it(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with client(tmp_path, path_of) as (reader, writer):
-            writer.write(
-                b"GET /up HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n" + GET % b"b"
-            )
-            assert [(await answer(reader))[1] for _ in range(2)] == [b"/up", b"/b"]
-
-    asyncio.run(story())
+async def test_a_wish_to_upgrade_that_is_not_granted_leaves_what_came_behind_it(tmp_path: Path) -> None:
+    async with client(tmp_path, path_of) as (reader, writer):
+        writer.write(b"GET /up HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n" + GET % b"b")
+        assert [(await answer(reader))[1] for _ in range(2)] == [b"/up", b"/b"]
 
 
-def test_what_we_are_made_of_is_not_told(tmp_path: Path) -> None:
+async def test_what_we_are_made_of_is_not_told(tmp_path: Path) -> None:
     async def handler(request: web.BaseRequest) -> Response:
         if request.path == "/bug":
             raise KeyError("a bug")
         return await path_of(request) if request.path == "/whole" else web.Response(body=b"stream")
 
-    async def story() -> None:
-        async with client(tmp_path, handler) as (reader, writer):
-            for path in (b"whole", b"stream", b"bug"):
-                writer.write(GET % path)
-                head, _ = await answer(reader)
-                assert b"\r\nDate: " in head
-                assert b"Server" not in head.partition(b"\r\n")[2]
-
-    asyncio.run(story())
+    async with client(tmp_path, handler) as (reader, writer):
+        for path in (b"whole", b"stream", b"bug"):
+            writer.write(GET % path)
+            head, _ = await answer(reader)
+            assert b"\r\nDate: " in head
+            assert b"Server" not in head.partition(b"\r\n")[2]
 
 
-def test_a_header_of_several_lines_is_not_sent(tmp_path: Path) -> None:
+async def test_a_header_of_several_lines_is_not_sent(tmp_path: Path) -> None:
     async def handler(request: web.BaseRequest) -> Response:
         return Reply(b"", headers={"X": "a\r\nY: b"})
 
-    async def story() -> None:
-        async with client(tmp_path, handler) as (reader, writer):
-            writer.write(GET % b"a")
-            assert await asyncio.wait_for(reader.read(), 15) == b""
-
-    asyncio.run(story())
+    async with client(tmp_path, handler) as (reader, writer):
+        writer.write(GET % b"a")
+        assert await asyncio.wait_for(reader.read(), 15) == b""

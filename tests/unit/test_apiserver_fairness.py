@@ -266,55 +266,46 @@ class Lab:
 DEFAULT = {"priority_level": "global-default", "flow_schema": "global-default"}
 
 
-def test_a_waiting_request_goes_on_when_one_before_it_is_answered() -> None:
-    async def story() -> None:
-        lab = Lab()
-        first, second = lab.enter(ALICE), lab.enter(ALICE)
-        waiting = lab.waiting(second)
-        await asyncio.sleep(0)
-        assert (first.state, second.state) == (State.EXECUTING, State.QUEUED)
-        assert lab.value("current_inqueue_requests", **DEFAULT) == 1
-        assert lab.value("current_executing_seats", **DEFAULT) == MAX_WIDTH
-        lab.flows.leave(first)
-        lab.flows.leave(first)
-        await waiting
-        assert lab.value("dispatched_requests_total", **DEFAULT) == 2
-        assert lab.value("request_wait_duration_seconds_count", execute="true", **DEFAULT) == 2
-        lab.flows.leave(second)
-        assert lab.value("current_executing_requests", **DEFAULT) == 0
-        assert b"nominal_limit_seats" in generate_latest(lab.registry)
-
-    asyncio.run(story())
+async def test_a_waiting_request_goes_on_when_one_before_it_is_answered() -> None:
+    lab = Lab()
+    first, second = lab.enter(ALICE), lab.enter(ALICE)
+    waiting = lab.waiting(second)
+    await asyncio.sleep(0)
+    assert (first.state, second.state) == (State.EXECUTING, State.QUEUED)
+    assert lab.value("current_inqueue_requests", **DEFAULT) == 1
+    assert lab.value("current_executing_seats", **DEFAULT) == MAX_WIDTH
+    lab.flows.leave(first)
+    lab.flows.leave(first)
+    await waiting
+    assert lab.value("dispatched_requests_total", **DEFAULT) == 2
+    assert lab.value("request_wait_duration_seconds_count", execute="true", **DEFAULT) == 2
+    lab.flows.leave(second)
+    assert lab.value("current_executing_requests", **DEFAULT) == 0
+    assert b"nominal_limit_seats" in generate_latest(lab.registry)
 
 
-def test_a_request_that_waited_too_long_gets_429_and_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_waited_too_long_gets_429_and_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "WAIT_SECONDS", 0.01)
 
-    async def story() -> None:
-        lab = Lab()
-        lab.enter(ALICE)
-        with pytest.raises(TooManyRequests) as caught:
-            await lab.waiting(lab.enter(ALICE))
-        assert caught.value.retry_after == 1
-        assert "too many requests, please try again later" in str(caught.value).lower()
-        assert lab.value("rejected_requests_total", reason="time-out", **DEFAULT) == 1
-        assert lab.value("current_inqueue_requests", **DEFAULT) == 0
-
-    asyncio.run(story())
+    lab = Lab()
+    lab.enter(ALICE)
+    with pytest.raises(TooManyRequests) as caught:
+        await lab.waiting(lab.enter(ALICE))
+    assert caught.value.retry_after == 1
+    assert "too many requests, please try again later" in str(caught.value).lower()
+    assert lab.value("rejected_requests_total", reason="time-out", **DEFAULT) == 1
+    assert lab.value("current_inqueue_requests", **DEFAULT) == 0
 
 
-def test_a_client_that_leaves_while_it_waits_frees_its_place() -> None:
-    async def story() -> None:
-        lab = Lab()
-        lab.enter(ALICE)
-        waiting = lab.waiting(lab.enter(ALICE))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert lab.value("rejected_requests_total", reason="cancelled", **DEFAULT) == 1
-        assert lab.value("current_inqueue_requests", **DEFAULT) == 0
-
-    asyncio.run(story())
+async def test_a_client_that_leaves_while_it_waits_frees_its_place() -> None:
+    lab = Lab()
+    lab.enter(ALICE)
+    waiting = lab.waiting(lab.enter(ALICE))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert lab.value("rejected_requests_total", reason="cancelled", **DEFAULT) == 1
+    assert lab.value("current_inqueue_requests", **DEFAULT) == 0
 
 
 def test_a_full_queue_gives_429_to_its_user_alone() -> None:

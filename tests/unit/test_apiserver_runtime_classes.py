@@ -1,6 +1,5 @@
 """What a RuntimeClass adds to the pods that name it."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -64,21 +63,18 @@ def test_what_does_not_go_together_is_refused_in_upstreams_words(
     assert fault is None or said == fault
 
 
-def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowhere_forbidden() -> None:
+async def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowhere_forbidden() -> None:
     async def find(name: str) -> Obj | None:
         return CLASS if name == "small" else None
 
-    async def story() -> None:
-        admission = Admission(Authorizer(node_rules(), defaults), nothing, nothing, find)
-        target = Target(TABLE.of("pods"), "create", "ns")
-        await admission.prepared(target, pod := new())
-        assert pod["spec"]["nodeSelector"] == {"vm": "yes"}
-        with pytest.raises(Forbidden, match='pods "p" is forbidden: pod rejected: RuntimeClass "other" not found'):
-            await admission.prepared(target, new(runtimeClassName="other"))
-        await admission.prepared(target, plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
-        assert plain["spec"] == {"containers": []}
-
-    asyncio.run(story())
+    admission = Admission(Authorizer(node_rules(), defaults), nothing, nothing, find)
+    target = Target(TABLE.of("pods"), "create", "ns")
+    await admission.prepared(target, pod := new())
+    assert pod["spec"]["nodeSelector"] == {"vm": "yes"}
+    with pytest.raises(Forbidden, match='pods "p" is forbidden: pod rejected: RuntimeClass "other" not found'):
+        await admission.prepared(target, new(runtimeClassName="other"))
+    await admission.prepared(target, plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
+    assert plain["spec"] == {"containers": []}
 
 
 def test_a_pod_without_pull_secrets_has_those_of_its_account() -> None:

@@ -1,6 +1,5 @@
 """Bearer tokens: what they say, when they stop proving it, and what a file of them must look like."""
 
-import asyncio
 import base64
 import hmac
 import json
@@ -159,28 +158,25 @@ def authority(tmp_path: Path, shown: dict[str, Obj], stored: dict[str, Obj] | No
     )
 
 
-def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:
-    async def story() -> None:
-        shown = {"serviceaccounts/bot": ACCOUNT, "pods/p": POD}
-        made = authority(tmp_path, shown)
-        token, ends = await made.issue(Grant(ACCOUNT, (ISSUER, "vault"), 600, "Pod", POD, NODE))
-        assert 590 < ends - time.time() < 601
-        assert (await made.prove(token)).user.name == "system:serviceaccount:ns:bot"
-        assert (await made.prove(token, ("vault", "else"))).audiences == ("vault",)
-        with pytest.raises(BadToken, match="audiences"):
-            await made.prove(token, ("else",))
-        for gone in ("pods/p", "serviceaccounts/bot"):
-            kept = shown.pop(gone)
-            with pytest.raises(BadToken, match="no longer exists"):
-                await made.prove(token)
-            shown[gone] = {"metadata": {**kept["metadata"], "uid": "another"}}
-            with pytest.raises(BadToken, match="no longer exists"):
-                await made.prove(token)
-            shown[gone] = kept
-        late = authority(tmp_path, {}, {"serviceaccounts/bot": ACCOUNT, "pods/p": POD})  # a replica that lags
-        assert (await late.prove(token)).user.uid == "u-bot"
-
-    asyncio.run(story())
+async def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:
+    shown = {"serviceaccounts/bot": ACCOUNT, "pods/p": POD}
+    made = authority(tmp_path, shown)
+    token, ends = await made.issue(Grant(ACCOUNT, (ISSUER, "vault"), 600, "Pod", POD, NODE))
+    assert 590 < ends - time.time() < 601
+    assert (await made.prove(token)).user.name == "system:serviceaccount:ns:bot"
+    assert (await made.prove(token, ("vault", "else"))).audiences == ("vault",)
+    with pytest.raises(BadToken, match="audiences"):
+        await made.prove(token, ("else",))
+    for gone in ("pods/p", "serviceaccounts/bot"):
+        kept = shown.pop(gone)
+        with pytest.raises(BadToken, match="no longer exists"):
+            await made.prove(token)
+        shown[gone] = {"metadata": {**kept["metadata"], "uid": "another"}}
+        with pytest.raises(BadToken, match="no longer exists"):
+            await made.prove(token)
+        shown[gone] = kept
+    late = authority(tmp_path, {}, {"serviceaccounts/bot": ACCOUNT, "pods/p": POD})  # a replica that lags
+    assert (await late.prove(token)).user.uid == "u-bot"
 
 
 def test_a_plane_without_its_key_says_so(tmp_path: Path) -> None:
@@ -197,33 +193,30 @@ def public_pem(private: bytes) -> bytes:
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-def test_a_new_key_signs_at_once_and_old_tokens_stay_good_while_the_old_one_is_believed(
+async def test_a_new_key_signs_at_once_and_old_tokens_stay_good_while_the_old_one_is_believed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     private, public = tmp_path / "sa.key", tmp_path / "sa.pub"
     keys = {name: pem(kind) for name, kind in (("first", "ES256"), ("second", "RS256"), ("third", "ES256"))}
     grant = Grant(ACCOUNT, (ISSUER,), 3600)
 
-    async def story() -> None:
-        made = authority(tmp_path, {"serviceaccounts/bot": ACCOUNT})
-        private.write_bytes(keys["first"])
-        old, _ = await made.issue(grant)
-        public.write_bytes(public_pem(keys["first"]) + b"\nof today:\n" + public_pem(keys["second"]))
-        private.write_bytes(keys["second"])
-        new, _ = await made.issue(grant)
-        believed = (await made.keys()).believed
-        assert [key.algorithm for key in believed.values()] == ["RS256", "ES256"]
-        for token in (old, new):
-            assert (await made.prove(token)).user.name == "system:serviceaccount:ns:bot"
-        public.write_bytes(b"half written")
-        assert (await made.prove(old)).user.uid == "u-bot", "what cannot be used changes nothing"
-        assert "keys of service account tokens" in caplog.messages[-1]
-        public.write_bytes(keys["third"])  # a private key counts by its public half, as upstream's does
-        assert (await made.prove(new)).user.uid == "u-bot"
-        with pytest.raises(BadToken, match="not signed with our key"):
-            await made.prove(old)
-
-    asyncio.run(story())
+    made = authority(tmp_path, {"serviceaccounts/bot": ACCOUNT})
+    private.write_bytes(keys["first"])
+    old, _ = await made.issue(grant)
+    public.write_bytes(public_pem(keys["first"]) + b"\nof today:\n" + public_pem(keys["second"]))
+    private.write_bytes(keys["second"])
+    new, _ = await made.issue(grant)
+    believed = (await made.keys()).believed
+    assert [key.algorithm for key in believed.values()] == ["RS256", "ES256"]
+    for token in (old, new):
+        assert (await made.prove(token)).user.name == "system:serviceaccount:ns:bot"
+    public.write_bytes(b"half written")
+    assert (await made.prove(old)).user.uid == "u-bot", "what cannot be used changes nothing"
+    assert "keys of service account tokens" in caplog.messages[-1]
+    public.write_bytes(keys["third"])  # a private key counts by its public half, as upstream's does
+    assert (await made.prove(new)).user.uid == "u-bot"
+    with pytest.raises(BadToken, match="not signed with our key"):
+        await made.prove(old)
 
 
 @pytest.mark.parametrize("content", [b"", b"no key", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
@@ -261,21 +254,18 @@ def test_tokens_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     assert tokens.find("other") is None
 
 
-def test_a_bearer_token_is_never_ignored() -> None:
+async def test_a_bearer_token_is_never_ignored() -> None:
     async def prove(token: str) -> User:
         if token == "good":
             return User("ann")
         raise BadToken("no") if token == "bad" else NoSigningKey("no key")
 
-    async def story() -> None:
-        assert user_of(None) == ANONYMOUS
-        assert await bearer("Bearer good", prove) == User("ann")
-        assert await bearer("bearer  good ", prove) == User("ann")
-        for header in ("Bearer bad", "Bearer keyless", "Bearer ", "Bearer", "Basic Z29vZA==", "good"):
-            with pytest.raises(Unauthorized):
-                await bearer(header, prove)
-
-    asyncio.run(story())
+    assert user_of(None) == ANONYMOUS
+    assert await bearer("Bearer good", prove) == User("ann")
+    assert await bearer("bearer  good ", prove) == User("ann")
+    for header in ("Bearer bad", "Bearer keyless", "Bearer ", "Bearer", "Basic Z29vZA==", "good"):
+        with pytest.raises(Unauthorized):
+            await bearer(header, prove)
 
 
 @pytest.mark.parametrize(

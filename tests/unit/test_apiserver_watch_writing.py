@@ -258,7 +258,7 @@ def test_chunk_says_its_size_in_hex() -> None:
     assert chunk([b"x" * 10, b"y" * 7]) == b"11\r\n" + b"x" * 10 + b"y" * 7 + b"\r\n"
 
 
-def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
+async def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
     rung: list[str] = []
 
     class AlarmTarget:
@@ -272,18 +272,15 @@ def test_alarms_ring_once_in_time_and_not_when_cancelled() -> None:
 
     over = asyncio.Event()
 
-    async def story() -> None:
-        alarms, now = Alarms(), asyncio.get_running_loop().time()
-        late, never, soon = AlarmTarget("late"), AlarmTarget("never"), AlarmTarget("soon")
-        alarms.set(late, now + 0.3)
-        slot = alarms.set(never, now + 0.01)
-        alarms.set(soon, now + 0.02)
-        alarms.cancel(never, slot)
-        async with asyncio.timeout(60):
-            await over.wait()
-        assert asyncio.get_running_loop().time() - now >= 0.3
-
-    asyncio.run(story())
+    alarms, now = Alarms(), asyncio.get_running_loop().time()
+    late, never, soon = AlarmTarget("late"), AlarmTarget("never"), AlarmTarget("soon")
+    alarms.set(late, now + 0.3)
+    slot = alarms.set(never, now + 0.01)
+    alarms.set(soon, now + 0.02)
+    alarms.cancel(never, slot)
+    async with asyncio.timeout(60):
+        await over.wait()
+    assert asyncio.get_running_loop().time() - now >= 0.3
     assert rung == ["soon", "late"]
 
 

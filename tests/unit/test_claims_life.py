@@ -81,50 +81,47 @@ def collect(api: MemoryApi) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_pods_come_and_go(seed: int) -> None:
-    async def run() -> None:
-        api, chance = Watched(seed), random.Random(seed)
-        put_class(api)
-        put_node(api, "n1")
-        put_slice(api, "n1", *devices(DEVICES))
-        request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-        template = {"spec": {"devices": {"requests": [request]}}}
-        api.put(RESOURCECLAIMTEMPLATES, {"metadata": {"name": "t", "namespace": "ns"}, "spec": template})
+async def test_pods_come_and_go(seed: int) -> None:
+    api, chance = Watched(seed), random.Random(seed)
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", *devices(DEVICES))
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    template = {"spec": {"devices": {"requests": [request]}}}
+    api.put(RESOURCECLAIMTEMPLATES, {"metadata": {"name": "t", "namespace": "ns"}, "spec": template})
 
-        def fault(verb: str, resource: Resource, name: str) -> Exception | None:
-            return chance.choice([conflict, away])() if chance.random() < 0.06 else None
+    def fault(verb: str, resource: Resource, name: str) -> Exception | None:
+        return chance.choice([conflict, away])() if chance.random() < 0.06 else None
 
-        api.fault = api.lose = fault
-        life, controller = Life(api), Controller(api)
-        await life.__aenter__()
-        for _ in range(60):
-            name = f"p{chance.randint(0, 7)}"
-            if f"ns/{name}" in api.objects["pods"]:
-                api.drop(PODS, name, "ns")
-            else:
-                put_pod(api, name)
-            await asyncio.sleep(chance.choice([0.0, 0.002, 0.02]))
-            collect(api)
-            if chance.random() < 0.1:
-                await life.__aexit__(None, None, None)
-                life = Life(api)
-                await life.__aenter__()
-            if chance.random() < 0.1:
-                await controller.kill()
-                controller = Controller(api)
-        api.fault = api.lose = lambda verb, resource, name: None
-        for pod in list(api.objects["pods"].values()):
-            api.drop(PODS, meta(pod)["name"], "ns")
+    api.fault = api.lose = fault
+    life, controller = Life(api), Controller(api)
+    await life.__aenter__()
+    for _ in range(60):
+        name = f"p{chance.randint(0, 7)}"
+        if f"ns/{name}" in api.objects["pods"]:
+            api.drop(PODS, name, "ns")
+        else:
+            put_pod(api, name)
+        await asyncio.sleep(chance.choice([0.0, 0.002, 0.02]))
+        collect(api)
+        if chance.random() < 0.1:
+            await life.__aexit__(None, None, None)
+            life = Life(api)
+            await life.__aenter__()
+        if chance.random() < 0.1:
+            await controller.kill()
+            controller = Controller(api)
+    api.fault = api.lose = lambda verb, resource, name: None
+    for pod in list(api.objects["pods"].values()):
+        api.drop(PODS, meta(pod)["name"], "ns")
 
-        def empty() -> bool:
-            collect(api)
-            return not api.objects["resourceclaims"] and not held_by_all(api)
+    def empty() -> bool:
+        collect(api)
+        return not api.objects["resourceclaims"] and not held_by_all(api)
 
-        await until("nothing is left", empty)
-        for at in range(DEVICES):
-            put_pod(api, f"last{at}")
-        await until("every device can be had again", lambda: len(bound(api)) == DEVICES)
-        await life.__aexit__(None, None, None)
-        await controller.kill()
-
-    asyncio.run(run())
+    await until("nothing is left", empty)
+    for at in range(DEVICES):
+        put_pod(api, f"last{at}")
+    await until("every device can be had again", lambda: len(bound(api)) == DEVICES)
+    await life.__aexit__(None, None, None)
+    await controller.kill()

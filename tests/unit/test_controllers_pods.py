@@ -55,26 +55,26 @@ def test_trim_pod_retains_node_phase_and_claims() -> None:
     }
 
 
-def test_pod_of_missing_node_is_failed_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pod_of_missing_node_is_failed_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_gc, "WAIT_S", 0.0)
     api = Api()
-    asyncio.run(run(api, [pod("a")]))
+    await run(api, [pod("a")])
     assert api.done == [("patch", "a", "Failed"), ("delete", "a", 0, "ua")]
 
 
-def test_pod_stays_before_wait_or_if_node_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pod_stays_before_wait_or_if_node_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api()
-    asyncio.run(run(api, [pod("a")]))
+    await run(api, [pod("a")])
     assert api.done == []
     monkeypatch.setattr(pod_gc, "WAIT_S", 0.0)
     api = Api(("gone",))
-    asyncio.run(run(api, [pod("a")]))
+    await run(api, [pod("a")])
     assert api.done == []
 
 
-def test_unbound_deleted_pod_is_removed_at_once() -> None:
+async def test_unbound_deleted_pod_is_removed_at_once() -> None:
     api = Api()
-    asyncio.run(run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z"), pod("b", "")]))
+    await run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z"), pod("b", "")])
     assert api.done == [("delete", "a", 0, "ua")]
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -88,26 +89,24 @@ class World:
         await asyncio.sleep(seconds)
 
 
-def story(write_if_due: Callable[[World], Any]) -> None:
-    async def run() -> None:
-        world = World()
-        task = asyncio.create_task(world.evictor.run())
-        try:
-            async with asyncio.timeout(150):
-                await write_if_due(world)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_evictor() -> AsyncIterator[World]:
+    world = World()
+    task = asyncio.create_task(world.evictor.run())
+    try:
+        async with asyncio.timeout(150):
+            yield world
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def taint(effect: str = "NoExecute", added: float = 0.0) -> Object:
     return {"key": "k", "value": "v", "effect": effect, "timeAdded": format_time(added or time.time())}
 
 
-def test_s41_rule_evicts_pods_using_selected_devices() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_s41_rule_evicts_pods_using_selected_devices() -> None:
+    async with running_evictor() as world:
         world.publish()
         world.claim("c", "p")
         world.pod("p", "c")
@@ -123,12 +122,10 @@ def test_s41_rule_evicts_pods_using_selected_devices() -> None:
         )
         assert world.events.told == [("ns/p", "DeviceTaintManagerEviction", "Marking for deletion")]
 
-    story(write_if_due)
-
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None", "Later"])
-def test_only_no_execute_evicts(effect: str) -> None:
-    async def write_if_due(world: World) -> None:
+async def test_only_no_execute_evicts(effect: str) -> None:
+    async with running_evictor() as world:
         world.publish(taint(effect))
         world.claim("c", "p")
         world.pod("p", "c")
@@ -136,11 +133,9 @@ def test_only_no_execute_evicts(effect: str) -> None:
         await world.turn(0.05)
         assert not world.gone("p")
 
-    story(write_if_due)
 
-
-def test_driver_taint_evicts_unless_removed_in_time() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_driver_taint_evicts_unless_removed_in_time() -> None:
+    async with running_evictor() as world:
         world.publish(taint())
         world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 600}])
         world.pod("p", "c")
@@ -152,11 +147,9 @@ def test_driver_taint_evicts_unless_removed_in_time() -> None:
         world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 0}])
         await world.until("p is deleted", lambda: world.gone("p"))
 
-    story(write_if_due)
 
-
-def test_s42_toleration_seconds_start_at_taint_time() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_s42_toleration_seconds_start_at_taint_time() -> None:
+    async with running_evictor() as world:
         world.publish()
         bears = [{"operator": "Exists", "tolerationSeconds": 2}]
         world.claim("c", "p", tolerations=bears)
@@ -170,11 +163,9 @@ def test_s42_toleration_seconds_start_at_taint_time() -> None:
         world.pod("q", "past")
         await world.until("the time was over before", lambda: world.gone("q"))
 
-    story(write_if_due)
 
-
-def test_s43_rule_without_effect_reports_dry_run() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_s43_rule_without_effect_reports_dry_run() -> None:
+    async with running_evictor() as world:
         world.publish()
         world.claim("c", "p", "q")
         world.pod("p", "c")
@@ -202,11 +193,9 @@ def test_s43_rule_without_effect_reports_dry_run() -> None:
         assert world.rule_condition()[2] == "Eviction only happens for the NoExecute effect."
         assert len(world.api.objects["devicetaintrules"]["rule"]["status"]["conditions"]) == 1
 
-    story(write_if_due)
 
-
-def test_rule_without_pods_reports_not_started() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_rule_without_pods_reports_not_started() -> None:
+    async with running_evictor() as world:
         world.rule()
         await world.until("it is written", lambda: world.rule_condition() == ("NotStarted", "False", ""))
         writes = world.api.writes
@@ -214,11 +203,9 @@ def test_rule_without_pods_reports_not_started() -> None:
             await world.turn()
         assert world.api.writes == writes, "nothing is written that is there already"
 
-    story(write_if_due)
 
-
-def test_s44_unselected_pods_stay() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_s44_unselected_pods_stay() -> None:
+    async with running_evictor() as world:
         world.publish(taint())
         world.claim("of-old", "replaced")
         world.pod("replaced", "of-old")
@@ -234,12 +221,10 @@ def test_s44_unselected_pods_stay() -> None:
         await world.turn(0.05)
         assert not any(world.gone(each) for each in ("replaced", "unplaced", "bearing", "posing"))
 
-    story(write_if_due)
-
 
 @pytest.mark.parametrize(("selector", "goes"), [(None, False), ({}, True), ({"device": "y"}, False)])
-def test_s45_selector_matches_named_devices(selector: Any, goes: bool) -> None:
-    async def write_if_due(world: World) -> None:
+async def test_s45_selector_matches_named_devices(selector: Any, goes: bool) -> None:
+    async with running_evictor() as world:
         world.claim("c", "p")
         world.pod("p", "c")
         world.rule(selector=selector)
@@ -248,11 +233,9 @@ def test_s45_selector_matches_named_devices(selector: Any, goes: bool) -> None:
         await world.turn(0.02)
         assert world.gone("p") == goes, "also of a device that no slice has any more"
 
-    story(write_if_due)
 
-
-def test_pod_deleted_meanwhile_is_no_error() -> None:
-    async def write_if_due(world: World) -> None:
+async def test_pod_deleted_meanwhile_is_no_error() -> None:
+    async with running_evictor() as world:
         world.publish(taint())
         world.claim("c", "p")
         world.pod("p", "c")
@@ -261,5 +244,3 @@ def test_pod_deleted_meanwhile_is_no_error() -> None:
         world.api.drop(PODS, "p", "ns")
         world.api.fault = lambda verb, resource, name: None
         await world.until("nothing is left", lambda: not world.evictor._pending)
-
-    story(write_if_due)

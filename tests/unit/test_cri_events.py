@@ -1,6 +1,8 @@
 """When the event stream counts as open: on a runtime in Go, which sends no headers before its first event."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -51,29 +53,27 @@ class Channel(RuntimeChannel):
         return self.streams[-1]
 
 
-def play(monkeypatch: pytest.MonkeyPatch, story: Any) -> None:
+@asynccontextmanager
+async def listening(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     monkeypatch.setattr(event_stream, "SILENT_S", 0.01)
 
-    async def whole() -> None:
-        channel, reported = Channel(), list[tuple[Phase, str]]()
+    channel, reported = Channel(), list[tuple[Phase, str]]()
 
-        def on_change(connection: Connection, reason: str) -> None:
-            reported.append((connection.phase, reason))
+    def on_change(connection: Connection, reason: str) -> None:
+        reported.append((connection.phase, reason))
 
-        stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))
-        running = asyncio.ensure_future(stream.run())
-        async with asyncio.timeout(60):
-            await story(channel, reported)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(whole())
+    stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))
+    running = asyncio.ensure_future(stream.run())
+    async with asyncio.timeout(60):
+        yield channel, reported
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_answers(monkeypatch: Any) -> None:
+async def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_answers(monkeypatch: Any) -> None:
     """It may be idle for hours: no event comes to tell that the stream is open."""
 
-    async def story(channel: Channel, reported: list[tuple[Phase, str]]) -> None:
+    async with listening(monkeypatch) as (channel, reported):
         await until(lambda: channel.asked >= 3)
         assert reported == []
         channel.answers = True
@@ -81,11 +81,9 @@ def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_answers(
         assert reported == [(Phase.STREAMING, "")]
         assert len(channel.streams) == 1
 
-    play(monkeypatch, story)
 
-
-def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off(monkeypatch: Any) -> None:
-    async def story(channel: Channel, reported: list[tuple[Phase, str]]) -> None:
+async def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off(monkeypatch: Any) -> None:
+    async with listening(monkeypatch) as (channel, reported):
         await until(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(None)
         await until(lambda: reported)
@@ -96,11 +94,9 @@ def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off(monke
         await until(lambda: reported[-1][0] is Phase.BROKEN)
         assert reported[-1] == (Phase.BROKEN, ENDED)
 
-    play(monkeypatch, story)
 
-
-def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> None:
-    async def story(channel: Channel, reported: list[tuple[Phase, str]]) -> None:
+async def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> None:
+    async with listening(monkeypatch) as (channel, reported):
         await until(lambda: channel.streams)
 
         async def refused() -> bytes | None:
@@ -109,5 +105,3 @@ def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> 
         monkeypatch.setattr(Stream, "read", lambda self: refused())
         channel.streams[0].messages.put_nowait(b"one")
         await until(lambda: reported and reported[-1][0] is Phase.UNSUPPORTED)
-
-    play(monkeypatch, story)

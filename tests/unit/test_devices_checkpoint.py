@@ -175,69 +175,60 @@ class Disk:
         return commits.change(item, deleted=True)
 
 
-def test_changes_are_on_disk_before_they_are_told_and_share_writes() -> None:
-    async def story() -> None:
-        disk = Disk()
-        commits = Committer(disk.history, disk.options())
-        running = asyncio.create_task(commits.run())
-        await asyncio.gather(*(disk.admit(commits, f"p{number}", f"d{number}") for number in range(20)))
-        await disk.release(commits, "p3")
-        assert [event.mark for event in disk.told] == list(range(101, 122))
-        assert len(disk.saved) < 20
-        assert {item.allocation.uid for item in disk.saved[-1].pods} == {f"p{n}" for n in range(20) if n != 3}
-        running.cancel()
-
-    asyncio.run(story())
+async def test_changes_are_on_disk_before_they_are_told_and_share_writes() -> None:
+    disk = Disk()
+    commits = Committer(disk.history, disk.options())
+    running = asyncio.create_task(commits.run())
+    await asyncio.gather(*(disk.admit(commits, f"p{number}", f"d{number}") for number in range(20)))
+    await disk.release(commits, "p3")
+    assert [event.mark for event in disk.told] == list(range(101, 122))
+    assert len(disk.saved) < 20
+    assert {item.allocation.uid for item in disk.saved[-1].pods} == {f"p{n}" for n in range(20) if n != 3}
+    running.cancel()
 
 
-def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
-    async def story() -> None:
-        disk = Disk()
-        commits = Committer(disk.history, disk.options())
-        running = asyncio.create_task(commits.run())
-        await disk.admit(commits, "p1", "a")
-        disk.full = True
-        released = disk.release(commits, "p1")
-        with pytest.raises(CheckpointNotWritten, match="No space left"):
-            await disk.admit(commits, "p2", "a")
-        with pytest.raises(CheckpointNotWritten, match="No space left"):
-            await disk.admit(commits, "p2", "a")
-        assert not released.done()
-        assert disk.ledger.pods == {}
-        disk.full = False
-        await released
-        await disk.admit(commits, "p3", "a")
-        assert [(event.allocation.uid, event.deleted) for event in disk.told] == [
-            ("p1", False),
-            ("p1", True),
-            ("p3", False),
-        ]
-        assert [event.mark for event in disk.told] == [101, 102, 103]
-        assert [line.split(":")[0] for line in disk.lines] == [
-            "cannot write the device checkpoint",
-            "device checkpoint writable again",
-        ]
-        running.cancel()
-
-    asyncio.run(story())
+async def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
+    disk = Disk()
+    commits = Committer(disk.history, disk.options())
+    running = asyncio.create_task(commits.run())
+    await disk.admit(commits, "p1", "a")
+    disk.full = True
+    released = disk.release(commits, "p1")
+    with pytest.raises(CheckpointNotWritten, match="No space left"):
+        await disk.admit(commits, "p2", "a")
+    with pytest.raises(CheckpointNotWritten, match="No space left"):
+        await disk.admit(commits, "p2", "a")
+    assert not released.done()
+    assert disk.ledger.pods == {}
+    disk.full = False
+    await released
+    await disk.admit(commits, "p3", "a")
+    assert [(event.allocation.uid, event.deleted) for event in disk.told] == [
+        ("p1", False),
+        ("p1", True),
+        ("p3", False),
+    ]
+    assert [event.mark for event in disk.told] == [101, 102, 103]
+    assert [line.split(":")[0] for line in disk.lines] == [
+        "cannot write the device checkpoint",
+        "device checkpoint writable again",
+    ]
+    running.cancel()
 
 
-def test_whoever_waits_for_the_disk_is_told_that_it_refuses() -> None:
-    async def story() -> None:
-        disk = Disk()
-        commits = Committer(disk.history, disk.options())
-        running = asyncio.create_task(commits.run())
-        disk.full = True
-        commits.request_write()
-        with pytest.raises(CheckpointNotWritten, match="No space left"):
-            await commits.wait_written()
-        disk.full = False
-        commits.request_write()
+async def test_whoever_waits_for_the_disk_is_told_that_it_refuses() -> None:
+    disk = Disk()
+    commits = Committer(disk.history, disk.options())
+    running = asyncio.create_task(commits.run())
+    disk.full = True
+    commits.request_write()
+    with pytest.raises(CheckpointNotWritten, match="No space left"):
         await commits.wait_written()
-        assert disk.saved
-        running.cancel()
-
-    asyncio.run(story())
+    disk.full = False
+    commits.request_write()
+    await commits.wait_written()
+    assert disk.saved
+    running.cancel()
 
 
 def test_history_is_bounded_and_says_what_it_lost() -> None:

@@ -1,6 +1,5 @@
 """Devices, CPUs and memory of a pod are chosen together (scenarios S15, S19, S20 of the device facts)."""
 
-import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -125,11 +124,11 @@ def test_memory_follows_the_hint(tmp_path: Path) -> None:
         node.choose("r", container(cpu=1, memory=6 * GIB))
 
 
-def test_pods_that_are_not_guaranteed_and_parts_of_cpus_share(tmp_path: Path) -> None:
+async def test_pods_that_are_not_guaranteed_and_parts_of_cpus_share(tmp_path: Path) -> None:
     node = Node(tmp_path, "single-numa-node")
     pod = AdmitPod("p", "ns", "p", (container(cpu=2),))
-    asyncio.run(node.chooser.choose(pod))
-    asyncio.run(node.chooser.choose(AdmitPod("q", "ns", "q", (ContainerRequest("c", cpu=1500),), guaranteed=True)))
+    await node.chooser.choose(pod)
+    await node.chooser.choose(AdmitPod("q", "ns", "q", (ContainerRequest("c", cpu=1500),), guaranteed=True))
     assert node.placer.cpus.exclusive == frozenset()
 
 

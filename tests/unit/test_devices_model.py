@@ -336,16 +336,13 @@ TestStory = Story.TestCase
 TestStory.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
 
 
-def test_a_resource_that_is_forgotten_is_not_enough_and_says_so_in_kubelets_words(tmp_path: Path) -> None:
-    async def story() -> None:
-        life = Life(tmp_path, Watch())
-        generation = life.inventory.register(RESOURCES[0])
-        life.inventory.report(RESOURCES[0], generation, PluginOptions(), [PluginDevice("a", True)])
-        life.inventory.disconnect(RESOURCES[0], generation, 0.0)
-        life.inventory.expire(1000.0, 300.0)
-        with pytest.raises(NotEnoughResource) as refused:
-            await life.admissions.admit(pod_of("p", [("app", 2, 0)]))
-        words = "Node didn't have enough resource: a.b/gpu, requested: 2, used: 0, capacity: 0"
-        assert (str(refused.value), refused.value.details) == (words, {"reason": "OutOfa.b/gpu"})
-
-    asyncio.run(story())
+async def test_a_resource_that_is_forgotten_is_not_enough_and_says_so_in_kubelets_words(tmp_path: Path) -> None:
+    life = Life(tmp_path, Watch())
+    generation = life.inventory.register(RESOURCES[0])
+    life.inventory.report(RESOURCES[0], generation, PluginOptions(), [PluginDevice("a", True)])
+    life.inventory.disconnect(RESOURCES[0], generation, 0.0)
+    life.inventory.expire(1000.0, 300.0)
+    with pytest.raises(NotEnoughResource) as refused:
+        await life.admissions.admit(pod_of("p", [("app", 2, 0)]))
+    words = "Node didn't have enough resource: a.b/gpu, requested: 2, used: 0, capacity: 0"
+    assert (str(refused.value), refused.value.details) == (words, {"reason": "OutOfa.b/gpu"})

@@ -30,7 +30,7 @@ def plugins(inventory: Inventory, patience: float) -> PluginConnections:
     return PluginConnections(options)
 
 
-def test_one_that_does_not_come_back_is_waited_for_once() -> None:
+async def test_one_that_does_not_come_back_is_waited_for_once() -> None:
     async def story() -> float:
         waiting = plugins(Inventory([KNOWN]), 0.2)
         began = time.monotonic()
@@ -38,21 +38,18 @@ def test_one_that_does_not_come_back_is_waited_for_once() -> None:
         await waiting.wait_registered(KNOWN)
         return time.monotonic() - began
 
-    assert 0.2 <= asyncio.run(story()) < 20
+    assert 0.2 <= (await story()) < 20
 
 
-def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:
-    async def story() -> None:
-        inventory = Inventory([KNOWN])
-        waiting = plugins(inventory, 60)
-        generation = inventory.register(KNOWN)
-        inventory.report(KNOWN, generation, PluginOptions(), [])
-        inventory.disconnect(KNOWN, generation, 0.0)
-        async with asyncio.timeout(20):
-            await waiting.wait_registered(KNOWN)
-            await waiting.wait_registered("example.com/other")
-
-    asyncio.run(story())
+async def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:
+    inventory = Inventory([KNOWN])
+    waiting = plugins(inventory, 60)
+    generation = inventory.register(KNOWN)
+    inventory.report(KNOWN, generation, PluginOptions(), [])
+    inventory.disconnect(KNOWN, generation, 0.0)
+    async with asyncio.timeout(20):
+        await waiting.wait_registered(KNOWN)
+        await waiting.wait_registered("example.com/other")
 
 
 def view(resource: str, socket: str) -> PluginView:

@@ -196,25 +196,22 @@ def test_claims_of_several_drivers_are_asked_for_once() -> None:
     assert asks("p", claim("a", GPU, NIC)).claims[0].results[1].driver == NIC
 
 
-def test_a_caller_that_gives_up_does_not_let_an_older_state_come_last() -> None:
-    async def story() -> None:
-        claims, disk, gate = [ClaimInfo("ns", "a", "a-uid", {"p"})], [], threading.Event()
+async def test_a_caller_that_gives_up_does_not_let_an_older_state_come_last() -> None:
+    claims, disk, gate = [ClaimInfo("ns", "a", "a-uid", {"p"})], [], threading.Event()
 
-        def save(raw: bytes) -> None:
-            if not disk:
-                gate.wait(60)
-            disk.append({item.name for item in decode(raw)})
+    def save(raw: bytes) -> None:
+        if not disk:
+            gate.wait(60)
+        disk.append({item.name for item in decode(raw)})
 
-        keeping = ClaimWriter(ClaimWriterOptions(lambda: claims, save, lambda line: None))
-        first = asyncio.create_task(keeping.write())
-        await asyncio.sleep(0.05)
-        first.cancel()
-        claims.append(ClaimInfo("ns", "b", "b-uid", {"q"}))
-        second = asyncio.create_task(keeping.write())
-        await asyncio.sleep(0.05)
-        assert not second.done()
-        gate.set()
-        await second
-        assert disk == [{"a"}, {"a", "b"}]
-
-    asyncio.run(story())
+    keeping = ClaimWriter(ClaimWriterOptions(lambda: claims, save, lambda line: None))
+    first = asyncio.create_task(keeping.write())
+    await asyncio.sleep(0.05)
+    first.cancel()
+    claims.append(ClaimInfo("ns", "b", "b-uid", {"q"}))
+    second = asyncio.create_task(keeping.write())
+    await asyncio.sleep(0.05)
+    assert not second.done()
+    gate.set()
+    await second
+    assert disk == [{"a"}, {"a", "b"}]

@@ -135,23 +135,20 @@ TURN = st.tuples(
 
 
 @given(st.lists(TURN, max_size=12))
-def test_nothing_is_lost_and_nothing_is_taken(turns: list[Any]) -> None:
-    async def story() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        world = World()
-        for actions, faults, killed_after in turns:
-            for number, fault in enumerate(faults):
-                world.drivers[(A, B)[number % 2]].faults.append(fault)
-            await play(world, actions, killed_after)
-            world.check()
-        for driver in world.drivers.values():
-            driver.faults.clear()
-        for pod in PODS:
-            await world.end(pod)
-        assert [driver.held for driver in world.drivers.values()] == [set(), set()]
-        assert decode(world.disk) == []
-
-    asyncio.run(story())
+async def test_nothing_is_lost_and_nothing_is_taken(turns: list[Any]) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    world = World()
+    for actions, faults, killed_after in turns:
+        for number, fault in enumerate(faults):
+            world.drivers[(A, B)[number % 2]].faults.append(fault)
+        await play(world, actions, killed_after)
+        world.check()
+    for driver in world.drivers.values():
+        driver.faults.clear()
+    for pod in PODS:
+        await world.end(pod)
+    assert [driver.held for driver in world.drivers.values()] == [set(), set()]
+    assert decode(world.disk) == []
 
 
 async def play(world: World, actions: list[tuple[str, str]], killed_after: int | None) -> None:

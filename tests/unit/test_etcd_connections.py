@@ -36,18 +36,15 @@ def http2() -> asyncio.Protocol:
 
 
 @pytest.mark.parametrize("make", [door, http2])
-def test_no_call_begins_on_a_connection_that_ends(make: Any) -> None:
-    async def story() -> None:
-        line, transport = make(), Transport()
-        line.connection_made(transport)
-        assert not line.draining
-        transport.closing = True
-        assert line.draining
-        transport.closing = False  # as a transport that was lost by itself says
-        line.connection_lost(None)
-        assert line.draining
-
-    asyncio.run(story())
+async def test_no_call_begins_on_a_connection_that_ends(make: Any) -> None:
+    line, transport = make(), Transport()
+    line.connection_made(transport)
+    assert not line.draining
+    transport.closing = True
+    assert line.draining
+    transport.closing = False  # as a transport that was lost by itself says
+    line.connection_lost(None)
+    assert line.draining
 
 
 class Answering(Transport):
@@ -62,7 +59,7 @@ class Answering(Transport):
             asyncio.get_running_loop().call_soon(self._line.data_received, pack(number, OK, b""))
 
 
-def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -> None:
+async def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -> None:
     """The store was killed in between: its end came when the channel did not hold the connection yet."""
     dialled: list[PrivateConnection] = []
 
@@ -74,10 +71,7 @@ def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -> None
             line.connection_lost(None)
         return line
 
-    async def story() -> None:
-        channel = ConnectionChannel("h", dial)
-        put = channel.unary_unary("/etcdserverpb.KV/Put", pb.PutRequest.SerializeToString, pb.PutResponse.FromString)
-        assert await put(pb.PutRequest(), timeout=15.0) == pb.PutResponse()
-        assert len(dialled) == 2
-
-    asyncio.run(story())
+    channel = ConnectionChannel("h", dial)
+    put = channel.unary_unary("/etcdserverpb.KV/Put", pb.PutRequest.SerializeToString, pb.PutResponse.FromString)
+    assert await put(pb.PutRequest(), timeout=15.0) == pb.PutResponse()
+    assert len(dialled) == 2

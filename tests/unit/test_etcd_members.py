@@ -33,9 +33,9 @@ def members(*channels: Channel) -> Members:
     return made
 
 
-def test_a_member_is_kept_until_it_is_blamed() -> None:
+async def test_a_member_is_kept_until_it_is_blamed() -> None:
     all_ = members(Channel(1), Channel(1), Channel(1))
-    assert asyncio.run(all_.connected(1.0)) == 0
+    assert (await all_.connected(1.0)) == 0
     all_.blame(2)
     assert all_.current == 0, "another one's fault is not its own"
     all_.blame(0)
@@ -44,22 +44,22 @@ def test_a_member_is_kept_until_it_is_blamed() -> None:
     assert isinstance(all_.blamed(1, Compacted("old", 1)), Compacted)
     assert all_.current == 1, "a member that answers is at no fault"
     assert isinstance(all_.blamed(1, Unavailable("gone")), Unavailable)
-    assert asyncio.run(all_.connected(1.0)) == 2
+    assert (await all_.connected(1.0)) == 2
 
 
-def test_one_that_refuses_is_passed_over_and_one_that_connects_is_waited_for() -> None:
-    assert asyncio.run(members(Channel(), Channel(1)).connected(1.0)) == 1
-    assert asyncio.run(members(Channel(), Channel(3)).connected(10.0)) == 1
+async def test_one_that_refuses_is_passed_over_and_one_that_connects_is_waited_for() -> None:
+    assert (await members(Channel(), Channel(1)).connected(1.0)) == 1
+    assert (await members(Channel(), Channel(3)).connected(10.0)) == 1
 
 
-def test_nobody_is_told_in_time_with_all_names() -> None:
+async def test_nobody_is_told_in_time_with_all_names() -> None:
     dead = [Channel(), Channel(hangs=True)]
     with pytest.raises(Unavailable, match=r"m0:1, m1:1\); see that they run, and give a CA"):
-        asyncio.run(members(*dead).connected(0.2))
+        await members(*dead).connected(0.2)
 
 
-def test_the_only_member_is_not_asked() -> None:
-    assert asyncio.run(members(Channel()).connected(0.0)) == 0
+async def test_the_only_member_is_not_asked() -> None:
+    assert (await members(Channel()).connected(0.0)) == 0
 
 
 def test_no_member_is_no_cluster() -> None:

@@ -1,7 +1,5 @@
 """Feeds, journal and rate limit of the front door: List plus events gives the next List, whatever the bus loses."""
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,12 +111,12 @@ def test_on_snapshot_sends_deletions_first() -> None:
     assert [entry.position for entry in feed.journal.since(BASE + 1)] == [BASE + 2, BASE + 3]
 
 
-def test_on_snapshot_new_lineage_sends_difference_and_drops_positions() -> None:
+async def test_on_snapshot_new_lineage_sends_difference_and_drops_positions() -> None:
     feed = pod_feed()
     feed.on_snapshot([("p1", allocation("p1"))], BASE + 1)
     watcher = feed.watchers.open()
     feed.on_snapshot([], 9 << MARK_SHIFT)
-    told = v1.ListAndWatchPodResourcesResponse.FromString(asyncio.run(watcher.next()).message)
+    told = v1.ListAndWatchPodResourcesResponse.FromString((await watcher.next()).message)
     assert (told.action, told.uid) == (v1.ListAndWatchPodResourcesResponse.DELETED, "p1")
     with pytest.raises(PositionLost):
         feed.journal.since(BASE + 1)

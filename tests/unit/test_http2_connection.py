@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -13,8 +14,6 @@ from protocols.etcd.http2_connection import http2_channel
 from protocols.http2 import connection as line_module
 from protocols.http2 import frames as h2
 from protocols.http2.frames import PREFACE, Splitter, pack
-
-Story = Callable[[ConnectionChannel, "Member"], Awaitable[None]]
 
 
 class Member:
@@ -64,22 +63,20 @@ def answer(stream: int) -> bytes:
     return head + pack(h2.DATA, 0, stream, b"\0\0\0\0\1m") + pack(h2.HEADERS, 5, stream, status)
 
 
-def tell(story: Story) -> None:
-    async def told() -> None:
-        member = Member()
-        server = await asyncio.start_server(member.serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        channel = http2_channel(f"127.0.0.1:{port}", None, 1 << 20)
-        try:
-            async with asyncio.timeout(60):
-                await story(channel, member)
-        finally:
-            await channel.close()
-            member.drop()
-            server.close()
-            await asyncio.sleep(0.01)
-
-    asyncio.run(told())
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[ConnectionChannel, "Member"]]:
+    member = Member()
+    server = await asyncio.start_server(member.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    channel = http2_channel(f"127.0.0.1:{port}", None, 1 << 20)
+    try:
+        async with asyncio.timeout(60):
+            yield channel, member
+    finally:
+        await channel.close()
+        member.drop()
+        server.close()
+        await asyncio.sleep(0.01)
 
 
 async def ask(channel: ConnectionChannel, timeout: float = 40.0, wait_for_ready: bool = True) -> Any:
@@ -87,8 +84,8 @@ async def ask(channel: ConnectionChannel, timeout: float = 40.0, wait_for_ready:
     return await stub(b"q", timeout=timeout, wait_for_ready=wait_for_ready)
 
 
-def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+async def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
+    async with running() as (channel, member):
         assert await asyncio.gather(*(ask(channel) for _ in range(5))) == [b"m"] * 5
         assert member.connections == 1
         wire = channel._connection.inner._transport.get_extra_info("socket")  # type: ignore[union-attr]  # it is open
@@ -104,25 +101,21 @@ def test_calls_share_a_connection_and_a_new_one_is_made_when_it_broke() -> None:
         assert await ask(channel) == b"m"
         assert member.connections == 2
 
-    tell(story)
 
-
-def test_a_member_that_hangs_is_asked_whether_it_lives_and_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_that_hangs_is_asked_whether_it_lives_and_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_module, "QUIET_S", 0.1)
     monkeypatch.setattr(line_module, "PATIENCE_S", 0.1)
 
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+    async with running() as (channel, member):
         member.answers = False
         with pytest.raises(grpc.aio.AioRpcError) as broken:
             await ask(channel)
         assert broken.value.code() is grpc.StatusCode.UNAVAILABLE
         assert member.pings == 1
 
-    tell(story)
 
-
-def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> None:
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+async def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> None:
+    async with running() as (channel, member):
         member.answers = False
         with pytest.raises(grpc.aio.AioRpcError) as late:
             await ask(channel, timeout=0.5)
@@ -130,58 +123,47 @@ def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> None:
         member.answers = True
         assert await ask(channel) == b"m"
 
-    tell(story)
+
+async def test_nobody_there_is_told_at_the_deadline() -> None:
+    channel = http2_channel("127.0.0.1:1", None, 1 << 20)
+    with pytest.raises(grpc.aio.AioRpcError, match=r"127\.0\.0\.1:1 does not let us connect: .Errno 111") as away:
+        await ask(channel, timeout=1.0)
+    assert away.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    await channel.close()
 
 
-def test_nobody_there_is_told_at_the_deadline() -> None:
-    async def story() -> None:
-        channel = http2_channel("127.0.0.1:1", None, 1 << 20)
-        with pytest.raises(grpc.aio.AioRpcError, match=r"127\.0\.0\.1:1 does not let us connect: .Errno 111") as away:
-            await ask(channel, timeout=1.0)
-        assert away.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await channel.close()
-
-    asyncio.run(story())
-
-
-def test_answers_to_pings_wait_however_many_calls_go_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_to_pings_wait_however_many_calls_go_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_module, "PONG_S", 60.0)
 
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+    async with running() as (channel, member):
         member.measures = True
         for _ in range(3):
             assert await ask(channel) == b"m"
         assert member.pongs == 0
 
-    tell(story)
 
-
-def test_many_calls_at_once_are_all_answered() -> None:
+async def test_many_calls_at_once_are_all_answered() -> None:
     """They share a write."""
 
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+    async with running() as (channel, member):
         assert await ask(channel) == b"m"
         answers = await asyncio.gather(*(ask(channel) for _ in range(40)))
         assert answers == [b"m"] * 40
         assert member.connections == 1
 
-    tell(story)
 
-
-def test_soon_they_go_by_themselves() -> None:
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+async def test_soon_they_go_by_themselves() -> None:
+    async with running() as (channel, member):
         member.measures = True
         for _ in range(3):
             assert await ask(channel) == b"m"
         await member.reads(pongs=3)
 
-    tell(story)
 
-
-def test_one_that_says_nothing_does_not_stand_until_it_does() -> None:
+async def test_one_that_says_nothing_does_not_stand_until_it_does() -> None:
     """Its kernel lets us connect all the same."""
 
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+    async with running() as (channel, member):
         member.greets = False
         assert not await channel.stands(0.1)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -193,12 +175,8 @@ def test_one_that_says_nothing_does_not_stand_until_it_does() -> None:
             assert member.connections < 3
         assert await ask(channel, wait_for_ready=False) == b"m"
 
-    tell(story)
 
-
-def test_who_asks_whether_it_stands_meanwhile_shares_the_try() -> None:
-    async def story(channel: ConnectionChannel, member: Member) -> None:
+async def test_who_asks_whether_it_stands_meanwhile_shares_the_try() -> None:
+    async with running() as (channel, member):
         assert all(await asyncio.gather(*(channel.stands(10.0) for _ in range(5))))
         assert member.connections == 1
-
-    tell(story)

@@ -36,28 +36,28 @@ async def burst(changes: list[Change]) -> tuple[list[str], list[str], dict[str, 
     return names, [value.id for _, _, value in lifecycle.events], published, at_once
 
 
-def test_one_change_goes_out_at_once() -> None:
-    names, events, published, at_once = asyncio.run(burst([change("u", "1")]))
+async def test_one_change_goes_out_at_once() -> None:
+    names, events, published, at_once = await burst([change("u", "1")])
     assert (names, events, at_once) == (["1"], ["1"], 1)
     assert published["u"].name == "1"
 
 
-def test_of_a_burst_the_newest_status_and_every_event() -> None:
-    names, events, published, at_once = asyncio.run(burst([change("u", str(number)) for number in range(9)]))
+async def test_of_a_burst_the_newest_status_and_every_event() -> None:
+    names, events, published, at_once = await burst([change("u", str(number)) for number in range(9)])
     assert names == ["0", "8"]
     assert events == [str(number) for number in range(9)]
     assert at_once == 1
     assert published["u"].name == "8"
 
 
-def test_pod_that_came_and_went_in_one_iteration_is_not_published() -> None:
-    names, events, published, _ = asyncio.run(burst([change("a", "a"), change("u", "1"), change("u", "2", gone=True)]))
+async def test_pod_that_came_and_went_in_one_iteration_is_not_published() -> None:
+    names, events, published, _ = await burst([change("a", "a"), change("u", "1"), change("u", "2", gone=True)])
     assert names == ["a"]
     assert events == ["a", "1", "2"]
     assert list(published) == ["a"]
 
 
-def test_a_burst_does_not_pile_up() -> None:
-    _, events, _, at_once = asyncio.run(burst([change(str(number), "x") for number in range(3 * MAX_DELAYED)]))
+async def test_a_burst_does_not_pile_up() -> None:
+    _, events, _, at_once = await burst([change(str(number), "x") for number in range(3 * MAX_DELAYED)])
     assert at_once > 2 * MAX_DELAYED
     assert len(events) == 3 * MAX_DELAYED

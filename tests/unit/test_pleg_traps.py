@@ -93,7 +93,7 @@ def test_trap_3_field_numbers_are_the_runtimes_and_not_the_documents() -> None:
     assert (answer.containers_statuses[0].id, answer.timestamp) == ("c1", 7)
 
 
-def test_trap_3_no_request_has_the_documents_include_containers() -> None:
+async def test_trap_3_no_request_has_the_documents_include_containers() -> None:
     """It was never added; a runtime that is asked for it answers as if it was not."""
     asked: list[messages.CriCall] = []
 
@@ -109,7 +109,7 @@ def test_trap_3_no_request_has_the_documents_include_containers() -> None:
             answer = answers.get(request.operation, cri.ListContainersResponse())
             return messages.CriReply(answer.SerializeToString())
 
-    asyncio.run(RuntimeClient(Bus()).inspect("u1"))  # type: ignore[arg-type]  # a bus that answers for the runtime
+    await RuntimeClient(Bus()).inspect("u1")  # type: ignore[arg-type]  # a bus that answers for the runtime
     (request,) = [call.request for call in asked if call.operation == "PodSandboxStatus"]
     assert request == block(1, b"s1")
     assert {field.number for field in cri.PodSandboxStatusRequest.DESCRIPTOR.fields} == {1, 2}
@@ -163,10 +163,10 @@ class Stops:
 
 @settings(max_examples=30)
 @given(grace=st.integers(0, 600), hook=st.integers(0, 700))
-def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, hook: int) -> None:
+async def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, hook: int) -> None:
     left = max(0, grace - hook)
     bus = Stops()
-    asyncio.run(BusRuntime(bus).stop_container("c", left))  # type: ignore[arg-type]  # a bus that answers for cri
+    await BusRuntime(bus).stop_container("c", left)  # type: ignore[arg-type]  # a bus that answers for cri
     naive = left
     assert bus.seconds == [max(2, naive)], "0 is SIGKILL at once: what the hook prepared is never done"
 
@@ -181,7 +181,7 @@ def test_trap_29_a_forced_deletion_asks_for_0_and_gets_1(asked: int | None, give
 
 
 @pytest.mark.parametrize(("code", "raised"), [(0, False), (404, False), (409, False), (403, True)])
-def test_trap_36_only_the_very_pod_is_deleted(code: int, raised: bool) -> None:
+async def test_trap_36_only_the_very_pod_is_deleted(code: int, raised: bool) -> None:
     class Client:
         asked: ClassVar[list[tuple[Any, ...]]] = []
 
@@ -194,7 +194,7 @@ def test_trap_36_only_the_very_pod_is_deleted(code: int, raised: bool) -> None:
     pods = ApiPods(Client())  # type: ignore[arg-type]  # a client that answers for the API
     spec = read_pod({"metadata": {"uid": "u1", "name": "p", "namespace": "n"}, "spec": {"containers": []}})
     with pytest.raises(ApiError) if raised else contextlib.nullcontext():
-        asyncio.run(pods.delete(spec))
+        await pods.delete(spec)
     assert Client.asked == [(PODS, "p", "n", 0, "u1")]
 
 
@@ -208,7 +208,7 @@ def short() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> None:
+async def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> None:
     """Left to a library it is the escaped path, which servers in Rust and .NET refuse."""
     heard: list[dict[bytes, bytes]] = []
 
@@ -223,16 +223,13 @@ def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> Non
             data = b"" if heard else await reader.read(65_536)
         writer.close()
 
-    async def story() -> None:
-        server = await asyncio.start_unix_server(serve, short / "rt.sock")
-        calls = Calls(Address(path=str(short / "rt.sock")))
-        with pytest.raises(Exception, match="UNAVAILABLE"):
-            await calls.unary("/runtime.v1.RuntimeService/Version", b"", 10.0)
-        calls.close()
-        server.close()
-        await server.wait_closed()
-
-    asyncio.run(story())
+    server = await asyncio.start_unix_server(serve, short / "rt.sock")
+    calls = Calls(Address(path=str(short / "rt.sock")))
+    with pytest.raises(Exception, match="UNAVAILABLE"):
+        await calls.unary("/runtime.v1.RuntimeService/Version", b"", 10.0)
+    calls.close()
+    server.close()
+    await server.wait_closed()
     assert heard[0][b":authority"] == b"localhost"
     assert dict(CLIENT_OPTIONS)["grpc.default_authority"] == "localhost"
 

@@ -118,34 +118,31 @@ class SliceApi:
             raise ApiError(self.refusals.pop(0), {"message": "no"})
 
 
-def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
+async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
     """S48, with an API that refuses at first."""
     monkeypatch.setattr("actors.podworker.node.driver_slices.RETRY_FIRST_S", 0.02)
 
-    async def story():
-        api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
-        api.refusals = [503]
-        wiper = SliceCleaner(SliceCleanerOptions(node="n1", client=api, connected=lambda: connected, grace=1.5))
-        monkeypatch.setattr("actors.podworker.node.driver_slices.FIRST_S", 0.01)
-        task = asyncio.create_task(wiper.run())
-        async with asyncio.timeout(60):
-            await until("stale ones gone", lambda: "stale" not in api.slices)
-            api.refusals = [403, 409, 429]
-            connected = {"here": False, "blinks": False}
-            wiper.wake()
-            await asyncio.sleep(0.02)
-            connected = {"here": False, "blinks": True}
-            wiper.wake()
-            await until("those of the gone, too", lambda: "here" not in api.slices)
-            await asyncio.sleep(0.1)
-        task.cancel()
-        assert api.slices == {"blinks"}
-        assert {call for call in api.calls if call[0] == "delete"} == {
-            ("delete", "spec.nodeName=n1,spec.driver=stale"),
-            ("delete", "spec.nodeName=n1,spec.driver=here"),
-        }
-
-    asyncio.run(story())
+    api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
+    api.refusals = [503]
+    wiper = SliceCleaner(SliceCleanerOptions(node="n1", client=api, connected=lambda: connected, grace=1.5))
+    monkeypatch.setattr("actors.podworker.node.driver_slices.FIRST_S", 0.01)
+    task = asyncio.create_task(wiper.run())
+    async with asyncio.timeout(60):
+        await until("stale ones gone", lambda: "stale" not in api.slices)
+        api.refusals = [403, 409, 429]
+        connected = {"here": False, "blinks": False}
+        wiper.wake()
+        await asyncio.sleep(0.02)
+        connected = {"here": False, "blinks": True}
+        wiper.wake()
+        await until("those of the gone, too", lambda: "here" not in api.slices)
+        await asyncio.sleep(0.1)
+    task.cancel()
+    assert api.slices == {"blinks"}
+    assert {call for call in api.calls if call[0] == "delete"} == {
+        ("delete", "spec.nodeName=n1,spec.driver=stale"),
+        ("delete", "spec.nodeName=n1,spec.driver=here"),
+    }
 
 
 def test_resources_that_come_by_a_claim_are_not_asked_of_device_plugins() -> None:

@@ -107,13 +107,10 @@ def health_in(status):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_a_pod_had_outlives_podworker_whenever_it_dies(tmp_path, seed):
-    async def story():
-        node = Node(tmp_path, seed)
-        for _ in range(node.dice.randrange(1, 7)):
-            await node.live(node.dice.uniform(0, 0.03))
-        await node.live(15.0)
-        assert node.over(), (node.api, node.fake.health.over, node.fake.health.holds)
-        assert node.fake.devices.released
-
-    asyncio.run(story())
+async def test_what_a_pod_had_outlives_podworker_whenever_it_dies(tmp_path, seed):
+    node = Node(tmp_path, seed)
+    for _ in range(node.dice.randrange(1, 7)):
+        await node.live(node.dice.uniform(0, 0.03))
+    await node.live(15.0)
+    assert node.over(), (node.api, node.fake.health.over, node.fake.health.holds)
+    assert node.fake.devices.released

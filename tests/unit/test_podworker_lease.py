@@ -22,7 +22,9 @@ async def ready(api: MemoryApi, wanted: str) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(lease, "RENEW_S", 0.02)
     monkeypatch.setattr(lease, "RETRY_MOST_S", 0.02)
     monkeypatch.setattr(lease, "RETRY_FIRST_S", 0.02)
@@ -30,30 +32,27 @@ def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_ready(monk
     clock, told = [0.0], list[str]()
     monkeypatch.setattr(lease, "now_s", lambda: clock[0])
 
-    async def story() -> None:
-        api = MemoryApi()
-        options = NodeStatusOptions("n1", MACHINE, api, lambda: NodeState(()), lambda: None, told.append)  # type: ignore[arg-type] # answers as one
-        node = NodeStatusUpdater(options)
-        tasks = [asyncio.create_task(node.run()), asyncio.create_task(node.keep_lease())]
-        try:
-            await ready(api, "True")
-            api.fault = lambda verb, resource, name: away(resource)
-            async with asyncio.timeout(60):
-                while not told:  # noqa: ASYNC110 # until it notices
-                    await asyncio.sleep(0.01)
-            clock[0] = 60.0
-            lost = api.objects["nodes"]["n1"]
-            unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "lost"}
-            api.put(NODES, {**lost, "status": {**lost["status"], "conditions": [unknown]}})
-            api.fault = lambda verb, resource, name: None
-            await ready(api, "True")
-            assert told[-1] == ""
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    asyncio.run(story())
+    api = MemoryApi()
+    options = NodeStatusOptions("n1", MACHINE, api, lambda: NodeState(()), lambda: None, told.append)  # type: ignore[arg-type] # answers as one
+    node = NodeStatusUpdater(options)
+    tasks = [asyncio.create_task(node.run()), asyncio.create_task(node.keep_lease())]
+    try:
+        await ready(api, "True")
+        api.fault = lambda verb, resource, name: away(resource)
+        async with asyncio.timeout(60):
+            while not told:  # noqa: ASYNC110 # until it notices
+                await asyncio.sleep(0.01)
+        clock[0] = 60.0
+        lost = api.objects["nodes"]["n1"]
+        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "lost"}
+        api.put(NODES, {**lost, "status": {**lost["status"], "conditions": [unknown]}})
+        api.fault = lambda verb, resource, name: None
+        await ready(api, "True")
+        assert told[-1] == ""
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def away(resource: Resource) -> Exception | None:

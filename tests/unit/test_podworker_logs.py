@@ -146,7 +146,7 @@ def test_a_new_log_is_looked_at_at_once_and_one_that_is_gone_is_forgotten() -> N
     assert growth.due({"b": 0}) == ["b"]
 
 
-def test_containers_are_gone_through_only_after_something_changed(log: Path) -> None:
+async def test_containers_are_gone_through_only_after_something_changed(log: Path) -> None:
     asked = 0
 
     def running() -> list[tuple[str, str]]:
@@ -154,21 +154,18 @@ def test_containers_are_gone_through_only_after_something_changed(log: Path) -> 
         asked += 1
         return [("c1", str(log))]
 
-    async def story() -> None:
-        runtime = FakeRuntime()
-        rotator = LogRotator(RotationOptions(1000, 5), runtime, running)
-        for _ in range(5 * SELDOM):
-            await rotator.check()
-        assert asked == 1
-        await asyncio.to_thread(log.write_text, "x" * 2000)
-        for _ in range(SELDOM):
-            await rotator.check()
-        assert (asked, runtime.calls) == (1, [("reopen_log", "c1")]), "growth of a silent log is found all the same"
-        rotator.changed()
+    runtime = FakeRuntime()
+    rotator = LogRotator(RotationOptions(1000, 5), runtime, running)
+    for _ in range(5 * SELDOM):
         await rotator.check()
-        assert asked == 2
-
-    asyncio.run(story())
+    assert asked == 1
+    await asyncio.to_thread(log.write_text, "x" * 2000)
+    for _ in range(SELDOM):
+        await rotator.check()
+    assert (asked, runtime.calls) == (1, [("reopen_log", "c1")]), "growth of a silent log is found all the same"
+    rotator.changed()
+    await rotator.check()
+    assert asked == 2
 
 
 def test_looks_at_which_no_log_is_due_are_passed_over() -> None:

@@ -1,4 +1,7 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -8,25 +11,23 @@ from actors.podworker.pods.manager import ManagerOptions, PodManager
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 
-def play(tmp_path, story):
-    async def run():
-        fake = FakeDependencies(tmp_path)
-        options = ManagerOptions(fake.deps, lambda: "nodeplane", lambda uid: None, started_ns=0)
-        manager = PodManager(options)
-        fake.runtime.changed = lambda uid: asyncio.get_running_loop().call_soon(told, uid)
+@asynccontextmanager
+async def running_manager(tmp_path) -> AsyncIterator[Any]:
+    fake = FakeDependencies(tmp_path)
+    options = ManagerOptions(fake.deps, lambda: "nodeplane", lambda uid: None, started_ns=0)
+    manager = PodManager(options)
+    fake.runtime.changed = lambda uid: asyncio.get_running_loop().call_soon(told, uid)
 
-        def told(uid):
-            from protocols.bus import Op
+    def told(uid):
+        from protocols.bus import Op
 
-            fake.pleg.deliver(uid)
-            manager.on_status(Op.UPSERT, uid, fake.pleg.known(uid), None)
+        fake.pleg.deliver(uid)
+        manager.on_status(Op.UPSERT, uid, fake.pleg.known(uid), None)
 
-        try:
-            await story(fake, manager)
-        finally:
-            manager.close()
-
-    asyncio.run(run())
+    try:
+        yield fake, manager
+    finally:
+        manager.close()
 
 
 async def until(condition):
@@ -35,8 +36,8 @@ async def until(condition):
             await asyncio.sleep(0.002)
 
 
-def test_nothing_is_done_before_begin(tmp_path):
-    async def story(fake, manager):
+async def test_nothing_is_done_before_begin(tmp_path):
+    async with running_manager(tmp_path) as (fake, manager):
         manager.on_add(pod())
         await asyncio.sleep(0.02)
         assert not fake.runtime.calls
@@ -44,11 +45,9 @@ def test_nothing_is_done_before_begin(tmp_path):
         await until(lambda: fake.runtime.running("a"))
         assert manager.active() == ("uid-1",)
 
-    play(tmp_path, story)
 
-
-def test_a_name_taken_again_is_another_pod(tmp_path):
-    async def story(fake, manager):
+async def test_a_name_taken_again_is_another_pod(tmp_path):
+    async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(pod())
         await until(lambda: fake.runtime.running("a"))
@@ -57,30 +56,24 @@ def test_a_name_taken_again_is_another_pod(tmp_path):
         await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["uid-2"])
         await until(lambda: fake.devices.released == ["uid-1"])  # a step after its container's end
 
-    play(tmp_path, story)
 
-
-def test_ended_pods_hold_no_devices(tmp_path):
-    async def story(fake, manager):
+async def test_ended_pods_hold_no_devices(tmp_path):
+    async with running_manager(tmp_path) as (_fake, manager):
         manager.on_add(pod(status={"phase": "Succeeded"}))
         manager.on_add(pod(uid="uid-2"))
         assert manager.active() == ("uid-2",)
 
-    play(tmp_path, story)
 
-
-def test_an_unreadable_pod_disturbs_no_other(tmp_path):
+async def test_an_unreadable_pod_disturbs_no_other(tmp_path):
     bad = pod(container("a"), uid="bad")
     bad["spec"]["containers"] = ["not a container"]
     with pytest.raises(PodInvalid):
         read_pod(bad)
 
-    async def story(fake, manager):
+    async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(bad)
         manager.on_add(pod())
         await until(lambda: fake.runtime.running("a"))
         manager.on_update(pod(), {**bad, "metadata": pod()["metadata"]})
         assert len(fake.runtime.running("a")) == 1
-
-    play(tmp_path, story)

@@ -159,7 +159,7 @@ class FakeApi:
         self.deleted.append(pod)
 
 
-def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
+async def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
     async def story():
         manager, api, faults = FakeManager(), FakeApi(), []
         mirrors = MirrorTable()
@@ -186,4 +186,4 @@ def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
         await holds(lambda: api.deleted)
         task.cancel()
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    await asyncio.wait_for(story(), 60)

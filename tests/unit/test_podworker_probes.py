@@ -85,7 +85,7 @@ def test_defaults_and_where_a_url_leads():
     assert http_url(probe.handler["httpGet"], Target("id", "::1", {"web": 81})) == "http://[::1]:81/x"
 
 
-def test_checks_of_real_sockets(tmp_path):
+async def test_checks_of_real_sockets(tmp_path):
     """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200."""
 
     async def answer(reader, writer):
@@ -101,60 +101,54 @@ def test_checks_of_real_sockets(tmp_path):
         await writer.drain()
         writer.close()
 
-    async def story():
-        deps = FakeDependencies(tmp_path).deps
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        target = Target("c1", "127.0.0.1")
+    deps = FakeDependencies(tmp_path).deps
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    target = Target("c1", "127.0.0.1")
 
-        async def http(path):
-            return await check(deps, {"httpGet": {"port": port, "path": path}}, target, 30)
+    async def http(path):
+        return await check(deps, {"httpGet": {"port": port, "path": path}}, target, 30)
 
-        assert (await http("/200")).outcome is Outcome.SUCCESS
-        assert (await http("/399")).outcome is Outcome.SUCCESS
-        assert (await http("/here")).outcome is Outcome.SUCCESS
-        assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
-        assert (await http("/elsewhere")).warning
-        assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
-        server.close()
-        await server.wait_closed()
-        assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.FAILURE
-        assert (await http("/200")).outcome is Outcome.FAILURE
-        assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
-
-    asyncio.run(story())
+    assert (await http("/200")).outcome is Outcome.SUCCESS
+    assert (await http("/399")).outcome is Outcome.SUCCESS
+    assert (await http("/here")).outcome is Outcome.SUCCESS
+    assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
+    assert (await http("/elsewhere")).warning
+    assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
+    server.close()
+    await server.wait_closed()
+    assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.FAILURE
+    assert (await http("/200")).outcome is Outcome.FAILURE
+    assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
 
-def test_grpc_health(tmp_path):
+async def test_grpc_health(tmp_path):
     """SERVING for the service `good`, NOT_SERVING for others; nobody there is a failure, too."""
 
-    async def story():
-        asked = []
+    asked = []
 
-        async def answer(request, context):
-            asked.append(request)
-            return b"\x08\x01" if request.endswith(b"good") else b"\x08\x02"
+    async def answer(request, context):
+        asked.append(request)
+        return b"\x08\x01" if request.endswith(b"good") else b"\x08\x02"
 
-        server = grpc.aio.server()
-        handler = grpc.unary_unary_rpc_method_handler(answer)
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
-        )
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        deps, target = FakeDependencies(tmp_path).deps, Target("c1", "127.0.0.1")
+    server = grpc.aio.server()
+    handler = grpc.unary_unary_rpc_method_handler(answer)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    deps, target = FakeDependencies(tmp_path).deps, Target("c1", "127.0.0.1")
 
-        async def ask(service):
-            return await check(deps, {"grpc": {"port": port, "service": service}}, target, 30)
+    async def ask(service):
+        return await check(deps, {"grpc": {"port": port, "service": service}}, target, 30)
 
-        assert (await ask("good")).outcome is Outcome.SUCCESS
-        assert (await ask("x" * 200 + "good")).outcome is Outcome.SUCCESS
-        assert (await ask("")).output == "service unhealthy"
-        assert asked == [b"\x0a\x04good", b"\x0a\xcc\x01" + b"x" * 200 + b"good", b""]
-        await server.stop(0)
-        assert (await ask("good")).outcome is Outcome.FAILURE
-
-    asyncio.run(story())
+    assert (await ask("good")).outcome is Outcome.SUCCESS
+    assert (await ask("x" * 200 + "good")).outcome is Outcome.SUCCESS
+    assert (await ask("")).output == "service unhealthy"
+    assert asked == [b"\x0a\x04good", b"\x0a\xcc\x01" + b"x" * 200 + b"good", b""]
+    await server.stop(0)
+    assert (await ask("good")).outcome is Outcome.FAILURE
 
 
 @pytest.mark.parametrize(
@@ -167,11 +161,11 @@ def test_grpc_health(tmp_path):
         (Unavailable("cri is away"), Outcome.UNKNOWN),
     ],
 )
-def test_exec(tmp_path, answer, outcome):
+async def test_exec(tmp_path, answer, outcome):
     fake = FakeDependencies(tmp_path)
     fake.runtime.answers["try it"] = answer
     handler = {"exec": {"command": ["try", "it"]}}
-    assert asyncio.run(check(fake.deps, handler, Target("c1", ""), 1)).outcome is outcome
+    assert (await check(fake.deps, handler, Target("c1", ""), 1)).outcome is outcome
 
 
 def quick(command, **more):
@@ -185,124 +179,99 @@ def fast(monkeypatch):
     monkeypatch.setattr("actors.podworker.pods.probes.prober.asyncio.sleep", lambda seconds: real(seconds / 100))
 
 
-def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):
-    async def story():
-        raw = pod(container("a", readinessProbe=quick("ready"), livenessProbe=quick("live", failureThreshold=2)))
-        scene = Scene(tmp_path, raw)
-        answers = scene.fake.runtime.answers
-        answers["ready"] = (1, b"not yet")
-        async with at_work(scene):
-            await scene.running()
-            await scene.until(
-                lambda: ("Warning", "Unhealthy", "Readiness probe failed: not yet") in scene.fake.recorder.events
-            )
-            assert not scene.shown("a")["ready"]
-            assert scene.shown("a")["started"]
-            answers["ready"] = (0, b"")
-            await scene.until(lambda: scene.shown("a")["ready"])
-            answers["live"] = (1, b"stuck")
-            await scene.until(lambda: scene.fake.runtime.most_running and len(scene.fake.runtime.containers) == 2)
-            answers["live"] = (0, b"")
-            await scene.until(lambda: scene.shown("a").get("restartCount") == 1 and scene.shown("a")["ready"])
-            text = "Container a failed liveness probe, will be restarted"
-            assert ("Normal", "Killing", text) in scene.fake.recorder.events
-            assert scene.fake.runtime.most_running == {"a": 1}
-
-    asyncio.run(story())
-
-
-def test_a_sidecar_holds_up_the_rest_until_its_startup_probe_succeeds(tmp_path, fast):
-    async def story():
-        slow = {**sidecar("s"), "startupProbe": quick("up", failureThreshold=1000)}
-        scene = Scene(tmp_path, pod(container("a"), inits=[slow]))
-        scene.fake.runtime.answers["up"] = (1, b"")
-        async with at_work(scene):
-            await scene.running("s")
-            await asyncio.sleep(0.05)
-            assert not scene.shown("s")["started"]
-            assert not scene.fake.runtime.running("a")
-            scene.fake.runtime.answers["up"] = (0, b"")
-            await scene.running("a")
-            assert scene.shown("s")["started"]
-
-    asyncio.run(story())
-
-
-def test_a_new_life_does_not_take_readiness_away(tmp_path):
-    async def story():
-        raw = pod(container("a", readinessProbe=quick("ready", periodSeconds=1)))
-        scene = Scene(tmp_path, raw)
-        async with at_work(scene):
-            await scene.until(lambda: scene.shown("a").get("ready"))
-        fresh = Scene(tmp_path, {**raw, "status": scene.status})
-        fresh.fake.runtime.__dict__.update(scene.fake.runtime.__dict__, changed=fresh.changed)
-        fresh.fake.runtime.answers["ready"] = Unavailable("not asked yet")
-        fresh.fake.pleg.deliver("uid-1")
-        async with at_work(fresh):
-            await fresh.until(lambda: fresh.fake.statuses.history)
-            assert all(s["containerStatuses"][0]["ready"] for s in fresh.fake.statuses.history)
-
-    asyncio.run(story())
-
-
-def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path):
-    async def story():
-        hooks = {"postStart": {"exec": {"command": ["hello"]}}, "preStop": {"exec": {"command": ["bye"]}}}
-        scene = Scene(tmp_path, pod(container("a", lifecycle=hooks)))
-        scene.fake.runtime.answers["bye"] = (2, b"no")
-        async with at_work(scene):
-            await scene.running()
-            assert ("exec_sync", "hello") in scene.fake.runtime.calls
-            scene.delete(grace=5)
-            await scene.until(lambda: scene.fake.pods.deleted)
-            calls = [call for call, what in scene.fake.runtime.calls if call == "stop_container" or what == "bye"]
-            assert calls[:2] == ["exec_sync", "stop_container"]
-            assert "FailedPreStopHook" in scene.fake.recorder.reasons()
-
-    asyncio.run(story())
-
-
-def test_a_failed_post_start_ends_the_container(tmp_path):
-    async def story():
-        scene = Scene(
-            tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}}), policy="Never")
+async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):
+    raw = pod(container("a", readinessProbe=quick("ready"), livenessProbe=quick("live", failureThreshold=2)))
+    scene = Scene(tmp_path, raw)
+    answers = scene.fake.runtime.answers
+    answers["ready"] = (1, b"not yet")
+    async with at_work(scene):
+        await scene.running()
+        await scene.until(
+            lambda: ("Warning", "Unhealthy", "Readiness probe failed: not yet") in scene.fake.recorder.events
         )
-        scene.fake.runtime.answers["no"] = (1, b"sorry")
-        async with at_work(scene):
-            await scene.until(lambda: scene.status.get("phase") == "Failed")
-            assert "FailedPostStartHook" in scene.fake.recorder.reasons()
-
-    asyncio.run(story())
-
-
-def test_the_active_deadline_fails_the_pod(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=1))
-        async with at_work(scene):
-            await scene.running()
-            await scene.until(lambda: scene.status.get("phase") == "Failed")
-            assert scene.status["reason"] == "DeadlineExceeded"
-            assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
-
-    asyncio.run(story())
+        assert not scene.shown("a")["ready"]
+        assert scene.shown("a")["started"]
+        answers["ready"] = (0, b"")
+        await scene.until(lambda: scene.shown("a")["ready"])
+        answers["live"] = (1, b"stuck")
+        await scene.until(lambda: scene.fake.runtime.most_running and len(scene.fake.runtime.containers) == 2)
+        answers["live"] = (0, b"")
+        await scene.until(lambda: scene.shown("a").get("restartCount") == 1 and scene.shown("a")["ready"])
+        text = "Container a failed liveness probe, will be restarted"
+        assert ("Normal", "Killing", text) in scene.fake.recorder.events
+        assert scene.fake.runtime.most_running == {"a": 1}
 
 
-def test_termination_messages_from_file_and_log(tmp_path):
-    async def story():
-        words = container("a", terminationMessagePolicy="FallbackToLogsOnError")
-        scene = Scene(tmp_path, pod(words, container("b"), policy="Never"))
-        async with at_work(scene):
-            await scene.running("a")
-            await scene.running("b")
-            log = tmp_path / "logs" / "ns_p_uid-1" / "a" / "0.log"
-            log.write_bytes(
-                b"2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr P two\n"
-            )
-            (tmp_path / "pods" / "uid-1" / "containers" / "b" / "0.message").write_text("x" * 5000)
-            for name in "ab":
-                scene.fake.runtime.end(scene.fake.runtime.running(name)[0].id, 1)
-            await scene.until(lambda: scene.status.get("phase") == "Failed")
-            assert scene.shown("a")["state"]["terminated"]["message"] == "one\ntwo"
-            assert scene.shown("b")["state"]["terminated"]["message"] == "x" * 4096
+async def test_a_sidecar_holds_up_the_rest_until_its_startup_probe_succeeds(tmp_path, fast):
+    slow = {**sidecar("s"), "startupProbe": quick("up", failureThreshold=1000)}
+    scene = Scene(tmp_path, pod(container("a"), inits=[slow]))
+    scene.fake.runtime.answers["up"] = (1, b"")
+    async with at_work(scene):
+        await scene.running("s")
+        await asyncio.sleep(0.05)
+        assert not scene.shown("s")["started"]
+        assert not scene.fake.runtime.running("a")
+        scene.fake.runtime.answers["up"] = (0, b"")
+        await scene.running("a")
+        assert scene.shown("s")["started"]
 
-    asyncio.run(story())
+
+async def test_a_new_life_does_not_take_readiness_away(tmp_path):
+    raw = pod(container("a", readinessProbe=quick("ready", periodSeconds=1)))
+    scene = Scene(tmp_path, raw)
+    async with at_work(scene):
+        await scene.until(lambda: scene.shown("a").get("ready"))
+    fresh = Scene(tmp_path, {**raw, "status": scene.status})
+    fresh.fake.runtime.__dict__.update(scene.fake.runtime.__dict__, changed=fresh.changed)
+    fresh.fake.runtime.answers["ready"] = Unavailable("not asked yet")
+    fresh.fake.pleg.deliver("uid-1")
+    async with at_work(fresh):
+        await fresh.until(lambda: fresh.fake.statuses.history)
+        assert all(s["containerStatuses"][0]["ready"] for s in fresh.fake.statuses.history)
+
+
+async def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path):
+    hooks = {"postStart": {"exec": {"command": ["hello"]}}, "preStop": {"exec": {"command": ["bye"]}}}
+    scene = Scene(tmp_path, pod(container("a", lifecycle=hooks)))
+    scene.fake.runtime.answers["bye"] = (2, b"no")
+    async with at_work(scene):
+        await scene.running()
+        assert ("exec_sync", "hello") in scene.fake.runtime.calls
+        scene.delete(grace=5)
+        await scene.until(lambda: scene.fake.pods.deleted)
+        calls = [call for call, what in scene.fake.runtime.calls if call == "stop_container" or what == "bye"]
+        assert calls[:2] == ["exec_sync", "stop_container"]
+        assert "FailedPreStopHook" in scene.fake.recorder.reasons()
+
+
+async def test_a_failed_post_start_ends_the_container(tmp_path):
+    scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}}), policy="Never"))
+    scene.fake.runtime.answers["no"] = (1, b"sorry")
+    async with at_work(scene):
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert "FailedPostStartHook" in scene.fake.recorder.reasons()
+
+
+async def test_the_active_deadline_fails_the_pod(tmp_path):
+    scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=1))
+    async with at_work(scene):
+        await scene.running()
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert scene.status["reason"] == "DeadlineExceeded"
+        assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
+
+
+async def test_termination_messages_from_file_and_log(tmp_path):
+    words = container("a", terminationMessagePolicy="FallbackToLogsOnError")
+    scene = Scene(tmp_path, pod(words, container("b"), policy="Never"))
+    async with at_work(scene):
+        await scene.running("a")
+        await scene.running("b")
+        log = tmp_path / "logs" / "ns_p_uid-1" / "a" / "0.log"
+        log.write_bytes(b"2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr P two\n")
+        (tmp_path / "pods" / "uid-1" / "containers" / "b" / "0.message").write_text("x" * 5000)
+        for name in "ab":
+            scene.fake.runtime.end(scene.fake.runtime.running(name)[0].id, 1)
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert scene.shown("a")["state"]["terminated"]["message"] == "one\ntwo"
+        assert scene.shown("b")["state"]["terminated"]["message"] == "x" * 4096

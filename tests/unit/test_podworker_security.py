@@ -1,4 +1,3 @@
-import asyncio
 import os
 from pathlib import Path
 
@@ -203,11 +202,11 @@ def test_whole_pods_that_are_refused(made, words):
     assert any(words in str(cause) for cause in pod_causes(made)), pod_causes(made)
 
 
-def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
+async def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
     mine = os.getgid()
     parsed = read_pod(pod(securityContext={"fsGroup": mine}, volumes=[{"name": "v", "emptyDir": {}}]))
     deps = FakeDependencies(tmp_path).deps
-    asyncio.run(Volumes(deps, lambda: parsed).prepare(Node("n1")))
+    await Volumes(deps, lambda: parsed).prepare(Node("n1"))
     made = VolumePaths(parsed, tmp_path).path("v").stat()
     assert made.st_gid == mine
     assert made.st_mode & 0o7777 == 0o2777

@@ -41,7 +41,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(sampling, "FRESH_S", 0.01)
 
 
-def test_rates_windows_and_how_often_the_runtime_is_asked():
+async def test_rates_windows_and_how_often_the_runtime_is_asked():
     now = [100.0]
     runtime = Runtime(
         [stats(S, 0)],
@@ -59,7 +59,7 @@ def test_rates_windows_and_how_often_the_runtime_is_asked():
         now[0] += 2
         return first, again, await sampler.sample()
 
-    first, again, later = asyncio.run(look())
+    first, again, later = await look()
     assert first is again, "within a second nobody is asked again"
     assert runtime.asked == 3
     assert [(c.name, c.usage.nanocores) for c in first.containers] == [("a", S // 2), ("b", 0)]
@@ -68,7 +68,7 @@ def test_rates_windows_and_how_often_the_runtime_is_asked():
     assert first.node.working > 0
 
 
-def test_counters_that_go_back_are_no_usage():
+async def test_counters_that_go_back_are_no_usage():
     now = [0.0]
     sampler = Sampler(Runtime([stats(S, 9 * S)], [stats(2 * S, S)]), lambda: now[0])
 
@@ -78,9 +78,9 @@ def test_counters_that_go_back_are_no_usage():
         now[0] += 1
         return await task
 
-    (container,) = asyncio.run(look()).containers
+    (container,) = (await look()).containers
     assert container.usage.nanocores == 0
-    told = summary("n1", asyncio.run(look()))
+    told = summary("n1", (await look()))
     (pod,) = told["pods"]
     assert pod["podRef"] == {"name": "p", "namespace": "ns", "uid": "u1"}
     assert pod["containers"][0]["memory"]["workingSetBytes"] == 5 << 20

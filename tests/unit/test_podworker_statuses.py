@@ -1,5 +1,8 @@
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -44,24 +47,22 @@ async def settle(manager):
             await asyncio.sleep(0.002)
 
 
-def play(story):
-    async def run():
-        api, told = FakeApi(), []
-        manager = StatusManager(api)
-        manager.subscribe(told.append)
-        try:
-            await story(api, manager, told)
-        finally:
-            manager.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def running_manager() -> AsyncIterator[Any]:
+    api, told = FakeApi(), []
+    manager = StatusManager(api)
+    manager.subscribe(told.append)
+    try:
+        yield api, manager, told
+    finally:
+        manager.close()
 
 
 SPEC = read_pod(pod())
 
 
-def test_only_differences_are_sent_and_nothing_when_equal():
-    async def story(api, manager, told):
+async def test_only_differences_are_sent_and_nothing_when_equal():
+    async with running_manager() as (api, manager, told):
         manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
         await settle(manager)
         manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
@@ -70,11 +71,9 @@ def test_only_differences_are_sent_and_nothing_when_equal():
         assert api.bodies == [{"hostIP": "1", "phase": "Running"}, {"hostIP": "2"}]
         assert told == ["uid-1", "uid-1"]
 
-    play(story)
 
-
-def test_latest_wins_while_one_is_under_way():
-    async def story(api, manager, told):
+async def test_latest_wins_while_one_is_under_way():
+    async with running_manager() as (api, manager, _told):
         api.hold = asyncio.Event()
         manager.publish(SPEC, {"phase": "Running"})
         await asyncio.sleep(0)
@@ -85,19 +84,15 @@ def test_latest_wins_while_one_is_under_way():
         assert api.status == {"phase": "Running", "hostIP": "4"}
         assert len(api.bodies) == 2
 
-    play(story)
 
-
-def test_an_outage_loses_nothing(monkeypatch):
+async def test_an_outage_loses_nothing(monkeypatch):
     monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
 
-    async def story(api, manager, told):
+    async with running_manager() as (api, manager, _told):
         api.faults = [ApiAway("away"), ApiError(500, {}), ApiError(409, {})]
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         assert api.status["phase"] == "Running"
-
-    play(story)
 
 
 HEALTH = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
@@ -115,8 +110,8 @@ def immediate(monkeypatch):
 
 
 @pytest.mark.parametrize("code", [400, 403, 409, 413, 422])
-def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
-    async def story(api, manager, told):
+async def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
+    async with running_manager() as (api, manager, _told):
         api.faults = [refusal(code)] * 1000
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
@@ -131,13 +126,11 @@ def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
         await settle(manager)
         assert api.status["phase"] == "Failed"
 
-    play(story)
 
-
-def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(immediate, monkeypatch, caplog):
+async def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(immediate, monkeypatch, caplog):
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.01)
 
-    async def story(api, manager, told):
+    async with running_manager() as (api, manager, told):
         api.faults = [refusal(403)] * (statuses.MAX_REJECTIONS + 3)
         manager.publish(SPEC, {"phase": "Running"})
         async with asyncio.timeout(15):
@@ -152,13 +145,11 @@ def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(
         ]
         assert said == ["WARNING", "ERROR"]
 
-    play(story)
 
-
-def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(immediate, monkeypatch):
+async def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(immediate, monkeypatch):
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.05)
 
-    async def story(api, manager, told):
+    async with running_manager() as (api, manager, _told):
         api.faults = [refusal(403)] * statuses.MAX_REJECTIONS
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
@@ -171,13 +162,11 @@ def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(
         await asyncio.sleep(0.1)
         assert api.bodies == [{"phase": "Failed"}]
 
-    play(story)
 
-
-def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
+async def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
     field = "status.containerStatuses[0].allocatedResourcesStatus[0].name"
 
-    async def story(api, manager, told):
+    async with running_manager() as (api, manager, _told):
         api.faults = [refusal(422, field)]
         manager.publish(SPEC, SICK)
         await settle(manager)
@@ -191,11 +180,9 @@ def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
         await settle(manager)
         assert api.status["allocatedResourcesStatus"] == HEALTH
 
-    play(story)
 
-
-def test_a_status_is_given_its_time_and_no_more():
-    async def story(api, manager, told):
+async def test_a_status_is_given_its_time_and_no_more():
+    async with running_manager() as (api, manager, _told):
         await manager.wait_settled("uid-1", 1)
         api.hold = asyncio.Event()
         manager.publish(SPEC, SICK)
@@ -205,11 +192,9 @@ def test_a_status_is_given_its_time_and_no_more():
         await manager.wait_settled("uid-1", 5)
         assert len(api.bodies) == 1
 
-    play(story)
 
-
-def test_a_server_that_asks_for_a_pause_gets_it():
-    async def story(api, manager, told):
+async def test_a_server_that_asks_for_a_pause_gets_it():
+    async with running_manager() as (api, manager, _told):
         api.faults = [ApiError(429, {}, retry_after=0.3)]
         began = time.monotonic()
         manager.publish(SPEC, {"phase": "Running"})
@@ -217,40 +202,33 @@ def test_a_server_that_asks_for_a_pause_gets_it():
         assert time.monotonic() - began >= 0.3
         assert api.status["phase"] == "Running"
 
-    play(story)
 
-
-def test_a_pause_without_end_is_not_kept(monkeypatch):
+async def test_a_pause_without_end_is_not_kept(monkeypatch):
     monkeypatch.setattr(statuses, "MAX_RETRY_AFTER_S", 0.01)
 
-    async def story(api, manager, told):
+    async with running_manager() as (api, manager, _told):
         api.faults = [ApiError(429, {}, retry_after=float("9" * 400))]
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         assert api.status["phase"] == "Running"
 
-    play(story)
+
+async def test_the_time_from_report_to_status_is_told_once():
+    api, seconds = FakeApi(), []
+    manager = StatusManager(api, on_reported=seconds.append)
+    heard = time.time_ns() - 2_000_000_000
+    api.faults = [ApiAway("away")]
+    manager.publish(SPEC, SICK, heard)
+    await settle(manager)
+    manager.publish(SPEC, {**SICK, "hostIP": "1"}, heard)
+    await settle(manager)
+    assert len(seconds) == 1
+    assert 2 <= seconds[0] < 30
+    manager.close()
 
 
-def test_the_time_from_report_to_status_is_told_once():
-    async def run():
-        api, seconds = FakeApi(), []
-        manager = StatusManager(api, on_reported=seconds.append)
-        heard = time.time_ns() - 2_000_000_000
-        api.faults = [ApiAway("away")]
-        manager.publish(SPEC, SICK, heard)
-        await settle(manager)
-        manager.publish(SPEC, {**SICK, "hostIP": "1"}, heard)
-        await settle(manager)
-        assert len(seconds) == 1
-        assert 2 <= seconds[0] < 30
-        manager.close()
-
-    asyncio.run(run())
-
-
-def test_a_pod_that_is_gone_ends_it():
-    async def story(api, manager, told):
+async def test_a_pod_that_is_gone_ends_it():
+    async with running_manager() as (api, manager, _told):
         api.faults, api.gone = [ApiError(409, {})], True
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
@@ -258,11 +236,9 @@ def test_a_pod_that_is_gone_ends_it():
         assert manager.settled("uid-1")
         assert not api.bodies
 
-    play(story)
 
-
-def test_a_server_that_spells_differently_is_not_patched_for_ever():
-    async def story(api, manager, told):
+async def test_a_server_that_spells_differently_is_not_patched_for_ever():
+    async with running_manager() as (api, manager, _told):
         api.spelling = {"hostIP": "one"}
         manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
         await settle(manager)
@@ -271,11 +247,12 @@ def test_a_server_that_spells_differently_is_not_patched_for_ever():
             await settle(manager)
         assert len(api.bodies) == 1
 
-    play(story)
 
+async def test_somebody_elses_write_is_noticed():
+    def seen(version, **status):
+        return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
 
-def test_somebody_elses_write_is_noticed():
-    async def story(api, manager, told):
+    async with running_manager() as (api, manager, _told):
         manager.publish(SPEC, {"phase": "Running"})
         assert not manager.overwritten(seen(99, phase="Unknown")), "ours is on its way"
         await settle(manager)
@@ -293,11 +270,6 @@ def test_somebody_elses_write_is_noticed():
         await settle(manager)
         assert not manager.overwritten(seen(6, phase="Unknown"))
 
-    def seen(version, **status):
-        return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
-
-    play(story)
-
 
 def test_what_others_write_is_never_patched():
     """Whatever an older look at the pod has shown, and whoever is faster."""
@@ -309,13 +281,11 @@ def test_what_others_write_is_never_patched():
     }
 
 
-def test_somebody_elses_write_is_put_right():
-    async def story(api, manager, told):
+async def test_somebody_elses_write_is_put_right():
+    async with running_manager() as (api, manager, _told):
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         changed = pod(metadata={"resourceVersion": "99"}, status={"phase": "Unknown"})
         manager.publish(read_pod(changed), {"phase": "Running"})
         await settle(manager)
         assert api.bodies == [{"phase": "Running"}, {"phase": "Running"}]
-
-    play(story)

@@ -1,6 +1,5 @@
 """Environment and volumes: what is in them, where they lie, and files that change all at once."""
 
-import asyncio
 import base64
 import os
 import stat
@@ -216,7 +215,7 @@ def test_a_volume_lies_below_its_pod():
         VolumePaths(spec, Path("/root-dir")).path("../../x")
 
 
-def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
+async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     volumes = [
         {"name": "e", "emptyDir": {}},
         {"name": "v", "projected": {"sources": [
@@ -225,27 +224,24 @@ def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
     kept = Volumes(fake.deps, lambda: spec)
 
-    async def story():
-        with pytest.raises(VolumeNotReady, match=r'MountVolume\.SetUp failed for volume "v" : configmap "c" not found'):
-            await kept.prepare(NODE)
-        fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "1"}}
+    with pytest.raises(VolumeNotReady, match=r'MountVolume\.SetUp failed for volume "v" : configmap "c" not found'):
         await kept.prepare(NODE)
-        await kept.prepare(NODE)
-        reads, path = fake.objects.reads, VolumePaths(spec, tmp_path).path("v")
-        assert (path / "k").read_text() == "1"
-        assert stat.S_IMODE(VolumePaths(spec, tmp_path).path("e").stat().st_mode) == 0o777
-        fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "2"}}
-        kept.refresh(NODE)
-        assert fake.objects.reads == reads  # not within a minute
-        kept._due = 0.0
-        kept.refresh(NODE)
-        await kept._task
-        assert (path / "k").read_text() == "2"
-        assert fake.objects.tokens == 1
-        fake.objects.fail = ApiAway("gone")
-        kept._due = 0.0
-        kept.refresh(NODE)
-        await kept._task
-        assert (path / "k").read_text() == "2"
-
-    asyncio.run(story())
+    fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "1"}}
+    await kept.prepare(NODE)
+    await kept.prepare(NODE)
+    reads, path = fake.objects.reads, VolumePaths(spec, tmp_path).path("v")
+    assert (path / "k").read_text() == "1"
+    assert stat.S_IMODE(VolumePaths(spec, tmp_path).path("e").stat().st_mode) == 0o777
+    fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "2"}}
+    kept.refresh(NODE)
+    assert fake.objects.reads == reads  # not within a minute
+    kept._due = 0.0
+    kept.refresh(NODE)
+    await kept._task
+    assert (path / "k").read_text() == "2"
+    assert fake.objects.tokens == 1
+    fake.objects.fail = ApiAway("gone")
+    kept._due = 0.0
+    kept.refresh(NODE)
+    await kept._task
+    assert (path / "k").read_text() == "2"

@@ -519,21 +519,18 @@ def test_figures_have_upstreams_names() -> None:
     story(tell)
 
 
-def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
+async def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
     class Older(MemoryApi):
         async def list(self, resource: Resource, namespace: str = "", **query: Any) -> Object:
             if resource.group == "resource.k8s.io":
                 raise ApiError(404, {"message": "the server could not find the requested resource"})
             return await super().list(resource, namespace, **query)
 
-    async def run() -> None:
-        api = Older()
-        put_node(api, "n1")
-        put_pod(api, "p")
-        async with Life(api):
-            await until("p bound", lambda: node_of(api, "p"))
-
-    asyncio.run(run())
+    api = Older()
+    put_node(api, "n1")
+    put_pod(api, "p")
+    async with Life(api):
+        await until("p bound", lambda: node_of(api, "p"))
 
 
 def test_s32_a_node_with_the_better_alternative_is_preferred() -> None:

@@ -1,6 +1,5 @@
 """What happens to a promised node when the API refuses, is away, or answers nothing."""
 
-import asyncio
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -68,65 +67,53 @@ def pod(name: str, gpus: int = 3, **spec: Any) -> dict[str, Any]:
     return {"metadata": meta, "spec": {"containers": containers, **spec}}
 
 
-def test_lost_answer_keeps_the_promise_and_the_next_try_asks_for_the_same_node() -> None:
-    async def story() -> None:
-        world = World()
-        world.binder.faults = [ApiAway("gone")]
-        world.scheduler.on_add(pod("a"))
-        world.scheduler.on_add(pod("b"))
-        await world.place("a", "b")
-        assert world.binder.bound == [("a", "n1")]
-        assert [name for name, _ in world.binder.refused] == ["b"], "the binding of a may have been written"
-        world.scheduler._cache.node(node_view(node("n2")))
-        await world.place("a")
-        assert world.binder.bound == [("a", "n1"), ("a", "n1")]
-        assert world.free() == 1
-
-    asyncio.run(story())
+async def test_lost_answer_keeps_the_promise_and_the_next_try_asks_for_the_same_node() -> None:
+    world = World()
+    world.binder.faults = [ApiAway("gone")]
+    world.scheduler.on_add(pod("a"))
+    world.scheduler.on_add(pod("b"))
+    await world.place("a", "b")
+    assert world.binder.bound == [("a", "n1")]
+    assert [name for name, _ in world.binder.refused] == ["b"], "the binding of a may have been written"
+    world.scheduler._cache.node(node_view(node("n2")))
+    await world.place("a")
+    assert world.binder.bound == [("a", "n1"), ("a", "n1")]
+    assert world.free() == 1
 
 
 @pytest.mark.parametrize(("code", "free"), [(409, 1), (404, 4), (403, 4), (500, 4)])
-def test_refusals(code: int, free: int) -> None:
-    async def story() -> None:
-        world = World()
-        world.binder.faults = [ApiError(code, {"message": "no"})]
-        world.scheduler.on_add(pod("a"))
-        await world.place("a")
-        assert world.free() == free
-        world.scheduler.on_delete(pod("a"))
-        assert world.free() == 4
-        await world.place("a")
-        assert len(world.binder.bound) == 1
-
-    asyncio.run(story())
+async def test_refusals(code: int, free: int) -> None:
+    world = World()
+    world.binder.faults = [ApiError(code, {"message": "no"})]
+    world.scheduler.on_add(pod("a"))
+    await world.place("a")
+    assert world.free() == free
+    world.scheduler.on_delete(pod("a"))
+    assert world.free() == 4
+    await world.place("a")
+    assert len(world.binder.bound) == 1
 
 
-def test_late_news_of_a_bound_pod_refuses_nothing() -> None:
-    async def story() -> None:
-        world = World()
-        world.scheduler.on_add(pod("a"))
-        await world.place("a")
-        world.scheduler.on_update(pod("a"), pod("a"))
-        await world.place("a")
-        assert world.binder.refused == []
-        world.scheduler.on_update(pod("a"), pod("a", nodeName="n1"))
-        await world.place("a")
-        assert (world.free(), len(world.scheduler._queue)) == (1, 0)
-
-    asyncio.run(story())
+async def test_late_news_of_a_bound_pod_refuses_nothing() -> None:
+    world = World()
+    world.scheduler.on_add(pod("a"))
+    await world.place("a")
+    world.scheduler.on_update(pod("a"), pod("a"))
+    await world.place("a")
+    assert world.binder.refused == []
+    world.scheduler.on_update(pod("a"), pod("a", nodeName="n1"))
+    await world.place("a")
+    assert (world.free(), len(world.scheduler._queue)) == (1, 0)
 
 
-def test_a_pod_of_the_wrong_shape_is_told_so_and_harms_nobody() -> None:
-    async def story() -> None:
-        world = World()
-        world.scheduler.on_add(pod("bad", tolerations=["x"]))
-        world.scheduler.on_add({"metadata": {"name": "worse", "uid": "u-worse"}, "spec": []})
-        world.scheduler.on_add(pod("good"))
-        await world.place("bad", "worse", "good")
-        assert [(name, "wrong shape" in why) for name, why in world.binder.refused] == [("bad", True)]
-        assert world.binder.bound == [("good", "n1")]
-
-    asyncio.run(story())
+async def test_a_pod_of_the_wrong_shape_is_told_so_and_harms_nobody() -> None:
+    world = World()
+    world.scheduler.on_add(pod("bad", tolerations=["x"]))
+    world.scheduler.on_add({"metadata": {"name": "worse", "uid": "u-worse"}, "spec": []})
+    world.scheduler.on_add(pod("good"))
+    await world.place("bad", "worse", "good")
+    assert [(name, "wrong shape" in why) for name, why in world.binder.refused] == [("bad", True)]
+    assert world.binder.bound == [("good", "n1")]
 
 
 def test_a_finished_or_gated_pod_holds_nothing() -> None:

@@ -62,46 +62,40 @@ def fill(api: MemoryApi, pods: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_schedulers_by_mistake_give_no_device_twice(seed: int) -> None:
-    async def run() -> None:
-        api = Watched(seed)
-        chance = random.Random(seed)
-        fill(api, 12)
+async def test_two_schedulers_by_mistake_give_no_device_twice(seed: int) -> None:
+    api = Watched(seed)
+    chance = random.Random(seed)
+    fill(api, 12)
 
-        def flaky(verb: str, resource: Resource, name: str) -> Exception | None:
-            return chance.choice([conflict, away])() if chance.random() < 0.08 else None
+    def flaky(verb: str, resource: Resource, name: str) -> Exception | None:
+        return chance.choice([conflict, away])() if chance.random() < 0.08 else None
 
-        async with Life(api), Life(api) as other:
-            ready = other.scheduler._queue.ready
-            other.scheduler._queue.ready = lambda now: ready(now)[::-1]  # type: ignore[method-assign] # so that they meet
-            api.lose = flaky
-            await until("some are bound", lambda: len(bound(api)) >= 4)
-            api.lose = lambda verb, resource, name: None
-            await until("all are bound", lambda: len(bound(api)) == 12)
-        taken = [device for at in range(12) for device in held(api, f"c{at}")]
-        assert len(taken) == len(set(taken)) == 12
-
-    asyncio.run(run())
+    async with Life(api), Life(api) as other:
+        ready = other.scheduler._queue.ready
+        other.scheduler._queue.ready = lambda now: ready(now)[::-1]  # type: ignore[method-assign] # so that they meet
+        api.lose = flaky
+        await until("some are bound", lambda: len(bound(api)) >= 4)
+        api.lose = lambda verb, resource, name: None
+        await until("all are bound", lambda: len(bound(api)) == 12)
+    taken = [device for at in range(12) for device in held(api, f"c{at}")]
+    assert len(taken) == len(set(taken)) == 12
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_killed_at_any_time_the_next_one_goes_on(seed: int) -> None:
-    async def run() -> None:
-        api = Watched(seed)
-        chance = random.Random(seed)
-        fill(api, 12)
-        lives = 0
-        while len(bound(api)) < 12 and lives < 60:
-            life = Life(api)
-            await life.scheduler.start()
-            for _ in range(chance.randint(1, 120) if lives < 25 else 3000):
-                await asyncio.sleep(0)
-            await life.kill()
-            lives += 1
-        async with Life(api):
-            await until("all are bound", lambda: len(bound(api)) == 12)
-
-    asyncio.run(run())
+async def test_killed_at_any_time_the_next_one_goes_on(seed: int) -> None:
+    api = Watched(seed)
+    chance = random.Random(seed)
+    fill(api, 12)
+    lives = 0
+    while len(bound(api)) < 12 and lives < 60:
+        life = Life(api)
+        await life.scheduler.start()
+        for _ in range(chance.randint(1, 120) if lives < 25 else 3000):
+            await asyncio.sleep(0)
+        await life.kill()
+        lives += 1
+    async with Life(api):
+        await until("all are bound", lambda: len(bound(api)) == 12)
 
 
 def another_binds(api: MemoryApi, claim: str, device: str) -> None:
@@ -135,19 +129,16 @@ def put_two(api: MemoryApi, count: int) -> None:
         put_pod(api, f"p{name}", name)
 
 
-def test_the_claim_that_came_second_is_given_back_before_its_pod_is_bound() -> None:
-    async def run() -> None:
-        api = Watched()
-        put_two(api, 1)
-        async with Life(api) as first:
-            first.scheduler._queue.remove(meta(the(api, PODS, "pb"))["uid"])
-            api.fault = before_the_first_allocation(api, lambda: another_binds(api, "b", "dev-0"))
-            await until("b has it", lambda: held(api, "b"))
-            await until("a gave it back", lambda: not held(api, "a") and node_of(api, "pb") == "n0")
-            await asyncio.sleep(0.1)
-            assert node_of(api, "pa") == ""
-
-    asyncio.run(run())
+async def test_the_claim_that_came_second_is_given_back_before_its_pod_is_bound() -> None:
+    api = Watched()
+    put_two(api, 1)
+    async with Life(api) as first:
+        first.scheduler._queue.remove(meta(the(api, PODS, "pb"))["uid"])
+        api.fault = before_the_first_allocation(api, lambda: another_binds(api, "b", "dev-0"))
+        await until("b has it", lambda: held(api, "b"))
+        await until("a gave it back", lambda: not held(api, "a") and node_of(api, "pb") == "n0")
+        await asyncio.sleep(0.1)
+        assert node_of(api, "pa") == ""
 
 
 class Read(Watched):
@@ -163,49 +154,43 @@ class Read(Watched):
         return await super().get(resource, name, namespace, timeout)
 
 
-def test_what_another_one_allocated_anew_is_not_given_back() -> None:
-    async def run() -> None:
-        done = asyncio.Event()
+async def test_what_another_one_allocated_anew_is_not_given_back() -> None:
+    done = asyncio.Event()
 
-        def anew() -> None:
-            """The other one was faster: what was lost is given back already, and the pod bound on another device."""
-            if held(api, "a") == held(api, "b") == ["n0/dev-0"]:
-                api.put(RESOURCECLAIMS, {**the(api, RESOURCECLAIMS, "a"), "status": {}})
-                another_binds(api, "a", "dev-1")
-                done.set()
+    def anew() -> None:
+        """The other one was faster: what was lost is given back already, and the pod bound on another device."""
+        if held(api, "a") == held(api, "b") == ["n0/dev-0"]:
+            api.put(RESOURCECLAIMS, {**the(api, RESOURCECLAIMS, "a"), "status": {}})
+            another_binds(api, "a", "dev-1")
+            done.set()
 
-        api = Read(anew)
-        put_two(api, 2)
-        async with Life(api) as first:
-            first.scheduler._queue.remove(meta(the(api, PODS, "pb"))["uid"])
-            api.fault = before_the_first_allocation(api, lambda: another_binds(api, "b", "dev-0"))
-            await asyncio.wait_for(done.wait(), 30)
-            await heard()
-        assert (held(api, "a"), held(api, "b")) == (["n0/dev-1"], ["n0/dev-0"])
-
-    asyncio.run(run())
+    api = Read(anew)
+    put_two(api, 2)
+    async with Life(api) as first:
+        first.scheduler._queue.remove(meta(the(api, PODS, "pb"))["uid"])
+        api.fault = before_the_first_allocation(api, lambda: another_binds(api, "b", "dev-0"))
+        await asyncio.wait_for(done.wait(), 30)
+        await heard()
+    assert (held(api, "a"), held(api, "b")) == (["n0/dev-1"], ["n0/dev-0"])
 
 
-def test_without_news_of_the_own_write_nothing_is_bound() -> None:
-    async def run() -> None:
-        api = Watched()
-        fill(api, 1)
-        async with Life(api):
-            await heard()
-            api.drop(PODS, "p0", "ns")
-            api.deaf.add("resourceclaims")
-            put_claim(api, "late")
-            api.deaf.clear()
-            await heard()
-            api.deaf.add("resourceclaims")
-            put_pod(api, "q", "late")
-            await until("allocated", lambda: held(api, "late"))
-            await asyncio.sleep(0.1)
-            assert node_of(api, "q") == ""
-            api.deaf.clear()
-            await until("bound", lambda: node_of(api, "q"))
-
-    asyncio.run(run())
+async def test_without_news_of_the_own_write_nothing_is_bound() -> None:
+    api = Watched()
+    fill(api, 1)
+    async with Life(api):
+        await heard()
+        api.drop(PODS, "p0", "ns")
+        api.deaf.add("resourceclaims")
+        put_claim(api, "late")
+        api.deaf.clear()
+        await heard()
+        api.deaf.add("resourceclaims")
+        put_pod(api, "q", "late")
+        await until("allocated", lambda: held(api, "late"))
+        await asyncio.sleep(0.1)
+        assert node_of(api, "q") == ""
+        api.deaf.clear()
+        await until("bound", lambda: node_of(api, "q"))
 
 
 # the ledger

@@ -77,74 +77,59 @@ async def asked(peer: Peer, headers: bytes = PROOF) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-def test_listener_out_of_descriptors_says_so_and_serves_who_is_in() -> None:
-    async def story() -> None:
-        async with served(Limits()) as made:
-            first = await made.connect()
-            assert await asked(first) == OK
-            made.listening._most = 0
-            made.monkey.setattr(listener, "REFUSING", 1_000_000)
-            assert await asked(peer := await made.connect()) == b"HTTP/1.1 503 Service Unavailable"
-            assert await peer[0].read() == b""
-            assert await asked(first) == OK
-            made.listening._most = 1_000_000
-            assert await asked(await made.connect()) == OK
-
-    asyncio.run(story())
+async def test_listener_out_of_descriptors_says_so_and_serves_who_is_in() -> None:
+    async with served(Limits()) as made:
+        first = await made.connect()
+        assert await asked(first) == OK
+        made.listening._most = 0
+        made.monkey.setattr(listener, "REFUSING", 1_000_000)
+        assert await asked(peer := await made.connect()) == b"HTTP/1.1 503 Service Unavailable"
+        assert await peer[0].read() == b""
+        assert await asked(first) == OK
+        made.listening._most = 1_000_000
+        assert await asked(await made.connect()) == OK
 
 
-def test_listener_out_of_its_reserve_drops_connections() -> None:
-    async def story() -> None:
-        async with served(Limits()) as made:
-            made.listening._most = -listener.REFUSING
-            reader, _ = await made.connect()
-            with contextlib.suppress(ConnectionError):
-                assert await reader.read() == b""
-
-    asyncio.run(story())
+async def test_listener_out_of_its_reserve_drops_connections() -> None:
+    async with served(Limits()) as made:
+        made.listening._most = -listener.REFUSING
+        reader, _ = await made.connect()
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
 
 
-def test_listener_out_of_descriptors_evicts_an_unauthenticated_connection_first() -> None:
-    async def story() -> None:
-        async with served(Limits()) as made:
-            silent = await made.connect()
-            await made.unauthenticated_count(1)
-            made.listening._most = 0
-            made.monkey.setattr(listener, "REFUSING", 1_000_000)
-            assert await asked(await made.connect()) == OK
-            assert (await silent[0].readline()).startswith(b"HTTP/1.1 429 ")
-
-    asyncio.run(story())
+async def test_listener_out_of_descriptors_evicts_an_unauthenticated_connection_first() -> None:
+    async with served(Limits()) as made:
+        silent = await made.connect()
+        await made.unauthenticated_count(1)
+        made.listening._most = 0
+        made.monkey.setattr(listener, "REFUSING", 1_000_000)
+        assert await asked(await made.connect()) == OK
+        assert (await silent[0].readline()).startswith(b"HTTP/1.1 429 ")
 
 
-def test_listener_with_too_many_unauthenticated_evicts_old_ones_only() -> None:
-    async def story() -> None:
-        async with served(Limits(per_address=2)) as made:
-            silent = [await made.connect() for _ in range(2)]
-            await made.unauthenticated_count(2)
-            late = await made.connect()
-            answer = asyncio.create_task(asked(late))
-            await asyncio.sleep(3 * listener.PAUSE_S)
-            assert not answer.done()
-            assert made.listening.evicted == 0
-            made.monkey.setattr(listener, "YOUNG_S", 0.0)
-            assert await answer == OK
-            assert made.listening.evicted == 1
-            assert (await silent[0][0].readline()).startswith(b"HTTP/1.1 429 ")
-
-    asyncio.run(story())
+async def test_listener_with_too_many_unauthenticated_evicts_old_ones_only() -> None:
+    async with served(Limits(per_address=2)) as made:
+        silent = [await made.connect() for _ in range(2)]
+        await made.unauthenticated_count(2)
+        late = await made.connect()
+        answer = asyncio.create_task(asked(late))
+        await asyncio.sleep(3 * listener.PAUSE_S)
+        assert not answer.done()
+        assert made.listening.evicted == 0
+        made.monkey.setattr(listener, "YOUNG_S", 0.0)
+        assert await answer == OK
+        assert made.listening.evicted == 1
+        assert (await silent[0][0].readline()).startswith(b"HTTP/1.1 429 ")
 
 
-def test_authenticated_connection_frees_its_slot() -> None:
-    async def story() -> None:
-        async with served(Limits()) as made:
-            peer = await made.connect()
-            assert await asked(peer, b"") == OK
-            assert len(made.unauthenticated) == 1
-            assert await asked(peer) == OK
-            assert len(made.unauthenticated) == 0
-
-    asyncio.run(story())
+async def test_authenticated_connection_frees_its_slot() -> None:
+    async with served(Limits()) as made:
+        peer = await made.connect()
+        assert await asked(peer, b"") == OK
+        assert len(made.unauthenticated) == 1
+        assert await asked(peer) == OK
+        assert len(made.unauthenticated) == 0
 
 
 async def rest(peer: Peer) -> bytes:
@@ -154,48 +139,39 @@ async def rest(peer: Peer) -> bytes:
     return b""
 
 
-def test_request_with_too_large_headers_is_refused_and_not_handled(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        handled: list[str] = []
+async def test_request_with_too_large_headers_is_refused_and_not_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    handled: list[str] = []
 
-        async def handler(request: web.BaseRequest) -> web.Response:
-            handled.append(request.path)
-            return web.Response()
+    async def handler(request: web.BaseRequest) -> web.Response:
+        handled.append(request.path)
+        return web.Response()
 
-        monkeypatch.setattr(f"{__name__}.hello", handler)
-        async with served(Limits()) as place:
-            peer = await place.connect()
-            wide = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 4096) for number in range(17))
-            peer[1].write(GET % wide)
-            assert (await rest(peer)).startswith(b"HTTP/1.1 431 ")
-        assert handled == []
-
-    asyncio.run(story())
+    monkeypatch.setattr(f"{__name__}.hello", handler)
+    async with served(Limits()) as place:
+        peer = await place.connect()
+        wide = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 4096) for number in range(17))
+        peer[1].write(GET % wide)
+        assert (await rest(peer)).startswith(b"HTTP/1.1 431 ")
+    assert handled == []
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost", GET % b""], ids=["silent", "half", "after a request"])
-def test_unauthenticated_connection_ends_after_its_time(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 1.5)
-        async with served(Limits()) as place:
-            peer, known = await place.connect(), await place.connect()
-            assert (await asked(known)).startswith(OK)
-            peer[1].write(sent)
-            assert (await rest(peer)).startswith(OK) == (sent == GET % b"")
-            assert (await asked(known)).startswith(OK), "an authenticated one has more time"
-
-    asyncio.run(story())
+async def test_unauthenticated_connection_ends_after_its_time(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 1.5)
+    async with served(Limits()) as place:
+        peer, known = await place.connect(), await place.connect()
+        assert (await asked(known)).startswith(OK)
+        peer[1].write(sent)
+        assert (await rest(peer)).startswith(OK) == (sent == GET % b"")
+        assert (await asked(known)).startswith(OK), "an authenticated one has more time"
 
 
-def test_unauthenticated_connection_may_wait_longer_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        async def handler(request: web.BaseRequest) -> web.Response:
-            await asyncio.sleep(0.6)
-            return web.Response()
+async def test_unauthenticated_connection_may_wait_longer_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handler(request: web.BaseRequest) -> web.Response:
+        await asyncio.sleep(0.6)
+        return web.Response()
 
-        monkeypatch.setattr(f"{__name__}.hello", handler)
-        monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
-        async with served(Limits()) as place:
-            assert (await asked(await place.connect(), b"")).startswith(OK)
-
-    asyncio.run(story())
+    monkeypatch.setattr(f"{__name__}.hello", handler)
+    monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
+    async with served(Limits()) as place:
+        assert (await asked(await place.connect(), b"")).startswith(OK)

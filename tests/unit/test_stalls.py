@@ -110,7 +110,9 @@ def test_the_cause_of_a_frame_names_the_request_it_works_on() -> None:
     assert cause_of(None) is None
 
 
-def test_a_held_loop_is_recorded_while_it_is_and_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_held_loop_is_recorded_while_it_is_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stalled_module, "EVERY_S", 0.02)
     monkeypatch.setattr(stalled_module, "LATE_S", 0.1)
     frames: list[FrameType] = []
@@ -130,15 +132,12 @@ def test_a_held_loop_is_recorded_while_it_is_and_no_longer(tmp_path: Path, monke
             time.sleep(0.005)
         return True
 
-    async def play() -> None:
-        monitor = LoopMonitor(options)
-        monitor.start()
-        await asyncio.sleep(0.05)
-        assert seen(True)  # in the loop, which it holds
-        assert await asyncio.to_thread(seen, False)
-        monitor.close()
-
-    asyncio.run(play())
+    monitor = LoopMonitor(options)
+    monitor.start()
+    await asyncio.sleep(0.05)
+    assert seen(True)  # in the loop, which it holds
+    assert await asyncio.to_thread(seen, False)
+    monitor.close()
     assert len(frames) == 1
     assert rounds.is_set()
 

@@ -18,29 +18,26 @@ ASKED = 2000
 @pytest.mark.parametrize(
     "close_client", [lambda connection: connection.connection_lost(None), Connection.resume_writing]
 )
-def test_answers_for_a_closed_connection_are_not_computed(close_client: Callable[[Connection], None]) -> None:
+async def test_answers_for_a_closed_connection_are_not_computed(close_client: Callable[[Connection], None]) -> None:
     """The connection is reported lost, or a write has failed and the loss is not reported yet."""
 
-    async def story() -> None:
-        made: list[bytes] = []
-        closing = False
+    made: list[bytes] = []
+    closing = False
 
-        async def answer(body: bytes) -> Message:
-            made.append(body)
-            return pb.RangeResponse()
+    async def answer(body: bytes) -> Message:
+        made.append(body)
+        return pb.RangeResponse()
 
-        number = NUMBERS["KV/Range"]
-        connection = Connection(PrivateEndpoint(Path("/none"), {}, Mock()), {number: answer}, Mock())
-        transport = Mock(is_closing=lambda: closing)
-        connection.connection_made(transport)
-        connection.pause_writing()
-        connection.data_received(GREETING + b"".join(pack(call, number, b"") for call in range(ASKED)))
+    number = NUMBERS["KV/Range"]
+    connection = Connection(PrivateEndpoint(Path("/none"), {}, Mock()), {number: answer}, Mock())
+    transport = Mock(is_closing=lambda: closing)
+    connection.connection_made(transport)
+    connection.pause_writing()
+    connection.data_received(GREETING + b"".join(pack(call, number, b"") for call in range(ASKED)))
+    await asyncio.sleep(0)
+    closing = True
+    close_client(connection)
+    for _ in range(5):
         await asyncio.sleep(0)
-        closing = True
-        close_client(connection)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert made == []
-        assert not connection._tasks
-
-    asyncio.run(story())
+    assert made == []
+    assert not connection._tasks

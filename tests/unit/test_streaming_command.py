@@ -52,68 +52,59 @@ async def heard(end: Command | SpdyChannels, count: int) -> list[bytes]:
 
 @settings(deadline=None)
 @given(st.integers(1, 4000), st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(min_size=1)), max_size=6))
-def test_a_command_is_the_same_at_both_ends(cut: int, said: list[tuple[int, bytes]]) -> None:
-    async def story() -> None:
-        ours, theirs = pipes(cut)
-        client, runtime = Command(ours), SpdyChannels(theirs)
-        channels = {STDIN, STDOUT, STDERR, ERROR, RESIZE}
-        await client.open(channels)
-        assert await runtime.open(channels)
-        size = json.dumps({"Width": 80, "Height": 25}).encode()
-        await client.send_bytes(bytes([RESIZE]) + size)
-        await client.send_bytes(bytes([STDIN]) + b"input")
-        await client.send_bytes(bytes([CLOSE, STDIN]))
-        await client.send_bytes(bytes([STDIN]) + b"after the end")
-        told = b"".join(await heard(runtime, 1))
-        assert told == bytes([RESIZE]) + size
-        text = b""
-        while (message := (await runtime.receive()).data)[0] == STDIN:
-            text += message[1:]
-        assert (text, message) == (b"input", bytes([CLOSE, STDIN]))
-        for channel, data in said:
-            await runtime.send_bytes(bytes([channel]) + data)
-        await runtime.send_bytes(bytes([ERROR]) + exit_status(3))
-        theirs.end()
-        parts = {STDOUT: b"", STDERR: b"", ERROR: b""}
-        last = -1
-        while (got := await client.receive()).type is aiohttp.WSMsgType.BINARY:
-            last = got.data[0]
-            parts[last] += got.data[1:]
-        assert last == ERROR
-        assert parts == {
-            STDOUT: b"".join(data for channel, data in said if channel == STDOUT),
-            STDERR: b"".join(data for channel, data in said if channel == STDERR),
-            ERROR: exit_status(3),
-        }
-        assert client.close_code == aiohttp.WSCloseCode.OK
-
-    asyncio.run(story())
+async def test_a_command_is_the_same_at_both_ends(cut: int, said: list[tuple[int, bytes]]) -> None:
+    ours, theirs = pipes(cut)
+    client, runtime = Command(ours), SpdyChannels(theirs)
+    channels = {STDIN, STDOUT, STDERR, ERROR, RESIZE}
+    await client.open(channels)
+    assert await runtime.open(channels)
+    size = json.dumps({"Width": 80, "Height": 25}).encode()
+    await client.send_bytes(bytes([RESIZE]) + size)
+    await client.send_bytes(bytes([STDIN]) + b"input")
+    await client.send_bytes(bytes([CLOSE, STDIN]))
+    await client.send_bytes(bytes([STDIN]) + b"after the end")
+    told = b"".join(await heard(runtime, 1))
+    assert told == bytes([RESIZE]) + size
+    text = b""
+    while (message := (await runtime.receive()).data)[0] == STDIN:
+        text += message[1:]
+    assert (text, message) == (b"input", bytes([CLOSE, STDIN]))
+    for channel, data in said:
+        await runtime.send_bytes(bytes([channel]) + data)
+    await runtime.send_bytes(bytes([ERROR]) + exit_status(3))
+    theirs.end()
+    parts = {STDOUT: b"", STDERR: b"", ERROR: b""}
+    last = -1
+    while (got := await client.receive()).type is aiohttp.WSMsgType.BINARY:
+        last = got.data[0]
+        parts[last] += got.data[1:]
+    assert last == ERROR
+    assert parts == {
+        STDOUT: b"".join(data for channel, data in said if channel == STDOUT),
+        STDERR: b"".join(data for channel, data in said if channel == STDERR),
+        ERROR: exit_status(3),
+    }
+    assert client.close_code == aiohttp.WSCloseCode.OK
 
 
-def test_a_status_without_an_end_is_told_at_the_connections_end() -> None:
+async def test_a_status_without_an_end_is_told_at_the_connections_end() -> None:
     """So do runtimes that close at once."""
 
-    async def story() -> None:
-        ours, theirs = pipes(10)
-        client = Command(ours)
-        await client.open({ERROR})
-        await theirs.write(frames.pack_data(1, b'{"status":') + frames.pack_data(1, b'"Success"}'))
-        theirs.end()
-        assert (await client.receive()).data == bytes([ERROR]) + b'{"status":"Success"}'
-        assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
-
-    asyncio.run(story())
+    ours, theirs = pipes(10)
+    client = Command(ours)
+    await client.open({ERROR})
+    await theirs.write(frames.pack_data(1, b'{"status":') + frames.pack_data(1, b'"Success"}'))
+    theirs.end()
+    assert (await client.receive()).data == bytes([ERROR]) + b'{"status":"Success"}'
+    assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
 
 
-def test_nonsense_from_the_runtime_ends_the_connection() -> None:
-    async def story() -> None:
-        ours, theirs = pipes(10)
-        client = Command(ours)
-        await client.open({ERROR})
-        await theirs.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
-
-    asyncio.run(story())
+async def test_nonsense_from_the_runtime_ends_the_connection() -> None:
+    ours, theirs = pipes(10)
+    client = Command(ours)
+    await client.open({ERROR})
+    await theirs.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
 
 
 def test_pings_are_answered_and_ended_streams_are_silent() -> None:

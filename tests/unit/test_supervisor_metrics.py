@@ -75,11 +75,11 @@ def test_garbage_lines_are_left_out() -> None:
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200, 400),
     ],
 )
-def test_requests(data: bytes, answer: str | int) -> None:
+async def test_requests(data: bytes, answer: str | int) -> None:
     async def read() -> str | int:
         reader = asyncio.StreamReader(limit=8192)
         reader.feed_data(data)
         reader.feed_eof()
         return await read_request(reader)
 
-    assert asyncio.run(read()) == answer
+    assert (await read()) == answer

@@ -44,21 +44,18 @@ def tree(forkserver: Forkserver, said: list[str], logs: Path) -> Tree:
     return Tree(options, cast(ForkClient, forkserver))
 
 
-def test_an_order_not_taken_is_given_again(tmp_path: Path) -> None:
-    async def scene() -> None:
-        forkserver, said = Forkserver(), list[str]()
-        forkserver.takes = False
-        made = tree(forkserver, said, tmp_path)
-        made.start()
-        child = made.child("a")
-        assert (child.state, child.reason) == (State.BACKOFF, "the forkserver takes no orders")
-        forkserver.takes = True
-        async with asyncio.timeout(60):
-            while child.state is not State.STARTING:
-                made.changed.clear()
-                await made.changed.wait()
-        assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a"]
-        assert said == []
-        made.close()
-
-    asyncio.run(scene())
+async def test_an_order_not_taken_is_given_again(tmp_path: Path) -> None:
+    forkserver, said = Forkserver(), list[str]()
+    forkserver.takes = False
+    made = tree(forkserver, said, tmp_path)
+    made.start()
+    child = made.child("a")
+    assert (child.state, child.reason) == (State.BACKOFF, "the forkserver takes no orders")
+    forkserver.takes = True
+    async with asyncio.timeout(60):
+        while child.state is not State.STARTING:
+            made.changed.clear()
+            await made.changed.wait()
+    assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a"]
+    assert said == []
+    made.close()

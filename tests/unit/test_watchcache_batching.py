@@ -75,43 +75,34 @@ async def gathered(follower: StoreFollower, watch: Held) -> None:
         await follower._wait_for_batch(watch, 1)  # type: ignore[arg-type]  # Held has what is asked of it
 
 
-def test_only_what_follows_closely_is_left_to_the_kernel() -> None:
-    async def story() -> None:
-        follower, watch = feed_that_waits(0.5), Held()
-        await gathered(follower, watch)
-        assert watch.times == 0
-        await gathered(follower, watch)
-        assert watch.times == 1
-
-    asyncio.run(story())
+async def test_only_what_follows_closely_is_left_to_the_kernel() -> None:
+    follower, watch = feed_that_waits(0.5), Held()
+    await gathered(follower, watch)
+    assert watch.times == 0
+    await gathered(follower, watch)
+    assert watch.times == 1
 
 
-def test_who_waits_for_a_revision_waits_for_no_company() -> None:
-    async def story() -> None:
-        follower, watch = feed_that_waits(LONG), Held()
-        await gathered(follower, watch)
-        gathering = asyncio.create_task(gathered(follower, watch))
-        await watch.begun.wait()
-        waiting = asyncio.create_task(follower.waiters.wait(7, LONG))
-        await gathering  # ends by the one who came meanwhile
-        await gathered(follower, watch)
-        assert watch.times == 1, "and does not begin while there is one"
-        follower.waiters.advance(7)
-        assert await waiting
-
-    asyncio.run(story())
+async def test_who_waits_for_a_revision_waits_for_no_company() -> None:
+    follower, watch = feed_that_waits(LONG), Held()
+    await gathered(follower, watch)
+    gathering = asyncio.create_task(gathered(follower, watch))
+    await watch.begun.wait()
+    waiting = asyncio.create_task(follower.waiters.wait(7, LONG))
+    await gathering  # ends by the one who came meanwhile
+    await gathered(follower, watch)
+    assert watch.times == 1, "and does not begin while there is one"
+    follower.waiters.advance(7)
+    assert await waiting
 
 
-def test_batches_that_arrive_together_are_published_together_and_none_is_lost() -> None:
-    async def story() -> None:
-        listener = Nobody()
-        follower = feed_that_waits(LONG, listener)
-        with pytest.raises(Unavailable):
-            await follower._take_batches(Arrived(range(1, 201)))  # type: ignore[arg-type]  # it has what is asked of it
-        first, *later = listener.published
-        assert first == [], "the state is complete, and its snapshot holds what came until then"
-        assert [rv for published in later for rv in published] == list(range(2, 201))
-        assert len(later) <= 200 // MAX_BATCHES + 1
-        assert follower._state.position == 200
-
-    asyncio.run(story())
+async def test_batches_that_arrive_together_are_published_together_and_none_is_lost() -> None:
+    listener = Nobody()
+    follower = feed_that_waits(LONG, listener)
+    with pytest.raises(Unavailable):
+        await follower._take_batches(Arrived(range(1, 201)))  # type: ignore[arg-type]  # it has what is asked of it
+    first, *later = listener.published
+    assert first == [], "the state is complete, and its snapshot holds what came until then"
+    assert [rv for published in later for rv in published] == list(range(2, 201))
+    assert len(later) <= 200 // MAX_BATCHES + 1
+    assert follower._state.position == 200

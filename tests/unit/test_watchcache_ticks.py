@@ -48,25 +48,19 @@ async def busy(recorder: Recorder) -> BusStreams:
     return streams
 
 
-def test_the_last_mark_follows_by_itself() -> None:
-    async def story() -> None:
-        recorder = Recorder()
-        await busy(recorder)
-        async with asyncio.timeout(60):
-            await recorder.published.wait()
-        assert recorder.ticks == 2
-
-    asyncio.run(story())
+async def test_the_last_mark_follows_by_itself() -> None:
+    recorder = Recorder()
+    await busy(recorder)
+    async with asyncio.timeout(60):
+        await recorder.published.wait()
+    assert recorder.ticks == 2
 
 
-def test_flush_marks_publishes_at_once_and_never_twice() -> None:
-    async def story() -> None:
-        recorder = Recorder()
-        streams = await busy(recorder)
-        streams.flush_marks()
-        assert recorder.ticks == 2
-        streams.flush_marks()
-        await asyncio.sleep(2 * TICK_EVERY)
-        assert recorder.ticks == 2
-
-    asyncio.run(story())
+async def test_flush_marks_publishes_at_once_and_never_twice() -> None:
+    recorder = Recorder()
+    streams = await busy(recorder)
+    streams.flush_marks()
+    assert recorder.ticks == 2
+    streams.flush_marks()
+    await asyncio.sleep(2 * TICK_EVERY)
+    assert recorder.ticks == 2
