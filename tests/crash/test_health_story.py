@@ -66,6 +66,7 @@ def made() -> Iterator[HealthPlane]:
             made.close()
 
 
+@pytest.mark.scenario("S57")
 def test_where_each_device_stands(made: HealthPlane) -> None:
     """S57: a claim of two containers and two pods stands in all, one of no container in the pod's own status."""
     status = made.plane.get("pod", "claims")["status"]
@@ -77,6 +78,7 @@ def test_where_each_device_stands(made: HealthPlane) -> None:
     assert "allocatedResourcesStatus" in made.plane.kubectl("explain", "pod.status.containerStatuses")
 
 
+@pytest.mark.scenario("S51", "S53", "S54")
 @pytest.mark.timeout(240 * ROUNDS)
 def test_every_change_is_shown_whoever_dies_meanwhile(made: HealthPlane) -> None:
     """S51, S53, S54, S56: running, crashing, waiting and failed pods alike."""
@@ -95,6 +97,7 @@ def test_every_change_is_shown_whoever_dies_meanwhile(made: HealthPlane) -> None
     made.plane.settled()
 
 
+@pytest.mark.scenario("S52")
 def test_a_quick_flap_ends_in_the_latest_at_few_writes(made: HealthPlane) -> None:
     """S52: ten changes in a tenth of a second."""
     pods, began = ApiWatcher(made.plane, "/api/v1/pods"), time.monotonic()
@@ -126,6 +129,7 @@ def test_a_flap_in_which_somebody_dies_ends_in_the_latest(made: HealthPlane) -> 
     made.expect("well again", made.all_are("Healthy"))
 
 
+@pytest.mark.scenario("S55")
 def test_nobody_knows_any_more(made: HealthPlane) -> None:
     """S55, S56: who provides the devices goes, and some of us with it; pods that are over keep what was known."""
     dice = random.Random(SEED)
@@ -278,6 +282,7 @@ def test_a_device_of_any_driver_can_be_forced(made: HealthPlane) -> None:
     made.expect("as its driver says", made.all_are("Healthy"))
 
 
+@pytest.mark.scenario("S58")
 def test_a_gate_that_is_off_and_on_again(made: HealthPlane) -> None:
     """S58, and the document's rollback: off, nothing is shown and nothing can be written; on again, it is back."""
     gated = ("apiserver-0", "podworker", "health")

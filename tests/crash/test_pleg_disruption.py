@@ -61,8 +61,9 @@ async def all_accounted_for(node: PlegNode) -> float:
     return lost
 
 
+@pytest.mark.scenario("K1")
 @pytest.mark.timeout(1200 if LONG else 240)
-async def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
+async def test_events_are_counted_and_none_is_lost_up_to_stress() -> None:
     """Promised are: every event arrives or is counted as lost, none is lost while buffers hold, statuses converge.
 
     A busy machine may make events late: one that is later than pleg's grace is counted as missed by its inspection.
@@ -88,7 +89,8 @@ async def test_k1_events_are_counted_and_none_is_lost_up_to_stress() -> None:
         await node.until(lambda: node.state.healthy)
 
 
-async def test_k1_a_cri_that_is_held_up_loses_no_event() -> None:
+@pytest.mark.scenario("K1")
+async def test_a_cri_that_is_held_up_loses_no_event() -> None:
     """800 events of a sandbox with 200 containers are 24 MB of messages, which must wait in the runtime meanwhile."""
 
     async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
@@ -107,7 +109,8 @@ async def test_k1_a_cri_that_is_held_up_loses_no_event() -> None:
         assert (await aged(node))[0] == 2 + 4 * load.made
 
 
-async def test_k1_events_lost_with_a_killed_cri_are_counted_to_the_last() -> None:
+@pytest.mark.scenario("K1")
+async def test_events_lost_with_a_killed_cri_are_counted_to_the_last() -> None:
     """Containers that come and go while nobody is subscribed leave no trace for an inspection; their events count."""
 
     async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
@@ -129,7 +132,8 @@ async def test_k1_events_lost_with_a_killed_cri_are_counted_to_the_last() -> Non
         assert await all_accounted_for(node) >= 4, "the life while nobody was subscribed"
 
 
-async def test_k1_a_late_event_shows_as_such() -> None:
+@pytest.mark.scenario("K1")
+async def test_a_late_event_shows_as_such() -> None:
     """The document's sign of stress, made on purpose: events held back for 1.2 s cross the 1 s bucket."""
 
     async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
@@ -146,8 +150,9 @@ async def test_k1_a_late_event_shows_as_such() -> None:
         await agrees(node, runtime)
 
 
+@pytest.mark.scenario("S1")
 @pytest.mark.timeout(900 if LONG else 240)
-async def test_s1_attempts_follow_the_table_while_the_runtime_is_away() -> None:
+async def test_attempts_follow_the_table_while_the_runtime_is_away() -> None:
     """0, 0, 1, 3, 7 s ... from the first failure, lists each second meanwhile, and events again at once afterwards."""
     table = [0, 0, 1, 3, 7, 15, 31, 63, *range(127, 1000, 60)]
 
@@ -173,8 +178,9 @@ def pod(name: str, command: list[str], annotations: dict[str, str] | None = None
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
 
+@pytest.mark.scenario("K2", "S10")
 @pytest.mark.timeout(240)
-def test_k2_and_s10_what_ends_while_nobody_looks_is_told_afterwards(tmp_path: Path) -> None:
+def test_containers_that_end_while_the_plane_is_down_are_reported_afterwards(tmp_path: Path) -> None:
     with Plane() as plane:
         _s10(plane)
         _k2(plane, tmp_path / "gate")

@@ -2,13 +2,16 @@
 
 import time
 
+import pytest
+
 from tests.support.plane import Plane, stop, until
 from tests.support.witnesses import pod, with_devices
 
 LOOKED_AT_S = 4.0
 
 
-def test_s23_a_pod_that_succeeded_stays_so_without_its_plugin() -> None:
+@pytest.mark.scenario("S23")
+def test_a_pod_that_succeeded_stays_so_without_its_plugin() -> None:
     """A finalizer keeps it; its plugin is gone, and everybody on the node is restarted."""
     done = pod("done", "exit 0", devices=2, restartPolicy="Never")
     done["metadata"]["finalizers"] = ["example.com/keep"]

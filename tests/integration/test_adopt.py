@@ -172,7 +172,7 @@ async def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
         assert {item.name for item in listed} == {"a", "b", "c"}
 
 
-async def test_a_containerd_that_tells_of_no_events_is_polled() -> None:
+async def test_a_containerd_without_events_is_polled() -> None:
     """Debian's is too old for them."""
     if reason := why_not():
         pytest.skip(reason)

@@ -107,7 +107,7 @@ def box(uid: str, name: str, ready: bool = True) -> Sandbox:
     return Sandbox(f"s-{uid}", uid, "default", name, 1, ready)
 
 
-async def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
+async def test_an_answer_that_gives_a_device_to_two_pods_is_not_published() -> None:
     async with adopting() as lab:
         lab.sandboxes = [box("u1", "a"), box("u2", "b")]
         lab.kubelet.admit("u1", "a", ("g0",))
@@ -123,7 +123,7 @@ async def test_an_answer_that_gives_a_device_to_two_pods_is_not_told() -> None:
         assert any("to two pods" in message for _, message in lab.states)
 
 
-async def test_a_pod_without_a_sandbox_is_told_of_after_a_moment() -> None:
+async def test_a_pod_without_a_sandbox_is_published_after_a_delay() -> None:
     async with adopting() as lab:
         await until("an empty picture", lambda: lab.state.owns_streams)
         lab.kubelet.admit("u1", "a", ("g0",))
@@ -132,7 +132,7 @@ async def test_a_pod_without_a_sandbox_is_told_of_after_a_moment() -> None:
         await until("its end", lambda: not lab.pods.items)
 
 
-async def test_a_kubelet_that_cannot_tell_what_is_allocatable_is_followed_all_the_same() -> None:
+async def test_a_kubelet_without_allocatable_resources_is_followed() -> None:
     async with adopting() as lab:
         lab.kubelet.tells_allocatable = False
         lab.kubelet.devices, lab.kubelet.cpus = {"g0": 0}, [1, 2]

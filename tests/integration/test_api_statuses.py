@@ -181,7 +181,7 @@ def test_columns(client: Client, path: str) -> None:
     assert [column["format"] for column in columns if column["name"] == "Name"] == ["name"]
 
 
-def test_people_get_indented_answers(client: Client) -> None:
+def test_curl_and_browsers_get_indented_answers(client: Client) -> None:
     plain = client.ask("GET", f"{MAPS}/x").body
     asked = client.ask("GET", f"{MAPS}/x?pretty=true").body
     assert b"\n" not in plain.strip()

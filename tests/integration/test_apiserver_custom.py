@@ -107,7 +107,7 @@ def test_kubectl_uses_it_like_a_built_in_resource(plane: Plane) -> None:
     assert "deleted" in plane.kubectl("delete", "crx", "a")
 
 
-def test_unknown_fields_and_wrong_values_are_told(plane: Plane) -> None:
+def test_unknown_fields_and_wrong_values_are_reported(plane: Plane) -> None:
     bad = tab("bad", replicas=11, tags=["a", "a"], schedule=5)
     told = plane.kubectl("create", "-f", "-", stdin=json.dumps(bad), check=False)
     assert '* spec.schedule: Invalid value: "integer": spec.schedule in body must be of type string: "integer"' in told

@@ -71,7 +71,7 @@ def test_server_side_apply_creates_and_changes(plane: Plane) -> None:
     assert plane.kubectl("get", "pod", "ssa", "-o", "jsonpath={.metadata.labels.app}") == "new"
 
 
-def test_bad_objects_are_told_by_field(plane: Plane) -> None:
+def test_errors_of_bad_objects_name_the_field(plane: Plane) -> None:
     told = plane.kubectl("apply", "-f", "-", stdin=pod("Bad_Name").replace('"2"', '"1.5"'), check=False)
     assert "metadata.name: Invalid value" in told
     assert "spec.containers[0].resources.limits[example.com/gpu]" in told

@@ -218,7 +218,7 @@ def test_kubectl_moves_from_client_side_to_server_side(plane: Plane) -> None:
     assert json.loads(plane.kubectl("get", "configmap", "moved", "-o", "json"))["data"] == {"a": "2"}
 
 
-def test_kubectl_tells_a_typo(plane: Plane) -> None:
+def test_kubectl_reports_a_typo(plane: Plane) -> None:
     typo = yaml.safe_dump(pod("typo")).replace("image:", "imgae:")
     told = plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=typo, check=False)
     assert 'strict decoding error: unknown field "spec.containers[0].imgae"' in told

@@ -283,7 +283,7 @@ async def test_tables_and_discovery(plane: Plane) -> None:
             assert "[+]etcd ok" in await answer.text()
 
 
-def test_a_taken_port_is_told_in_one_line(plane: Plane) -> None:
+def test_a_port_in_use_is_a_one_line_error(plane: Plane) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

@@ -35,7 +35,7 @@ def test_every_group_is_explained(plane: Plane, field: str, said: str) -> None:
     assert said in plane.kubectl("explain", field)
 
 
-def test_an_unknown_field_is_told(plane: Plane) -> None:
+def test_an_unknown_field_is_reported(plane: Plane) -> None:
     told = plane.kubectl("explain", "pod.spec.nonsense", check=False)
     assert 'field "nonsense" does not exist' in told
 

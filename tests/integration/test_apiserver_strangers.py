@@ -61,7 +61,7 @@ def descriptors(plane: Plane) -> int:
     ],
     ids=["whole", "never-ending", "no-line", "many"],
 )
-def test_headers_of_a_stranger_beyond_the_limit_are_refused(plane: Plane, sent: bytes) -> None:
+def test_headers_of_an_unauthenticated_client_beyond_the_limit_are_rejected(plane: Plane, sent: bytes) -> None:
     with stranger(plane) as tls:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             tls.sendall(sent)
@@ -81,7 +81,7 @@ def test_headers_within_the_limit_and_bodies_beyond_it_are_taken(plane: Plane) -
     assert said(plane, long_request(2 * HEAD_BYTES)).startswith(b"HTTP/1.1 200 "), "with a client certificate"
 
 
-def test_strangers_beyond_the_limit_lose_their_oldest_who_is_told(plane: Plane) -> None:
+def test_unauthenticated_connections_beyond_the_limit_close_the_oldest(plane: Plane) -> None:
     with contextlib.ExitStack() as held:
         first = held.enter_context(stranger(plane))
         for _ in range(PER_ADDRESS + 10):

@@ -179,7 +179,7 @@ def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Work
     run(story)
 
 
-def test_who_only_looks_at_a_name_is_in_nobodys_way(workers: Workers) -> None:
+def test_checking_a_name_does_not_block_its_owner(workers: Workers) -> None:
     """The supervisor sees whether a name is held by holding it for a moment."""
 
     async def story() -> None:

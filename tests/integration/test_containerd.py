@@ -25,6 +25,7 @@ async def _restarted(runtime: Containerd, node: PlegNode) -> None:
     await node.until(lambda: node.state.mode == pleg_mode(), what="the mode as before")
 
 
+@pytest.mark.scenario("S17")
 async def test_a_pods_life_by_cri_and_pleg() -> None:
     """Also S2 and K2 as far as a runtime without events allows: pleg is killed while the container ends."""
 

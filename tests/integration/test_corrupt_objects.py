@@ -113,7 +113,7 @@ def test_list_shows_the_neighbours_and_names_the_rest(scene: Scene, query: str, 
     assert [name for name in BAD if f"{KEYS}{name}" not in told] == []
 
 
-def test_watch_is_told_that_it_went_and_came_back(scene: Scene) -> None:
+def test_a_watch_sees_the_object_go_and_come_back(scene: Scene) -> None:
     scene.make("victim")
     version = scene.client.ask("GET", MAPS).json["metadata"]["resourceVersion"]
     scene.put({KEYS + "victim": b"not an object"})

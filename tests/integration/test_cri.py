@@ -72,6 +72,7 @@ async def quiet(node: PlegNode, seconds: float = 2.0) -> float:
     return (node.cpu() - before) / seconds
 
 
+@pytest.mark.scenario("S3")
 async def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
     """S3. No stream was ever opened, so success must not be counted (upstream counts five)."""
 
@@ -195,7 +196,7 @@ def spoilt(method: str, answer: Any) -> tuple[dict[str, Any], Callable[[FakeCri]
         ("ListPodSandbox", ..., "yet to be successful"),
     ],
 )
-async def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: str, answer: Any, says: str) -> None:
+async def test_a_runtime_that_cannot_be_listed_is_reported_and_recovers(method: str, answer: Any, says: str) -> None:
     good, prepare = spoilt(method, answer)
 
     async with running_pleg(prepare) as (fake, node):
@@ -221,9 +222,7 @@ async def test_a_runtime_that_cannot_be_listed_is_told_of_and_recovers(method: s
         ("ContainerStatus", pb.ContainerStatusResponse(), "answered with ''"),
     ],
 )
-async def test_a_pod_the_runtime_tells_nothing_of_keeps_only_itself_waiting(
-    method: str, answer: Any, says: str
-) -> None:
+async def test_a_pod_without_runtime_status_delays_only_itself(method: str, answer: Any, says: str) -> None:
     good, prepare = spoilt(method, answer)
 
     async with running_pleg(prepare) as (fake, node):

@@ -12,6 +12,7 @@ from tests.support.device_node import RESOURCE, running_node, until
 ONLY = {"actors": ("devices",)}
 
 
+@pytest.mark.scenario("S11")
 async def test_the_plugins_answer_becomes_the_containers_grant() -> None:
     async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
@@ -32,6 +33,7 @@ async def test_the_plugins_answer_becomes_the_containers_grant() -> None:
         assert [list(item.devices_ids) for item in plugin.called("allocate")[0].container_requests] == [["a"]]
 
 
+@pytest.mark.scenario("S12")
 async def test_asking_again_gives_the_same_without_a_call() -> None:
     async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b").start()
@@ -44,6 +46,7 @@ async def test_asking_again_gives_the_same_without_a_call() -> None:
             await node.admit("p1", main={RESOURCE: 2})
 
 
+@pytest.mark.scenario("S18")
 async def test_too_few_devices_refuse_the_whole_pod() -> None:
     async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b", "c").start()
@@ -91,6 +94,7 @@ async def test_a_hung_plugin_delays_only_its_own_pod() -> None:
         await node.holds({"quick": ["n1"], "next": ["a"]})
 
 
+@pytest.mark.scenario("S15")
 async def test_preference_is_asked_and_foreign_ids_are_passed_over() -> None:
     async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b", "c", "d")
@@ -118,6 +122,7 @@ async def test_devices_come_from_one_numa_node_where_they_fit() -> None:
         await node.holds({"p1": ["a"], "p2": ["b", "d"]})
 
 
+@pytest.mark.scenario("S13")
 async def test_init_containers_pass_their_devices_on() -> None:
     async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b").start()

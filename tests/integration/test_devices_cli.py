@@ -53,7 +53,7 @@ async def test_watch_pods_shows_everything_once_through_crashes() -> None:
         await until("all of it once", lambda: events(out) == want)
 
 
-async def test_watch_for_people() -> None:
+async def test_watch_in_human_readable_form() -> None:
     async with running_node() as node:
         pods, allocatable = watching(node, "pods"), watching(node, "allocatable")
         node.plugin("--resource", RESOURCE, "--devices", "4", "--numa", "2")

@@ -44,6 +44,7 @@ async def test_a_pod_that_is_sooner_than_its_plugin_waits_for_it() -> None:
         await node.holds({"p1": ["a"]})
 
 
+@pytest.mark.scenario("S25")
 async def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
     async with running_node(actors=("devices",)) as node:
         flags = ("--resource", RESOURCE, "--devices", "2")
@@ -103,7 +104,7 @@ async def test_a_watch_stays_open_while_the_device_manager_is_away() -> None:
         await agent.close()
 
 
-async def test_a_corrupt_checkpoint_is_kept_aside_and_told() -> None:
+async def test_a_corrupt_checkpoint_is_kept_aside_and_reported() -> None:
     async with running_node() as node:
         agent = Agent(node.layout.pod_resources_socket)
         watch = await agent.watch()

@@ -184,7 +184,8 @@ async def test_registering_again_and_again_piles_nothing_up() -> None:
         await well(node, good)
 
 
-async def test_s17_contradicting_answers_are_told_and_the_first_resource_wins() -> None:
+@pytest.mark.scenario("S17")
+async def test_contradicting_answers_are_reported_and_the_first_resource_wins() -> None:
     async with running_node(**ONLY) as node:
         for resource, word in (("example.com/a", "first"), ("example.com/b", "second")):
             plugin = node.stub(resource, f"{word}.sock").with_devices("x")

@@ -40,7 +40,8 @@ async def test_kubelets_checkpoint_is_on_disk_before_a_pod_is_admitted_and_after
         await until("the health", lambda: kubelet.decode(checkpoint(node).read_bytes()) == wanted)
 
 
-async def test_s21_a_restart_keeps_running_pods_and_refuses_no_one() -> None:
+@pytest.mark.scenario("S21")
+async def test_a_restart_keeps_running_pods_and_rejects_none() -> None:
     """Also trap 16: nothing is freed before podworker says who is left."""
 
     async with running_node(**ONLY) as node:
@@ -59,7 +60,8 @@ async def test_s21_a_restart_keeps_running_pods_and_refuses_no_one() -> None:
         assert len(plugin.called("allocate")) == 2
 
 
-async def test_s22_after_a_reboot_a_pod_must_find_its_devices_well() -> None:
+@pytest.mark.scenario("S22")
+async def test_after_a_reboot_a_pod_needs_healthy_devices() -> None:
     """Trap 10: asked before it starts again, not while it runs; a refused pod holds nothing."""
 
     async with running_node(**ONLY) as node:
@@ -98,7 +100,8 @@ def reboot(node: DeviceNode) -> None:
     path.write_bytes(seal(data.encode()))
 
 
-async def test_s24_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:
+@pytest.mark.scenario("S24")
+async def test_pods_deleted_meanwhile_are_freed_when_sources_are_ready() -> None:
     async with running_node(**ONLY) as node:
         await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)
@@ -139,7 +142,8 @@ def takeover(path: Path, response: bytes) -> None:
     path.write_bytes(kubelet.encode(kubelet.Data(tuple(entries), data.registered)))
 
 
-async def test_s26_lost_checkpoints_are_told_and_rebuilt_from_what_runs() -> None:
+@pytest.mark.scenario("S26")
+async def test_lost_checkpoints_are_reported_and_rebuilt_from_running_pods() -> None:
     async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a", "b").start()
         await node.settled(2, 2)

@@ -14,6 +14,7 @@ from tests.support.stub_plugin import device
 ONLY = {"actors": ("devices",)}
 
 
+@pytest.mark.scenario("S01")
 async def test_register_makes_capacity_with_exactly_two_calls() -> None:
     async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b")
@@ -22,6 +23,7 @@ async def test_register_makes_capacity_with_exactly_two_calls() -> None:
         assert [name for name, _ in plugin.calls] == ["options", "list"]
 
 
+@pytest.mark.scenario("S02")
 async def test_failing_options_refuse_the_registration() -> None:
     async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
@@ -33,6 +35,7 @@ async def test_failing_options_refuse_the_registration() -> None:
         assert node.figures() is None
 
 
+@pytest.mark.scenario("S03")
 async def test_failing_list_leaves_the_keys_at_zero_and_is_not_retried() -> None:
     async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a")
@@ -52,6 +55,7 @@ async def test_a_plugin_that_stops_takes_allocatable_not_capacity() -> None:
         await node.settled(0, 2)
 
 
+@pytest.mark.scenario("S05")
 async def test_allocatable_follows_health() -> None:
     async with running_node(**ONLY) as node:
         plugin = node.stub().with_devices("a", "b", "c", "d")
@@ -66,6 +70,7 @@ async def test_allocatable_follows_health() -> None:
             await node.settled(healthy, 4)
 
 
+@pytest.mark.scenario("S07")
 async def test_bad_registrations_are_refused_and_leave_nothing() -> None:
     names = ["cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.foo/x", "noslash", f"example.com/{'x' * 64}"]
 
@@ -84,6 +89,7 @@ async def test_bad_registrations_are_refused_and_leave_nothing() -> None:
         assert await metric(node, "kubelet_device_plugin_registration_total") == {RESOURCE: 1.0}
 
 
+@pytest.mark.scenario("S08")
 async def test_a_rolling_update_shows_no_dip() -> None:
     async with running_node(**ONLY) as node:
         old = await node.stub(endpoint="one.sock").with_devices("a").start()
@@ -95,6 +101,7 @@ async def test_a_rolling_update_shows_no_dip() -> None:
         assert node.figures() == (2, 2)
 
 
+@pytest.mark.scenario("S09")
 async def test_start_removes_sockets_only_and_the_plugin_comes_back() -> None:
     async with running_node(**ONLY) as node:
         (node.layout.device_plugins / "kubelet_internal_checkpoint").write_text("{}")

@@ -15,7 +15,8 @@ def pod(uid: str, *containers: tuple[str, str, int]) -> AdmitPod:
     return AdmitPod(uid, "default", uid, requests)
 
 
-async def test_s06_s14_s15_sick_devices_init_containers_and_preferences() -> None:
+@pytest.mark.scenario("S06", "S14", "S15")
+async def test_sick_devices_init_containers_and_preferences() -> None:
     async with running_node(**ONLY) as node:
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)

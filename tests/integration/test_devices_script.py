@@ -55,7 +55,8 @@ steps:
         await node.settled(0, 1, "example.com/other")
 
 
-async def test_s16_a_hang_ends_with_the_next_fault_and_costs_only_its_pod() -> None:
+@pytest.mark.scenario("S16")
+async def test_a_hang_ends_with_the_next_fault_and_costs_only_its_pod() -> None:
     script = """
 devices: 2
 calls: {Allocate: {hang: true}}

@@ -18,7 +18,8 @@ from tests.support.device_node import RESOURCE, until
 from tests.support.stub_plugin import StubPlugin
 
 
-async def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> None:
+@pytest.mark.scenario("S10")
+async def test_a_watched_socket_registers_and_its_removal_deregisters() -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
         directory = Path(name)
         inventory = Inventory()
@@ -36,7 +37,8 @@ async def test_s10_a_watched_socket_registers_and_its_removal_deregisters() -> N
         await stub.stop()
 
 
-async def test_s10_refusals_have_the_watchers_words() -> None:
+@pytest.mark.scenario("S10")
+async def test_rejected_sockets_have_upstreams_texts() -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as name:
         directory = Path(name)
         watched = RegistryHandler(PluginConnections(options(directory, Inventory())))

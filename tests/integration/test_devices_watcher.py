@@ -102,6 +102,7 @@ async def test_a_socket_in_a_new_folder_an_empty_endpoint_and_a_restart_on_the_s
         await until("a socket that was renamed away is gone too", lambda: lab.taker.here == [])
 
 
+@pytest.mark.scenario("S43")
 async def test_what_fails_at_first_is_registered_in_the_end() -> None:
     """S43: GetInfo fails, then NotifyRegistrationStatus, then all is well."""
 
@@ -116,7 +117,7 @@ async def test_what_fails_at_first_is_registered_in_the_end() -> None:
         await until("registered", lambda: lab.taker.here and driver.told[-1].plugin_registered)
 
 
-async def test_refusals_are_told_in_upstreams_words(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rejections_have_upstreams_texts(caplog: pytest.LogCaptureFixture) -> None:
     async with running_watcher() as lab:
         lab.taker.refuse = "not this one"
         driver = lab.driver()

@@ -62,7 +62,7 @@ def allocated(uid: str, device: str) -> dict[str, Any]:
     return {"metadata": {"uid": uid}, "status": {"allocation": {"devices": {"results": [result]}}}}
 
 
-async def test_the_driver_plays_its_script_and_the_node_tells_of_it() -> None:
+async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
     async with running_lab() as lab:
         script, said, api = parse_script("s", SCRIPT, DriverScript), list[str](), Api()
         options = DriverOptions(GPU, 2, "n1", lab.root, lab.root / "cdi", Path("/none"), health_timeout=1)

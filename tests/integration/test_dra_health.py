@@ -32,6 +32,7 @@ async def healthy_driver(lab: DraLab, instance: str = "") -> StubDriver:
     return driver
 
 
+@pytest.mark.scenario("S56")
 async def test_the_drivers_word_its_message_and_its_end() -> None:
     """S56: Healthy, Unhealthy with a message that is too long, Healthy; the driver stops; it is back."""
 
@@ -56,7 +57,7 @@ async def test_the_drivers_word_its_message_and_its_end() -> None:
         await until("forgotten with its claim", lambda: lab.health.items == {})
 
 
-async def test_people_may_force_what_no_driver_says() -> None:
+async def test_health_can_be_overridden_without_a_driver() -> None:
     """`nodeplane chaos device`: of any driver, also one that tells nothing; until it is taken back."""
 
     async with running_lab() as lab:
@@ -130,6 +131,7 @@ async def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
         assert list(lab.health.items) == [DEVICE]
 
 
+@pytest.mark.scenario("S59")
 async def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
     """S59: advertised or not, its devices are Unknown; no retry storm, one line in each life of ours."""
 
@@ -218,6 +220,7 @@ async def test_an_older_driver_has_an_older_service() -> None:
         await lab.says(DEVICE, "Healthy", "")
 
 
+@pytest.mark.scenario("S60")
 async def test_the_documents_own_service_gives_the_same_result() -> None:
     """S60: NodeHealth.WatchDevicesStatus; a device that is left out is Unknown at once."""
 
@@ -294,7 +297,7 @@ async def test_a_driver_that_ends_while_nobody_listens_is_unknown_to_the_next_li
         await lab.says(DEVICE, "Unhealthy", "ECC")
 
 
-async def test_devices_of_pods_that_are_over_are_still_told_of() -> None:
+async def test_devices_of_finished_pods_are_still_reported() -> None:
     """Their claims were given back; the device breaks only afterwards. S53 for DRA."""
 
     async with running_lab() as lab:

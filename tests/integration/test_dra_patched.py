@@ -86,7 +86,8 @@ def waits(plane: Plane, name: str) -> str:
     return next((str(each.get("message")) for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def test_s26_only_patched_devices_match(plane: Plane) -> None:
+@pytest.mark.scenario("S26")
+def test_only_patched_devices_match(plane: Plane) -> None:
     published = slices(plane)
     pod(plane, "first")
     until("it waits", lambda: "1 cannot allocate all claims" in waits(plane, "first"))
@@ -111,7 +112,8 @@ def kill_scheduler(plane: Plane) -> None:
         os.kill(pids(plane, ["scheduler"])["scheduler"], signal.SIGKILL)
 
 
-def test_s26_again_with_the_scheduler_killed_at_random(plane: Plane) -> None:
+@pytest.mark.scenario("S26")
+def test_only_patched_devices_match_with_the_scheduler_killed_at_random(plane: Plane) -> None:
     chance = random.Random(5)
     names = [f"p{number}" for number in range(4)]
     for number, name in enumerate(names):
@@ -126,7 +128,8 @@ def test_s26_again_with_the_scheduler_killed_at_random(plane: Plane) -> None:
     assert sorted(holders(plane).values()) == names
 
 
-def test_s41_a_rule_ends_who_uses_a_device_and_the_next_one_waits(plane: Plane) -> None:
+@pytest.mark.scenario("S41")
+def test_a_taint_rule_evicts_the_pod_and_the_next_one_waits(plane: Plane) -> None:
     device = next(device for device, name in holders(plane).items() if name == "p0")
     taint = {"key": "example.com/broken", "value": "ecc", "effect": "NoExecute"}
     spec = {"deviceSelector": {"driver": DRIVER, "device": device}, "taint": taint}

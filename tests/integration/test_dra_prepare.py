@@ -54,6 +54,7 @@ async def test_a_shared_claim_is_prepared_by_the_first_pod_and_given_back_by_the
         assert driver.uids("unprepare") == [["a-uid"]]
 
 
+@pytest.mark.scenario("S46")
 async def test_one_failing_driver_does_not_make_the_good_one_work_again() -> None:
     """S46, and S31: after many tries the devices are as many as there are."""
 
@@ -88,6 +89,7 @@ async def test_refusals_before_any_driver_is_asked() -> None:
         assert (len(driver.called("prepare")), driver.called("unprepare")) == (1, [])
 
 
+@pytest.mark.scenario("S44")
 async def test_a_driver_that_hangs_hits_the_deadline_and_holds_up_nobody_else() -> None:
     """S44: the call ends after its time, works later, and a pod that is ended does not wait for it."""
 
@@ -162,6 +164,7 @@ async def test_a_lost_or_corrupt_file_is_made_anew_from_what_pods_hold() -> None
         assert driver.uids("unprepare")[1:] == [["of-q-uid", "shared-uid"]]
 
 
+@pytest.mark.scenario("S45")
 async def test_unprepare_fails_waits_for_its_driver_and_works_in_the_end() -> None:
     """S45, and S47's reconnect: the driver is away when the pod ends."""
 
@@ -182,6 +185,7 @@ async def test_unprepare_fails_waits_for_its_driver_and_works_in_the_end() -> No
         assert lab.manager.drivers.serving(GPU).connected
 
 
+@pytest.mark.scenario("S49")
 async def test_two_instances_the_newest_that_answers_is_used() -> None:
     """S49: a rolling update, and back when the new one fails."""
 
@@ -206,6 +210,7 @@ async def test_two_instances_the_newest_that_answers_is_used() -> None:
         assert twice.told[0].error.endswith(f"endpoint {old.socket} already registered for DRA driver plugin {GPU}")
 
 
+@pytest.mark.scenario("S47")
 async def test_the_service_may_come_after_its_registration_and_on_the_same_socket() -> None:
     """S47, with an old driver that speaks v1beta1 alone."""
 

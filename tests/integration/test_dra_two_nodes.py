@@ -53,7 +53,8 @@ def message(plane: Plane, name: str) -> str:
     return next((str(each.get("message")) for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def test_s26_a_pod_lands_where_the_patch_says(nodes: tuple[Plane, Plane]) -> None:
+@pytest.mark.scenario("S26")
+def test_a_pod_lands_where_the_patch_says(nodes: tuple[Plane, Plane]) -> None:
     one, two = nodes
     one.apply(pod("p"))
     until("it waits", lambda: "0/2 nodes are available: 2 cannot allocate all claims." in message(one, "p"))

@@ -37,7 +37,7 @@ def shown(pod: v1.PodResources) -> list[tuple[str, list[str]]]:
     ]
 
 
-async def test_a_claim_comes_after_the_pod_and_its_devices_are_told_once() -> None:
+async def test_a_claim_prepared_after_the_pod_is_published_once() -> None:
     async with running_node() as node:
         gpu, nic = StubDriver(node.layout.kubelet, GPU), StubDriver(node.layout.kubelet, NIC)
         gpu.devices["a-uid"] = [prepared(GPU, f"dev-{n}") for n in range(3)]

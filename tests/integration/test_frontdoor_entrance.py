@@ -82,7 +82,7 @@ async def test_garbage_gets_nowhere() -> None:
         await until("three refusals", lambda: refusals(door, "garbage") == 3)
 
 
-async def test_health_tells_whether_the_picture_is_current() -> None:
+async def test_health_check_shows_whether_the_state_is_current() -> None:
     async with running_front_door() as door, unix_channel(door.socket) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         check = health_pb2.HealthCheckRequest

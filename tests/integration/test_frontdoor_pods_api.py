@@ -66,7 +66,7 @@ async def serving(rate: float = 0.0) -> AsyncIterator[tuple[NodePodFeed, grpc.ai
         shutil.rmtree(directory)
 
 
-async def test_list_get_and_watch_tell_the_same_pods() -> None:
+async def test_list_get_and_watch_return_the_same_pods() -> None:
     async with serving() as (feed, channel):
         feed.on_snapshot([("u2", node_pod("u2")), ("u1", node_pod("u1"))], 0)
         listed = await LIST_PODS.unary(channel)(pb.ListPodsRequest())

@@ -30,8 +30,9 @@ def take(door: Door, uid: str) -> None:
     door.pods.on_event(Event(Op.DELETE, uid, None, mark=door.pods.journal.position + 1))
 
 
+@pytest.mark.scenario("S28")
 @pytest.mark.parametrize(("active_only", "listed"), [(True, ["p1"]), (False, ["p1", "ended"])])
-async def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
+async def test_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
     async with running_front_door(DoorLimits(active_only=active_only)) as door:
         give(door, "p1", "g0")
         door.pods_without_resources = [NodePod("u9", "default", "ended", ("main",), b"{}")]
@@ -42,7 +43,8 @@ async def test_s28_pods_that_have_ended_are_listed_with_the_gate_off_only(active
         await agent.close()
 
 
-async def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> None:
+@pytest.mark.scenario("S30")
+async def test_of_200_quick_calls_about_110_succeed() -> None:
     async with running_front_door(DoorLimits(rate=100.0)) as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
@@ -63,7 +65,8 @@ async def test_s30_two_hundred_quick_calls_about_a_hundred_and_ten_succeed() -> 
         await agent.close()
 
 
-async def test_s32_a_client_of_2018_lists_device_ids() -> None:
+@pytest.mark.scenario("S32")
+async def test_a_client_of_2018_lists_device_ids() -> None:
     async with running_front_door() as door:
         give(door, "p1", "g1", "g0")
         agent = Agent(door.socket)
@@ -73,7 +76,7 @@ async def test_s32_a_client_of_2018_lists_device_ids() -> None:
         await agent.close()
 
 
-async def test_a_list_tells_its_fingerprint_to_those_who_ask() -> None:
+async def test_a_list_returns_its_fingerprint_on_request() -> None:
     async with running_front_door() as door:
         agent = Agent(door.socket)
         told = []
@@ -87,7 +90,8 @@ async def test_a_list_tells_its_fingerprint_to_those_who_ask() -> None:
         await agent.close()
 
 
-async def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a_fast_watcher() -> None:
+@pytest.mark.scenario("S35")
+async def test_ten_devices_change_pods_a_thousand_times_before_slow_and_fast_watchers() -> None:
     devices, rounds = [f"g{number}" for number in range(10)], 1000
 
     async def read(watch: PodWatch, pause: float) -> None:
@@ -122,7 +126,8 @@ async def test_s35_ten_devices_change_hands_a_thousand_times_before_a_slow_and_a
         await slow.close()
 
 
-async def test_s36_a_pod_of_the_same_name_is_another_pod() -> None:
+@pytest.mark.scenario("S36")
+async def test_a_pod_of_the_same_name_is_another_pod() -> None:
     async with running_front_door() as door:
         give(door, "old", "g0", name="web-0")
         agent = Agent(door.socket)
@@ -137,7 +142,8 @@ async def test_s36_a_pod_of_the_same_name_is_another_pod() -> None:
         await agent.close()
 
 
-async def test_s39_a_watch_that_is_cancelled_leaves_at_once() -> None:
+@pytest.mark.scenario("S39")
+async def test_a_watch_that_is_cancelled_leaves_at_once() -> None:
     async with running_front_door() as door:
         agent = Agent(door.socket)
         watches = [await agent.watch() for _ in range(5)]
@@ -147,7 +153,8 @@ async def test_s39_a_watch_that_is_cancelled_leaves_at_once() -> None:
         await agent.close()
 
 
-async def test_s40_resume_from_a_list_while_five_hundred_pods_churn() -> None:
+@pytest.mark.scenario("S40")
+async def test_resume_from_a_list_while_five_hundred_pods_churn() -> None:
     async def churn(door: Door) -> None:
         chance, alive = random.Random(40), set[int]()
         for _ in range(2000):

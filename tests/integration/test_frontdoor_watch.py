@@ -31,6 +31,7 @@ async def running_agent(**settings: Any) -> AsyncIterator[tuple[DeviceNode, Agen
             await agent.close()
 
 
+@pytest.mark.scenario("S27")
 async def test_list_get_and_allocatable_of_a_node() -> None:
     async with running_agent() as (node, agent):
         assert await agent.list_all() == []
@@ -79,6 +80,7 @@ async def test_headers_come_at_once_and_every_change_is_one_event() -> None:
         assert revision == f"{lineage}-{int(number) + 2}"
 
 
+@pytest.mark.scenario("S37")
 async def test_failed_admission_health_and_registration_make_no_pod_event() -> None:
     async with running_agent() as (node, agent):
         plugin = await node.stub().with_devices("a").start()
@@ -175,7 +177,7 @@ async def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
         (((SNAPSHOT, "1"), (RESUME, "1-1")), grpc.StatusCode.INVALID_ARGUMENT),
     ],
 )
-async def test_bad_wishes_are_refused(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
+async def test_bad_watch_options_are_rejected(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
     async with running_agent() as (_node, agent):
         for watch in (agent.watch, agent.watch_allocatable):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -183,6 +185,7 @@ async def test_bad_wishes_are_refused(metadata: tuple[tuple[str, str], ...], cod
             assert refused.value.code() is code
 
 
+@pytest.mark.scenario("S33")
 async def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
     async with running_agent(feature_gates={"KubeletPodResourcesWatch": False}) as (_node, agent):
         for watch in (agent.watch, agent.watch_allocatable):
@@ -192,6 +195,7 @@ async def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
         assert await agent.list_all() == []
 
 
+@pytest.mark.scenario("S29")
 async def test_allocatable_events_are_whole_actions() -> None:
     async with running_agent() as (node, agent):
         watch = await agent.watch_allocatable()

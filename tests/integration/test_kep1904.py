@@ -5,6 +5,8 @@ import json
 import signal
 import time
 
+import pytest
+
 from actors.apiserver.actor import FRESH_BEFORE_STOP
 from tests.integration.servers_fixture import Two, servers, store
 from tests.support.resuming import Churn, Crowd
@@ -13,7 +15,8 @@ from tests.support.servers import X, Y, reaches, session
 __all__ = ["servers", "store"]
 
 
-async def test_a2_a_restarted_server_accepts_the_last_bookmark(servers: Two) -> None:
+@pytest.mark.scenario("A2")
+async def test_a_restarted_server_accepts_the_last_bookmark(servers: Two) -> None:
     one, _ = servers
     async with session(one) as client:
         x = await client.create(X, "a2")
@@ -32,7 +35,8 @@ async def test_a2_a_restarted_server_accepts_the_last_bookmark(servers: Two) -> 
         assert await watch.next() == ("MODIFIED", changed, "a2")
 
 
-async def test_a4_two_servers_converge_without_a_write(servers: Two) -> None:
+@pytest.mark.scenario("A4")
+async def test_two_servers_converge_without_a_write(servers: Two) -> None:
     one, other = servers
     async with session(one) as client, session(other) as second:
         x = await client.create(X, "a4")
@@ -50,7 +54,8 @@ async def test_a4_two_servers_converge_without_a_write(servers: Two) -> None:
         assert "etcd_bookmark_total" in text
 
 
-async def test_a5_from_a_newer_to_an_older_server(servers: Two) -> None:
+@pytest.mark.scenario("A5")
+async def test_from_a_newer_to_an_older_server(servers: Two) -> None:
     older, newer = servers
     async with session(newer) as client, session(older) as behind:
         start = await client.create(X, "a5")
@@ -63,7 +68,8 @@ async def test_a5_from_a_newer_to_an_older_server(servers: Two) -> None:
             assert await watch.next() == ("MODIFIED", last, "a5"), "nothing up to its own version comes again"
 
 
-async def test_a6_from_an_older_to_a_newer_server(servers: Two) -> None:
+@pytest.mark.scenario("A6")
+async def test_from_an_older_to_a_newer_server(servers: Two) -> None:
     one, other = servers
     async with session(one) as client, session(other) as second:
         start = await client.create(X, "a6")
@@ -77,7 +83,8 @@ async def test_a6_from_an_older_to_a_newer_server(servers: Two) -> None:
             assert await watch.next() == ("MODIFIED", live, "a6")
 
 
-async def test_a8_rolling_restart_under_200_watches(servers: Two) -> None:
+@pytest.mark.scenario("A8")
+async def test_rolling_restart_under_200_watches(servers: Two) -> None:
     planes = [server.plane for server in servers]
     async with Crowd(planes, 200) as crowd, session(servers[0]) as client:
         async with Churn(planes, "a8", every=0.05, path=Y):
@@ -95,7 +102,8 @@ async def test_a8_rolling_restart_under_200_watches(servers: Two) -> None:
     assert client
 
 
-async def test_a8b_clients_of_one_server_only_come_back_to_it(servers: Two) -> None:
+@pytest.mark.scenario("A8b")
+async def test_clients_of_one_server_reconnect_to_it(servers: Two) -> None:
     """Claimed: the history read at start reaches below the list, so a lone server's clients resume as well."""
 
     one, other = servers
@@ -110,7 +118,8 @@ async def test_a8b_clients_of_one_server_only_come_back_to_it(servers: Two) -> N
         crowd.check([x])
 
 
-async def test_a9_the_last_bookmark_is_truthful(servers: Two) -> None:
+@pytest.mark.scenario("A9")
+async def test_the_last_bookmark_is_truthful(servers: Two) -> None:
     one, other = servers
     async with session(one) as client, session(other) as second:
         start = await client.create(X, "a9")
@@ -148,7 +157,8 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-async def test_a10_the_end_does_not_wait_for_ever_for_progress(servers: Two) -> None:
+@pytest.mark.scenario("A10")
+async def test_shutdown_waits_for_progress_with_a_limit(servers: Two) -> None:
     """That it waits for what can be had soon is A2."""
 
     one, other = servers
@@ -168,7 +178,8 @@ async def test_a10_the_end_does_not_wait_for_ever_for_progress(servers: Two) -> 
     await asyncio.to_thread(one.start)
 
 
-async def test_a11_progress_is_not_forwarded(servers: Two) -> None:
+@pytest.mark.scenario("A11")
+async def test_progress_is_not_forwarded(servers: Two) -> None:
     """Four times a second from etcd, once a minute to each client."""
 
     one, other = servers

@@ -3,13 +3,16 @@
 import asyncio
 import signal
 
+import pytest
+
 from tests.integration.servers_fixture import Two, old_servers, store
 from tests.support.servers import X, Y, reaches, session
 
 __all__ = ["old_servers", "store"]
 
 
-async def test_a1_a_restart_makes_an_idle_watch_too_old(old_servers: Two) -> None:
+@pytest.mark.scenario("A1")
+async def test_a_restart_makes_an_idle_watch_too_old(old_servers: Two) -> None:
     one, _ = old_servers
     async with session(one) as client:
         x = await client.create(X, "a1")
@@ -27,7 +30,8 @@ async def test_a1_a_restart_makes_an_idle_watch_too_old(old_servers: Two) -> Non
             assert await watch.next() == ("MODIFIED", changed, "a1"), "one list was enough"
 
 
-async def test_a3_servers_diverge_while_x_is_idle(old_servers: Two) -> None:
+@pytest.mark.scenario("A3")
+async def test_servers_diverge_while_x_is_idle(old_servers: Two) -> None:
     one, other = old_servers
     await asyncio.to_thread(one.restart)
     first = await one.cache_rv()
@@ -42,7 +46,8 @@ async def test_a3_servers_diverge_while_x_is_idle(old_servers: Two) -> None:
         assert (await watch.next())[:2] == ("ERROR", 410)
 
 
-async def test_a12_bookmarks_know_x_only_and_the_gate_may_be_turned(old_servers: Two) -> None:
+@pytest.mark.scenario("A12")
+async def test_bookmarks_carry_x_only_and_the_gate_may_be_switched(old_servers: Two) -> None:
     one, _ = old_servers
     async with session(one) as client:
         x = await client.create(X, "a12")
@@ -66,7 +71,8 @@ async def test_a12_bookmarks_know_x_only_and_the_gate_may_be_turned(old_servers:
     assert await one.cache_rv() >= bookmark
 
 
-async def test_a12_initial_events_need_progress(old_servers: Two) -> None:
+@pytest.mark.scenario("A12")
+async def test_initial_events_need_progress(old_servers: Two) -> None:
     one, _ = old_servers
     query = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     async with session(one) as client:

@@ -62,7 +62,8 @@ async def write_events(client: Session, start: int, count: int) -> int:
     return last
 
 
-async def test_a7_no_version_leaks_from_one_store_to_the_other(server: Server) -> None:
+@pytest.mark.scenario("A7")
+async def test_no_version_leaks_from_one_store_to_the_other(server: Server) -> None:
     async with session(server) as client:
         x = await client.create(X, "a7")
         last = await write_events(client, 0, MANY)
@@ -82,7 +83,8 @@ async def test_a7_no_version_leaks_from_one_store_to_the_other(server: Server) -
             assert [rv for _, rv, _ in await watch.rest()] == [last - 1, last]
 
 
-async def test_a7_continue_tokens_are_read_at_their_own_store(server: Server) -> None:
+@pytest.mark.scenario("A7")
+async def test_continue_tokens_are_read_at_their_own_store(server: Server) -> None:
     async with session(server) as client:
         seen, token, versions = 0, "", set()
         while True:
@@ -99,7 +101,8 @@ async def test_a7_continue_tokens_are_read_at_their_own_store(server: Server) ->
         assert len(versions) == 1
 
 
-async def test_a7_a_restart_and_an_outage_of_one_store_leave_the_other_alone(server: Server, etcd: Cluster) -> None:
+@pytest.mark.scenario("A7")
+async def test_a_restart_and_an_outage_of_one_store_leave_the_other_alone(server: Server, etcd: Cluster) -> None:
     async with session(server) as client:
         x = await client.create(X, "a7-2")
         last = await write_events(client, 1000, 1)
@@ -143,8 +146,9 @@ async def answered(client: Session, path: str, **query: str) -> dict[str, Any]:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.scenario("A7")
 @pytest.mark.parametrize("killed", ["main", "other"])
-async def test_a7_watches_lists_and_tokens_outlive_a_kill_of_either_etcd(
+async def test_watches_lists_and_tokens_outlive_a_kill_of_either_etcd(
     server: Server, etcd: Cluster, other: Cluster, killed: str
 ) -> None:
     victim, (hit, spared) = (etcd, (X, LEASES)) if killed == "main" else (other, (LEASES, X))
@@ -221,7 +225,8 @@ async def refused(client: Session, path: str, **query: str) -> tuple[int, dict[s
         return answer.status, await answer.json()
 
 
-async def test_a13_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:
+@pytest.mark.scenario("A13")
+async def test_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:
     """What others write to this etcd, outside of the API's keys, must not keep a list of the newest waiting."""
 
     async with session(server) as client:

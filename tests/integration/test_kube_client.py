@@ -146,7 +146,7 @@ async def test_clean_ends_are_no_failures(certificates: Path) -> None:
         assert (here.server.lists, informer.failure) == (1, "")
 
 
-async def test_expired_position_lists_again_and_tells_the_difference(certificates: Path) -> None:
+async def test_expired_position_lists_again_and_emits_the_difference(certificates: Path) -> None:
     async with serving(certificates) as here:
         for name in ("gone", "same", "changed"):
             await here.server.put(name)

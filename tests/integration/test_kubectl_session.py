@@ -67,7 +67,7 @@ def test_output_forms(plane: Plane) -> None:
     assert plane.kubectl("get", "pod/a", "node/n1", "-o", "name") == "pod/a\nnode/n1\n"
 
 
-def test_applying_on_the_server_tells_conflicts(plane: Plane) -> None:
+def test_server_side_apply_reports_conflicts(plane: Plane) -> None:
     one, other = (manifest("ConfigMap", "shared", data={"a": value}) for value in ("1", "2"))
     apply = ["apply", "--server-side", "-f", "-"]
     plane.kubectl(*apply, "--field-manager=one", stdin=one)

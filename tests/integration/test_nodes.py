@@ -138,7 +138,7 @@ def test_a_node_writes_itself_only(plane: Plane) -> None:
         plane.kubectl(*access, "annotate", "node", "n1", "mine=yes")
 
 
-def test_what_cannot_join_is_told_in_one_line(plane: Plane) -> None:
+def test_a_failed_join_is_a_one_line_error(plane: Plane) -> None:
     assert "node name 'n3' is taken: a node at" in refusal(plane, "n3.kubeconfig")
     assert "which is no node" in refusal(plane, "kubeconfig")
     text = (plane.root / "n3.kubeconfig").read_text()

@@ -55,7 +55,7 @@ def test_garbage_and_half_messages_on_every_socket(plane: Plane) -> None:
     assert not grown, f"bytes that strangers cost: {grown}"
 
 
-def test_strangers_that_speak_zeromq(plane: Plane) -> None:
+def test_foreign_zeromq_peers(plane: Plane) -> None:
     with undisturbed(plane), zmq_strangers(plane):
         until("garbage counted by every actor", lambda: min(garbage(plane).values(), default=0) >= 5)
 
@@ -65,7 +65,7 @@ def test_a_frame_beyond_the_limit_cuts_off_its_sender_alone(plane: Plane) -> Non
         pass
 
 
-def test_many_strangers_on_the_metrics_port(plane: Plane) -> None:
+def test_many_unknown_clients_on_the_metrics_port(plane: Plane) -> None:
     _, metrics = ports(plane)
     with contextlib.ExitStack() as held:
         for _ in range(40):
@@ -79,7 +79,7 @@ def test_many_strangers_on_the_metrics_port(plane: Plane) -> None:
         assert sock.recv(100).startswith(b"HTTP/1.1 405")
 
 
-def test_wrong_versions_are_told(plane: Plane) -> None:
+def test_wrong_versions_are_reported(plane: Plane) -> None:
     with undisturbed(plane), channel(plane, "kubelet/device-plugins/kubelet.sock") as open_:
         register = device_stubs.RegistrationStub(open_).Register
         for version in ("v1alpha1", "v1beta9", ""):
@@ -144,7 +144,7 @@ BAD_MANIFESTS = {
 
 
 @pytest.mark.parametrize("case", BAD_MANIFESTS)
-def test_malformed_manifests_are_told_by_kubectl(plane: Plane, case: str) -> None:
+def test_kubectl_reports_malformed_manifests(plane: Plane, case: str) -> None:
     text, says = BAD_MANIFESTS[case]
     with pytest.raises(AssertionError) as caught:
         plane.kubectl("apply", "-f", "-", stdin=text)

@@ -95,7 +95,7 @@ def test_a_port_in_use(idle: Plane) -> None:
     assert not until_nothing(idle.processes)
 
 
-def test_a_metrics_port_in_use_is_told_and_the_plane_runs(idle: Plane) -> None:
+def test_a_metrics_port_in_use_is_reported_and_the_plane_runs(idle: Plane) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         idle.flags = ["--metrics-port", str(port)]
@@ -148,7 +148,7 @@ def test_a_second_actor_of_a_name_is_refused(plane: Plane) -> None:
     assert lives(plane) == before
 
 
-def test_unknown_actors_and_devices_are_told(plane: Plane) -> None:
+def test_unknown_actors_and_devices_are_reported(plane: Plane) -> None:
     for words, says in (
         (("chaos", "kill", "nobody"), "no actor is called 'nobody'"),
         (("restart", "nobody"), "no actor is called 'nobody'"),

@@ -114,7 +114,7 @@ def test_a_start_on_a_full_disk_is_refused(disk_and_plane: tuple[SmallDisk, Plan
         assert main_status(plane.get("pod", "resident"))["restartCount"] == 0
 
 
-def test_a_container_that_ends_on_a_full_disk_is_told_later(
+def test_a_container_that_ends_on_a_full_disk_is_reported_later(
     disk_and_plane: tuple[SmallDisk, Plane], tmp_path: Path
 ) -> None:
     disk, plane = disk_and_plane

@@ -71,6 +71,7 @@ async def test_gate_off_is_generic_without_an_event_stream() -> None:
         assert await node.metric("pleg", "kubelet_evented_pleg_connection_latency_seconds_count") == 0
 
 
+@pytest.mark.scenario("I2")
 async def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
     """Nothing happens in the runtime, so no event comes: upstream would wait for its 5 s tick, or for 300 s."""
 
@@ -116,6 +117,7 @@ async def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim
         await node.evented()
 
 
+@pytest.mark.scenario("S2")
 async def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -> None:
     """S2: upstream burns its five attempts within a millisecond and never returns to events."""
 
@@ -135,7 +137,8 @@ async def test_a_quick_restart_of_the_runtime_brings_the_stream_back_at_once() -
         assert await node.metric("pleg", 'kube_pod_missed_events{cause="runtime"') == 0
 
 
-async def test_a_stopped_runtime_is_told_and_recovers() -> None:
+@pytest.mark.scenario("S14")
+async def test_a_stopped_runtime_is_reported_and_recovers() -> None:
     async with running_pleg() as (runtime, node):
         await node.evented()
         id_ = await runtime.run(await runtime.sandbox("p"), "sleep", "1000")

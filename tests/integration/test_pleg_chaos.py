@@ -14,6 +14,7 @@ from tests.support.pleg_node import PlegNode, agrees
 MISSED = 'kube_pod_missed_events{cause="runtime"'
 
 
+@pytest.mark.scenario("S11")
 async def test_seven_dropped_stops_are_seven_missed_events() -> None:
     """S11. Found by the relist, counted once each, and the runtime is not relied upon for a while."""
 
@@ -45,6 +46,7 @@ async def counted(node: PlegNode, metric: str, count: int) -> None:
     assert await node.metric("pleg", metric) == count
 
 
+@pytest.mark.scenario("S12")
 @pytest.mark.parametrize("fault", ["duplicate-events", "reorder-events", "disconnect", "clock-jump", "clock-back"])
 async def test_the_plane_stays_right(fault: str) -> None:
     """S12 and the others: a script of changes; at the end nothing differs, and no container was seen to go back."""
@@ -66,6 +68,7 @@ async def test_the_plane_stays_right(fault: str) -> None:
         await node.chaos("clear")
 
 
+@pytest.mark.scenario("S4", "S5")
 async def test_a_stalled_stream_is_made_up_for_and_its_backlog_does_no_harm() -> None:
     """S4, S5: what was held back comes late, after the pod was inspected or has gone."""
 
@@ -97,8 +100,9 @@ async def silent(node: PlegNode) -> int:
             return told
 
 
+@pytest.mark.scenario("S15")
 @pytest.mark.parametrize("mode", ["evented", "generic"])
-async def test_short_lives_are_told_of(mode: str) -> None:
+async def test_short_lived_containers_are_reported(mode: str) -> None:
     """S15: 100 containers that end at once; by events each is seen to start and to die, by lists at least to die."""
 
     async with running_pleg(pleg_mode=mode) as (runtime, node):
@@ -116,6 +120,7 @@ async def test_short_lives_are_told_of(mode: str) -> None:
         await agrees(node, runtime)
 
 
+@pytest.mark.scenario("S16", "I4")
 @pytest.mark.parametrize(("seed", "mode"), [(1, "evented"), (2, "hint"), (3, "generic")])
 async def test_every_mode_comes_to_the_runtimes_truth(seed: int, mode: str) -> None:
     """S16: a script of operations under events lost, doubled and turned around by chance; the end is the truth."""

@@ -17,6 +17,7 @@ def note(plane: Plane, actor: str) -> str:
     return str((plane.status()[actor].get("beat") or {}).get("note"))
 
 
+@pytest.mark.scenario("S13")
 @pytest.mark.timeout(240)
 def test_pods_under_every_fault() -> None:
     """Also S13: deletion of a running pod takes no longer than its process, whatever becomes of the events."""

@@ -54,7 +54,7 @@ async def test_silence_and_lateness_are_not_nothing(monkeypatch: pytest.MonkeyPa
     assert await DeviceHealthClient(False).held("a", admitted=True) == PodHeld()
 
 
-async def test_what_was_looked_at_before_health_was_heard_is_looked_at_again() -> None:
+async def test_pods_synced_before_health_arrived_are_synced_again() -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         run = Path(directory)
         bus, owner = Bus(BusOptions(name="podworker", run_dir=run)), Bus(BusOptions(name="health", run_dir=run))

@@ -177,7 +177,7 @@ import time; time.sleep(300)
 """
 
 
-def test_pods_as_people_write_them(plane):
+def test_pods_as_users_write_them(plane):
     """Services by variables, a client of the API inside, kubectl debug, a resize: one pod."""
     service = {"clusterIP": "10.96.0.10", "ports": [{"name": "sql", "port": 5432}]}
     plane.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "my-db"}, "spec": service})
@@ -230,6 +230,7 @@ def test_how_pods_end(plane):
     plane.kubectl("delete", "pod", "done", "broken", "no-init")
 
 
+@pytest.mark.scenario("S8")
 def test_what_cannot_run_says_why(plane):
     secret = [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}]
     greedy = sleeper("a", next(TOKENS), resources={"limits": {"example.com/gpu": 9}})

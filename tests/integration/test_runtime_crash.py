@@ -74,7 +74,7 @@ async def test_containers_live_on_and_are_taken_over() -> None:
         assert (await runtime.ended(waiting)).exit_code == 4
 
 
-async def test_an_end_while_the_runtime_is_down_is_told_with_its_code_and_time() -> None:
+async def test_an_exit_while_the_runtime_is_down_is_reported_with_code_and_time() -> None:
     async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         gate = runtime.root / "gate"
@@ -155,7 +155,7 @@ async def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_co
         assert len({entry.name.partition(".")[0] for entry in mark.iterdir()}) == len(ids)
 
 
-async def test_strangers_at_a_shims_socket_disturb_nothing() -> None:
+async def test_unknown_clients_at_a_shims_socket_disturb_nothing() -> None:
     """Silent ones, ones that talk nonsense, and more of them than it lets in; the next runtime gets through."""
 
     async with running_runtime() as runtime:
@@ -268,6 +268,7 @@ async def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None
         assert item.state == pb.SANDBOX_NOTREADY, "so that nobody takes the ends for crashes"
 
 
+@pytest.mark.scenario("S9")
 async def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobody() -> None:
     async def churn(runtime: RuntimeProcess, rounds: int) -> None:
         sandbox = await runtime.sandbox()

@@ -142,7 +142,8 @@ def test_a_lie(stage: Stage, lie: str) -> None:
     plane.kubectl("delete", "pod", name, "--wait=false")
 
 
-def test_s7_a_static_pod_is_made_once_whatever_happens_to_its_mirror(stage: Stage) -> None:
+@pytest.mark.scenario("S7")
+def test_a_static_pod_is_created_once_despite_mirror_changes(stage: Stage) -> None:
     """121349: the mirror's coming brought a second sync while the container was only created, and a second container.
     Here its start is slow, and meanwhile the mirror is changed and deleted all the time."""
     plane, before = stage.plane, stage.liar.calls()

@@ -116,7 +116,7 @@ async def test_a_daemon_does_not_outlive_its_container() -> None:
         assert not alive(pid)
 
 
-async def test_events_tell_each_step_in_order_with_the_pods_state() -> None:
+async def test_events_report_each_step_in_order_with_the_pods_state() -> None:
     async with running_runtime() as runtime:
         stream = await runtime.events()
         sandbox = await runtime.sandbox()
@@ -270,7 +270,7 @@ async def test_stats_list_and_images_need_no_registry() -> None:
         assert (await runtime.status(id)).resources.linux.cpu_shares == 512
 
 
-async def test_the_pause_image_sleeps_until_it_is_told_to_end() -> None:
+async def test_the_pause_image_sleeps_until_it_is_signalled() -> None:
     async with running_runtime() as runtime:
         id = await runtime.run(await runtime.sandbox(), image="registry.k8s.io/pause:3.10")
         await runtime.call("StopContainer", container_id=id, timeout=10)

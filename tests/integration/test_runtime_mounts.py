@@ -40,7 +40,7 @@ async def output(runtime: RuntimeProcess, script: str, *mounts: pb.Mount) -> str
     return logged(status.log_path)
 
 
-def test_every_mount_is_told_by_a_variable(tmp_path: Path) -> None:
+def test_every_mount_is_announced_by_a_variable(tmp_path: Path) -> None:
     async def scenario(runtime: RuntimeProcess, directory: Path) -> None:
         (directory / "key").write_text("value")
         mount = pb.Mount(container_path="/tmp/np-a.b/c", host_path=str(directory))

@@ -88,7 +88,7 @@ def start(made: StoreOptions) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damage_is_told_in_one_line_and_nothing_is_touched(killed: Path, name: str) -> None:
+def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, name: str) -> None:
     spoil, told = DAMAGED[name]
     with short_directory() as root:
         made = options(root, sync="full")
@@ -133,7 +133,7 @@ def test_a_creation_that_was_killed_is_begun_anew() -> None:
 
 
 @pytest.mark.root
-def test_a_read_only_disk_is_told(killed: Path) -> None:
+def test_a_read_only_disk_is_reported(killed: Path) -> None:
     with short_directory() as root:
         made = options(root)
         with small_disk(made.directory, 8):

@@ -359,7 +359,7 @@ def test_a_large_revision_comes_in_fragments_when_asked(backend: str) -> None:
     play(backend, story)
 
 
-def test_hashes_tell_the_same_history_apart_from_another(backend: str) -> None:
+def test_hashes_distinguish_histories(backend: str) -> None:
     async def story(api: Api) -> None:
         revision = await put(api, b"h/a")
         first = await api.hash_kv(pb.HashKVRequest(revision=revision))

@@ -60,7 +60,7 @@ async def test_bytes_pass_both_ways_and_the_end_too() -> None:
         assert "X-Stream-Protocol-Version: portforward.k8s.io\r\n" in heard[0]
 
 
-async def test_a_runtime_that_refuses_is_told_before_the_handshake() -> None:
+async def test_a_runtimes_rejection_comes_before_the_handshake() -> None:
     async with running_tunnel(REFUSED) as (session, url, _heard), session.get(url) as answer:
         assert answer.status == 503
         assert "404 Not Found" in await answer.text()

@@ -131,7 +131,7 @@ def sockets(root: Path) -> list[str]:
     return [path.name for path in (root / "run").iterdir() if path.suffix in (".rpc", ".pub")]
 
 
-def test_up_tells_once_and_ends_in_reverse_order(plane: FakePlane) -> None:
+def test_up_reports_once_and_stops_in_reverse_order(plane: FakePlane) -> None:
     process = plane.start("a", "b", "c-0", "c-1")
     (plane.root / "order").touch()
     code, out, _ = end(process)

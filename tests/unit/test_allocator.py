@@ -108,14 +108,16 @@ class World:
 SIZES = (device("a", size="large"), device("b", size="small"), device("c", size="small"))
 
 
-def test_s29_small_and_large_is_found_by_going_back() -> None:
+@pytest.mark.scenario("S29")
+def test_small_and_large_devices_are_found_by_backtracking() -> None:
     world = World(slice_("s", device("a", size="large"), device("b", size="small")))
     large = want(selectors=selected("size=large"))
     assert world.names(claim(want(), large)) == [["b", "a"]]
     assert world.names(claim(want(), name="c1"), claim(large, name="c2")) == [["b"], ["a"]]
 
 
-def test_s30_counts_and_all() -> None:
+@pytest.mark.scenario("S30")
+def test_counts_and_all() -> None:
     everything = want(allocationMode="All")
     world = World(slice_("s", *SIZES), used=("b",))
     assert world.names(claim(want(count=3))) is None
@@ -126,7 +128,8 @@ def test_s30_counts_and_all() -> None:
     assert World(slice_("s", *SIZES)).names(claim(everything)) == [["a", "b", "c"]]
 
 
-def test_s30_a_pool_under_update() -> None:
+@pytest.mark.scenario("S30")
+def test_a_pool_under_update() -> None:
     half = World(slice_("s", *SIZES, of=2))
     assert half.names(claim(want())) is None
     with pytest.raises(AllocationFault) as told:
@@ -140,7 +143,8 @@ def test_s30_a_pool_under_update() -> None:
     assert half.names(claim(want())) is None, "more slices than announced are an update as well"
 
 
-def test_s31_older_generations_and_invalid_pools() -> None:
+@pytest.mark.scenario("S31")
+def test_older_generations_and_invalid_pools() -> None:
     world = World(slice_("old", device("x")), slice_("new", device("y"), generation=2))
     assert world.names(claim(want(count=2))) is None
     assert world.names(claim(want())) == [["y"]]
@@ -164,7 +168,8 @@ def alternatives(*each: dict[str, Any]) -> dict[str, Any]:
     return {"name": "req", "firstAvailable": [{"name": f"sub{at + 1}", **one} for at, one in enumerate(each)]}
 
 
-def test_s32_the_second_alternative_where_the_first_is_impossible() -> None:
+@pytest.mark.scenario("S32")
+def test_the_second_alternative_where_the_first_is_impossible() -> None:
     world = World(slice_("s", *SIZES))
     config = [
         {"requests": [name], "opaque": {"driver": DRIVER, "parameters": {"for": name}}}
@@ -182,7 +187,8 @@ def test_s32_the_second_alternative_where_the_first_is_impossible() -> None:
     assert first_available_score(asked.requests, attempt.picks[0]) == 7
 
 
-def test_s33_no_more_than_32() -> None:
+@pytest.mark.scenario("S33")
+def test_no_more_than_32() -> None:
     many = slice_("s", *(device(f"d{at:02}") for at in range(40)))
     with pytest.raises(
         AllocationFault, match=r"^claim ns/c: number of requested devices 33 exceeds the claim limit of 32$"
@@ -195,7 +201,8 @@ def test_s33_no_more_than_32() -> None:
         World(many).attempt(claim(want(allocationMode="All")))
 
 
-def test_s37_where_pods_of_the_claim_can_run() -> None:
+@pytest.mark.scenario("S37")
+def test_nodes_where_pods_of_the_claim_can_run() -> None:
     by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
     assert World(slice_("s", device("x"))).status(claim(want()))["nodeSelector"] == {"nodeSelectorTerms": [by_name]}
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
@@ -206,7 +213,8 @@ def test_s37_where_pods_of_the_claim_can_run() -> None:
     assert "nodeSelector" not in World(slice_("s", device("x"), allNodes=True)).status(claim(want()))
 
 
-def test_s38_a_selector_that_fails_ends_the_attempt_but_only_where_the_search_comes_by() -> None:
+@pytest.mark.scenario("S38")
+def test_a_failing_selector_ends_the_attempt_only_when_evaluated() -> None:
     world = World(slice_("s", *SIZES))
     with pytest.raises(AllocationFault, match=r"^claim ns/c: selector #0: CEL runtime error: no such key: x$"):
         world.attempt(claim(want(selectors=selected("fail")))).run()
@@ -218,7 +226,8 @@ def test_s38_a_selector_that_fails_ends_the_attempt_but_only_where_the_search_co
     assert seen.words.asked == ["a"]
 
 
-def test_s40_taints_and_tolerations() -> None:
+@pytest.mark.scenario("S40")
+def test_taints_and_tolerations() -> None:
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     world = World(slice_("s", device("x", taints=[taint])))
     assert world.names(claim(want())) is None
@@ -231,7 +240,8 @@ def test_s40_taints_and_tolerations() -> None:
     assert kept["devices"]["results"][0]["tolerations"] == [{"key": "k", "value": "v"}]
 
 
-def test_s28_match_attribute() -> None:
+@pytest.mark.scenario("S28")
+def test_match_attribute() -> None:
     numa = [{"matchAttribute": f"{DRIVER}/numa"}]
     world = World(slice_("s", device("a", numa=0), device("b", numa=1), device("c", numa=1), device("d")))
     assert world.names(claim(want(count=2), constraints=numa)) == [["b", "c"]]

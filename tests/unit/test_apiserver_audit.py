@@ -66,7 +66,7 @@ async def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "audit.log").stat().st_mode & 0o777 == 0o600
 
 
-def test_whom_one_acts_as_is_told(tmp_path: Path) -> None:
+def test_the_impersonated_user_is_recorded(tmp_path: Path) -> None:
     batch = [line(entry(acts_as=User("bob"))), line(entry(acts_as=User("ann"), target=None))]
     append(tmp_path / "a", batch, Keep())
     first, second = lines(tmp_path / "a")

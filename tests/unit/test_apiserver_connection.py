@@ -57,7 +57,7 @@ async def test_a_body_that_nobody_reads_does_not_stand_in_the_way(tmp_path: Path
         assert [(await answer(reader))[1] for _ in range(2)] == [b"/a", b"/b"]
 
 
-async def test_head_has_the_length_and_no_body_and_the_old_protocol_is_told_of_keep_alive(tmp_path: Path) -> None:
+async def test_head_has_a_length_and_no_body_and_http_1_0_gets_keep_alive(tmp_path: Path) -> None:
     async with client(tmp_path, path_of) as (reader, writer):
         writer.write(b"HEAD /abc HTTP/1.1\r\nHost: x\r\n\r\n" + GET % b"b")
         head, _ = await answer(reader, empty=True)
@@ -112,7 +112,7 @@ async def test_a_wish_to_upgrade_that_is_not_granted_leaves_what_came_behind_it(
         assert [(await answer(reader))[1] for _ in range(2)] == [b"/up", b"/b"]
 
 
-async def test_what_we_are_made_of_is_not_told(tmp_path: Path) -> None:
+async def test_answers_do_not_name_the_server_software(tmp_path: Path) -> None:
     async def handler(request: web.BaseRequest) -> Response:
         if request.path == "/bug":
             raise KeyError("a bug")

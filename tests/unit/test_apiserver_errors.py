@@ -140,13 +140,13 @@ def test_faults_of_the_conventions_become_answers(kind: type[Any], code: int, re
     "error",
     [errors.TooManyRequests("later", retry_after=1), errors.TooLargeVersion(200, 150), errors.ServiceUnavailable("x")],
 )
-def test_who_shall_come_back_is_told_when(error: errors.ApiError) -> None:
+def test_retryable_errors_carry_retry_after(error: errors.ApiError) -> None:
     reply = status_reply(error)
     assert reply.status in (429, 503, 504)
     assert int(reply.headers["Retry-After"]) > 0
 
 
-def test_before_there_is_data_clients_are_told_to_come_back() -> None:
+def test_before_there_is_data_clients_get_retry_after() -> None:
     with pytest.raises(errors.TooManyRequests, match=r"storage is \(re\)initializing") as raised:
         Replica(TABLE.built_in[0]).check_filled()
     assert status_reply(raised.value).headers["Retry-After"] == "1"

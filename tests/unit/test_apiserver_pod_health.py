@@ -161,6 +161,7 @@ def claims_of(draw, names):
     )
 
 
+@pytest.mark.scenario("S61")
 @given(
     plugin_ids=st.lists(st.sampled_from("abc"), max_size=4),
     claims=claims_of(["gpu", "nic/fast"]),

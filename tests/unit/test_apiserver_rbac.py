@@ -278,7 +278,7 @@ def test_everybody_known_may_discover_and_ask_about_themselves() -> None:
     authorizer.check(account, Attributes("get", "/openid/v1/jwks"))
 
 
-def test_too_early_to_tell_is_no_refusal() -> None:
+def test_rules_not_yet_loaded_are_no_denial() -> None:
     authorizer = Authorizer(node_rules(), lambda: None)
     with pytest.raises(TooManyRequests):
         authorizer.check(ANN, Attributes("list", "", resource="pods"))
@@ -326,7 +326,7 @@ def test_roles_and_bindings_that_would_raise_their_author() -> None:
         raising(granting("fine", ["get"], ["pods"]))
 
 
-def test_defaults_are_added_to_and_left_alone_when_told_so() -> None:
+def test_default_roles_are_extended_unless_opted_out() -> None:
     wanted = next(obj for obj in default_objects() if obj["metadata"]["name"] == "system:basic-user")
     assert missing_in(wanted, wanted) is None
     fewer = {**wanted, "rules": wanted["rules"][:1]}
@@ -358,7 +358,7 @@ ROLE_X = {"kind": "Role", "name": "x"}
         ("rolebindings", {"roleRef": ROLE_X, "subjects": [{"kind": "User"}]}, "subjects[0].name"),
     ],
 )  # fmt: skip
-def test_what_roles_and_bindings_must_look_like(plural: str, body: Obj, field: str) -> None:
+def test_validation_of_roles_and_bindings(plural: str, body: Obj, field: str) -> None:
     strategy = TABLE.of(plural).strategy
     strategy.default(body := copy.deepcopy(body))
     assert field in {cause.field for cause in strategy.validate_create(body)}

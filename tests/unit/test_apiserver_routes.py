@@ -39,7 +39,7 @@ def test_paths_asked_for_again_are_known_until_the_table_changes() -> None:
     assert routes.of("GET", path) is not first
 
 
-def test_a_custom_resource_comes_and_goes_and_is_looked_at_each_time() -> None:
+def test_custom_resources_are_looked_up_for_each_request() -> None:
     table = Table(TABLE.built_in)
     routes = Routes(table, action)
     path = "/apis/example.com/v1/widgets"

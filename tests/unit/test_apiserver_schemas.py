@@ -21,7 +21,7 @@ def test_every_served_kind_has_a_shape(row: Resource) -> None:
     assert {"apiVersion", "kind", "metadata"} <= set(shape.fields)
 
 
-def test_lists_say_how_their_elements_are_told_apart() -> None:
+def test_lists_name_their_merge_keys() -> None:
     pod = kind_shape("", "v1", "Pod")
     assert pod is not None
     containers = _at(pod, "spec", "containers")

@@ -98,12 +98,12 @@ def test_clean_text_has_no_duplicates(value: Any) -> None:
 
 
 @pytest.mark.parametrize("thorough", [True, False])
-def test_duplicates_are_told_by_path(thorough: bool) -> None:
+def test_duplicates_are_reported_by_path(thorough: bool) -> None:
     raw = b'{"a": 1, "b": [{"c": 1, "c": 2, "c": 3}], "a": {"d": 1, "d": 1}}'
     assert duplicates(raw, json.loads(raw), thorough) == ["a", "a.d", "b[0].c"]
 
 
-def test_duplicates_in_yaml_are_told_by_line() -> None:
+def test_duplicates_in_yaml_are_reported_by_line() -> None:
     assert read_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 2\n").repeated == [
         'line 4: key "c" already set in map',
         'line 5: key "a" already set in map',

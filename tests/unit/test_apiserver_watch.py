@@ -174,7 +174,7 @@ def _apply(picture: dict[str, dict[str, Any]], data: bytes) -> None:
             picture[name] = event["object"]
 
 
-def test_without_history_the_difference_is_told_and_old_versions_expire() -> None:
+def test_without_history_the_difference_is_sent_and_old_versions_expire() -> None:
     world = World()
     for name in "abc":
         world.put(name, "1")

@@ -20,7 +20,7 @@ from protocols.errors import SettingsInvalid
 
 
 @given(st.integers(1, 20), st.integers(0, 60), st.integers(0, 70))
-def test_the_ring_tells_what_it_has_or_that_it_has_not(count: int, published: int, wanted: int) -> None:
+def test_the_ring_returns_what_it_holds_or_nothing(count: int, published: int, wanted: int) -> None:
     ring = Ring(count)
     for number in range(published):
         ring.append(b"%d" % number)
@@ -101,7 +101,7 @@ def test_synced_needs_to_have_heard_the_streams_own_topic() -> None:
     assert follower.step(Heard(5, 0, 0, proof=True), 0.3) == [Synced(True)]
 
 
-def test_silence_makes_stale_and_a_word_mends_it() -> None:
+def test_silence_makes_stale_and_a_message_makes_fresh() -> None:
     follower = live()
     follower.step(Heard(5, 0, 0, proof=True), 0.0)
     assert follower.step(Clock(), 3.4) == []
@@ -126,7 +126,7 @@ def test_an_unanswered_sync_is_repeated_from_20_to_250_ms() -> None:
     st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
     st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
 )
-def test_a_replica_tells_a_snapshot_as_the_difference(before: dict[str, int], after: dict[str, int]) -> None:
+def test_a_replica_emits_a_snapshot_as_the_difference(before: dict[str, int], after: dict[str, int]) -> None:
     told: dict[str, int] = {}
     ops: list[Op] = []
 

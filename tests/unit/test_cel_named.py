@@ -92,7 +92,7 @@ def test_a_format_is_a_value() -> None:
         ("!format.uri().validate(self).hasValue() && nope", "<input>:1:44: undeclared reference to 'nope'"),
     ],
 )
-def test_a_faulty_rule_is_told_as_it_was_written(rule: str, says: str) -> None:
+def test_a_faulty_rule_is_quoted_as_written(rule: str, says: str) -> None:
     told = refusal(rule)
     assert says in told
     assert f" | {rule}\n" in told
@@ -145,7 +145,7 @@ def test_what_is_put_in_can_be_taken_out(source: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.data())
-def test_every_place_is_told_where_its_author_sees_it(source: str, data: st.DataObject) -> None:
+def test_error_positions_are_those_of_the_source(source: str, data: st.DataObject) -> None:
     made = named.engine_text(source, tokens(source), AROUND)
     at = data.draw(st.integers(0, len(source)))
     moved = at + sum(len(put) for place, put in made.puts if place <= at)
@@ -157,7 +157,7 @@ def test_every_place_is_told_where_its_author_sees_it(source: str, data: st.Data
     assert made.as_written(f"ERROR: {place(made.text, moved)} no") == f"ERROR: {place(source, at)} no"
 
 
-def test_an_optional_old_value_is_told_of_as_it_was_written() -> None:
+def test_an_optional_old_value_is_quoted_as_written() -> None:
     raw = schema("!oldSelf.hasValue() || oldSelf.value() == 3 || oldSelf == self")
     raw["properties"]["v"]["x-kubernetes-validations"][0]["optionalOldSelf"] = True
     [cause] = schema_faults(raw, "s")

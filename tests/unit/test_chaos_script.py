@@ -60,7 +60,7 @@ def test_a_whole_script() -> None:
         ("\n" * 1001, "lines are too many"),
     ],
 )
-def test_what_cannot_be_understood_is_told_before_anything_is_done(line: str, says: str) -> None:
+def test_invalid_scripts_are_rejected_before_any_step(line: str, says: str) -> None:
     with pytest.raises(ScriptInvalid) as told:
         parse("s.txt", line)
     assert says in str(told.value)

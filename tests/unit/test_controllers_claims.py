@@ -92,7 +92,8 @@ def status_of(api: MemoryApi, name: str) -> Any:
     return (the(api, PODS, name).get("status") or {}).get("resourceClaimStatuses")
 
 
-def test_s39_claim_is_created_and_named_in_pod_status() -> None:
+@pytest.mark.scenario("S39")
+def test_claim_is_created_and_named_in_pod_status() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
@@ -111,8 +112,9 @@ def test_s39_claim_is_created_and_named_in_pod_status() -> None:
     story(run)
 
 
+@pytest.mark.scenario("S39")
 @pytest.mark.parametrize(("pod_name", "entry"), [("p" * 80, "e" * 20), ("p", "e" * 63), ("p" * 63, "e"), ("a", "b")])
-def test_s39_generated_names_fit(pod_name: str, entry: str) -> None:
+def test_generated_names_fit(pod_name: str, entry: str) -> None:
     base = base_name(pod_name, entry)
     assert len(base) <= 58
     assert base.startswith(pod_name[0])
@@ -120,7 +122,8 @@ def test_s39_generated_names_fit(pod_name: str, entry: str) -> None:
     assert base.endswith("-")
 
 
-def test_s39_restart_after_creation_creates_no_second_claim() -> None:
+@pytest.mark.scenario("S39")
+def test_restart_after_creation_creates_no_second_claim() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())
@@ -179,7 +182,8 @@ def test_deleted_generated_claim_is_created_again() -> None:
     story(run)
 
 
-def test_s34_last_pod_deallocates_claim() -> None:
+@pytest.mark.scenario("S34")
+def test_last_pod_deallocates_claim() -> None:
     async def run() -> None:
         api = MemoryApi()
         for name in "abcde":
@@ -260,7 +264,8 @@ def test_deleted_claim_is_finalized_when_unused() -> None:
     story(run)
 
 
-def test_s39_generated_claim_is_deleted_when_pod_finishes() -> None:
+@pytest.mark.scenario("S39")
+def test_generated_claim_is_deleted_when_pod_finishes() -> None:
     async def run() -> None:
         api = MemoryApi()
         api.put(RESOURCECLAIMTEMPLATES, template())

@@ -105,7 +105,8 @@ def taint(effect: str = "NoExecute", added: float = 0.0) -> Object:
     return {"key": "k", "value": "v", "effect": effect, "timeAdded": format_time(added or time.time())}
 
 
-async def test_s41_rule_evicts_pods_using_selected_devices() -> None:
+@pytest.mark.scenario("S41")
+async def test_rule_evicts_pods_using_selected_devices() -> None:
     async with running_evictor() as world:
         world.publish()
         world.claim("c", "p")
@@ -148,7 +149,8 @@ async def test_driver_taint_evicts_unless_removed_in_time() -> None:
         await world.until("p is deleted", lambda: world.gone("p"))
 
 
-async def test_s42_toleration_seconds_start_at_taint_time() -> None:
+@pytest.mark.scenario("S42")
+async def test_toleration_seconds_start_at_taint_time() -> None:
     async with running_evictor() as world:
         world.publish()
         bears = [{"operator": "Exists", "tolerationSeconds": 2}]
@@ -164,7 +166,8 @@ async def test_s42_toleration_seconds_start_at_taint_time() -> None:
         await world.until("the time was over before", lambda: world.gone("q"))
 
 
-async def test_s43_rule_without_effect_reports_dry_run() -> None:
+@pytest.mark.scenario("S43")
+async def test_rule_without_effect_reports_dry_run() -> None:
     async with running_evictor() as world:
         world.publish()
         world.claim("c", "p", "q")
@@ -204,7 +207,8 @@ async def test_rule_without_pods_reports_not_started() -> None:
         assert world.api.writes == writes, "nothing is written that is there already"
 
 
-async def test_s44_unselected_pods_stay() -> None:
+@pytest.mark.scenario("S44")
+async def test_unselected_pods_stay() -> None:
     async with running_evictor() as world:
         world.publish(taint())
         world.claim("of-old", "replaced")
@@ -222,8 +226,9 @@ async def test_s44_unselected_pods_stay() -> None:
         assert not any(world.gone(each) for each in ("replaced", "unplaced", "bearing", "posing"))
 
 
+@pytest.mark.scenario("S45")
 @pytest.mark.parametrize(("selector", "goes"), [(None, False), ({}, True), ({"device": "y"}, False)])
-async def test_s45_selector_matches_named_devices(selector: Any, goes: bool) -> None:
+async def test_selector_matches_named_devices(selector: Any, goes: bool) -> None:
     async with running_evictor() as world:
         world.claim("c", "p")
         world.pod("p", "c")

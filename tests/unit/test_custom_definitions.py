@@ -200,7 +200,7 @@ def test_what_upstream_lets_in() -> None:
     )
 
 
-def test_versions_that_differ_are_told_of_one_by_one() -> None:
+def test_errors_name_the_version_that_differs() -> None:
     made = definition()
     second = {**copy.deepcopy(made["spec"]["versions"][0]), "name": "v2", "storage": False}
     second["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] = "array"
@@ -209,7 +209,7 @@ def test_versions_that_differ_are_told_of_one_by_one() -> None:
     assert cause.field == "spec.versions[1].schema.openAPIV3Schema.properties[spec].items"
 
 
-def test_words_that_mean_nothing_are_told_once() -> None:
+def test_unrecognized_formats_give_one_warning() -> None:
     tags = {"type": "array", "items": {"type": "array", "items": TEXT}, "x-kubernetes-list-type": "set"}
     fields = {"a": {**TEXT, "format": "odd"}, "b": {"type": "integer", "format": "uri"}, "tags": tags}
     old = definition(**schema(type="object", properties=fields))
@@ -280,7 +280,7 @@ def test_what_an_update_may_not_touch() -> None:
         ),
     ],
 )
-def test_stored_versions_are_told_as_they_are(stored: list[str], says: list[str]) -> None:
+def test_validation_of_stored_versions(stored: list[str], says: list[str]) -> None:
     old = definition()
     old["status"] = {"storedVersions": ["v1"]}
     new = {**old, "status": {"storedVersions": stored}}
@@ -379,7 +379,7 @@ def test_rows_of_versions_in_discoverys_order() -> None:
     assert sorted(["v1", "v10", "v2", "v1beta1", "v1alpha2", "x"], key=priority)[:3] == ["v10", "v2", "v1"]
 
 
-def test_who_speaks_a_deprecated_version_is_told_of_a_newer_one() -> None:
+def test_a_deprecated_version_warns_of_a_newer_one() -> None:
     names = ("v1beta1", "v1", "v2alpha1", "v2", "v3")
     versions = [
         {

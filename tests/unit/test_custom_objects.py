@@ -186,7 +186,7 @@ def test_what_was_there_twice_may_stay_so() -> None:
     assert strategy.validate_status(made(status={"tags": ["b", "b"]}), made(status={"tags": ["a", "a"]})) == []
 
 
-def test_new_finalizers_with_poor_names_are_told() -> None:
+def test_new_finalizers_with_poor_names_are_reported() -> None:
     def held(*names: str) -> dict[str, Any]:
         return {"metadata": {"finalizers": list(names)}}
 

@@ -151,7 +151,7 @@ def test_metadata_of_the_whole_object_is_always_there() -> None:
         ({"fieldPath": ".labels['x']", "message": "say"}, 'Invalid value: "object": say', "spec.labels[x]"),
     ],
 )
-def test_how_a_broken_rule_is_told(more: dict[str, Any], told_: str, path: str) -> None:
+def test_error_of_a_broken_rule(more: dict[str, Any], told_: str, path: str) -> None:
     raw = schema({"rule": "self.replicas == 1", **more})
     assert told(raw, {"replicas": 2}) == [f"{path}: {told_}"]
 

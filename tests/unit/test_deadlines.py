@@ -20,7 +20,7 @@ async def _after(seconds: list[float], removed: set[int]) -> list[int]:
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.03]), max_size=6), st.sets(st.integers(0, 5)))
-async def test_each_that_is_not_removed_is_told_once(seconds: list[float], removed: set[int]) -> None:
+async def test_each_file_not_removed_is_reported_once(seconds: list[float], removed: set[int]) -> None:
     told = await _after(seconds, removed)
     assert sorted(told) == [place for place in range(len(seconds)) if place not in removed]
 

@@ -56,7 +56,8 @@ def test_any_damage_is_noticed(data: st.DataObject) -> None:
         decode(damaged)
 
 
-def test_s26_corrupt_files_are_kept_aside_and_a_new_lineage_begins(tmp_path: Path) -> None:
+@pytest.mark.scenario("S26")
+def test_corrupt_files_are_kept_aside_and_a_new_lineage_begins(tmp_path: Path) -> None:
     file = files(tmp_path)
     file.load()
     file.ours.write_bytes(b"{}")
@@ -175,7 +176,7 @@ class Disk:
         return commits.change(item, deleted=True)
 
 
-async def test_changes_are_on_disk_before_they_are_told_and_share_writes() -> None:
+async def test_changes_are_on_disk_before_they_are_published_and_share_writes() -> None:
     disk = Disk()
     commits = Committer(disk.history, disk.options())
     running = asyncio.create_task(commits.run())
@@ -216,7 +217,7 @@ async def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
     running.cancel()
 
 
-async def test_whoever_waits_for_the_disk_is_told_that_it_refuses() -> None:
+async def test_writers_waiting_for_the_disk_get_its_error() -> None:
     disk = Disk()
     commits = Committer(disk.history, disk.options())
     running = asyncio.create_task(commits.run())

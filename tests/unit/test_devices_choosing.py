@@ -20,6 +20,7 @@ def four(path: Path, policy: str, **more) -> Node:
     return Node(path, policy, **more).devices(a=(0,), b=(0,), c=(1,), d=(1,))
 
 
+@pytest.mark.scenario("S19", "S20")
 def test_single_numa_node_puts_devices_and_cpus_on_one_node(tmp_path: Path) -> None:
     node = four(tmp_path, "single-numa-node")
     assert node.choose("p", container(cpu=2, gpu=2)).chosen == {"c": {GPU: ["a", "b"]}}
@@ -77,7 +78,7 @@ def test_just_enough_aligned_devices_need_no_opinion(tmp_path: Path) -> None:
     assert node.plugins.asked == []
 
 
-def test_a_place_taken_while_the_plugin_thinks_is_looked_for_again(tmp_path: Path) -> None:
+def test_a_device_taken_while_the_plugin_answers_is_chosen_again(tmp_path: Path) -> None:
     node = Node(tmp_path, "single-numa-node").devices(a=(0,), b=(0,), c=(1,), d=(1,))
     node.plugins.meanwhile = lambda: node.ledger.reserve("other", [DeviceKey(GPU, "a"), DeviceKey(GPU, "b")])
     assert node.choose("p", container(gpu=1, cpu=1)).chosen["c"][GPU] == ["c"]

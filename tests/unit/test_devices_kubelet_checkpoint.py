@@ -57,7 +57,7 @@ def test_a_file_of_a_real_kubelet_is_read() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff", b'{"Data":null,"Checksum":1}', encode(VECTOR)[:-3]])
-def test_what_is_no_checkpoint_is_told_from_one(raw: bytes) -> None:
+def test_other_files_are_not_taken_for_checkpoints(raw: bytes) -> None:
     with pytest.raises(CheckpointCorrupt, match="not kubelet's format"):
         decode(raw)
 

@@ -5,6 +5,7 @@ import logging
 import time
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.devices.model.metrics import DeviceMetrics
@@ -56,7 +57,7 @@ def view(resource: str, socket: str) -> PluginView:
     return PluginView(resource, socket)
 
 
-def test_the_board_tells_who_serves_who_waits_and_how_the_last_one_went() -> None:
+def test_the_table_shows_serving_waiting_and_last_plugins() -> None:
     told: list[tuple[str, str]] = []
     board = PluginStatusTable(lambda op, key, view: told.append((op.name, f"{view.socket} {view.state}")))
     board.registered(1, view(KNOWN, "one"))
@@ -78,7 +79,8 @@ def test_the_board_tells_who_serves_who_waits_and_how_the_last_one_went() -> Non
     ]
 
 
-def test_s04_the_devices_of_a_plugin_that_is_gone_are_forgotten_after_the_grace_and_the_resource_is_not() -> None:
+@pytest.mark.scenario("S04")
+def test_devices_of_a_missing_plugin_are_dropped_after_the_grace_but_not_the_resource() -> None:
     inventory = Inventory()
     generation = inventory.register(KNOWN)
     inventory.report(KNOWN, generation, PluginOptions(), [PluginDevice("a", True), PluginDevice("b", True)])

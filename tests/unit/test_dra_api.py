@@ -26,11 +26,13 @@ def patch_faults(**devices: Any) -> list[str]:
 PATCHES = row("resourceslicepatches", "v1alpha3")
 
 
-def test_s24_a_patch_may_say_nothing() -> None:
+@pytest.mark.scenario("S24")
+def test_a_patch_needs_no_more_than_devices() -> None:
     assert patch_faults() == []
     assert created(PATCHES, {})[1] == ["spec.devices: Required value"]
 
 
+@pytest.mark.scenario("S24")
 @pytest.mark.parametrize(
     ("attributes", "fault"),
     [
@@ -50,13 +52,14 @@ def test_s24_a_patch_may_say_nothing() -> None:
         ({"d" * 64 + "/x": {"int": 1}}, f"[{'d' * 64}/x]: Too long: may not be more than 63 bytes"),
     ],
 )
-def test_s24_attributes(attributes: Obj, fault: str) -> None:
+def test_attributes_of_a_patch(attributes: Obj, fault: str) -> None:
     found = patch_faults(attributes=attributes)
     assert len(found) == 1
     assert found[0].startswith(f"attributes{fault}")
 
 
-def test_s24_as_many_and_as_long_as_allowed() -> None:
+@pytest.mark.scenario("S24")
+def test_as_many_and_as_long_as_allowed() -> None:
     longest = {f"{'d' * 63}/{'x' * 29}_{number:02}": {"null": {}} for number in range(16)}
     amounts = {f"d/c{number}": {"value": "-1"} for number in range(16)}
     assert patch_faults(attributes=longest, capacity=amounts) == []
@@ -66,11 +69,13 @@ def test_s24_as_many_and_as_long_as_allowed() -> None:
     ]
 
 
-def test_s24_long_keys_lose_their_middle() -> None:
+@pytest.mark.scenario("S24")
+def test_long_keys_lose_their_middle() -> None:
     (found,) = patch_faults(attributes={"a" * 200: {"int": 1}})
     assert found.startswith(f"attributes[{'a' * 46}...{'a' * 46}]: Invalid value")
 
 
+@pytest.mark.scenario("S24")
 @pytest.mark.parametrize(
     ("filter", "fault"),
     [
@@ -94,7 +99,7 @@ def test_s24_long_keys_lose_their_middle() -> None:
          "selectors[0].cel.expression: Forbidden: too complex, exceeds cost limit"),
     ],
 )  # fmt: skip
-def test_s24_filters(filter: Obj, fault: str) -> None:
+def test_filters_of_a_patch(filter: Obj, fault: str) -> None:
     found = patch_faults(filter=filter)
     assert len(found) == 1
     assert found[0].startswith(f"filter.{fault}")
@@ -161,7 +166,8 @@ def gated(strategy: PatchStrategy | RuleStrategy | SliceStrategy, *off: str) -> 
     return strategy
 
 
-def test_s22_fields_behind_a_gate_are_dropped_unless_they_are_in_use() -> None:
+@pytest.mark.scenario("S22")
+def test_fields_behind_a_gate_are_dropped_unless_they_are_in_use() -> None:
     strategy = gated(PatchStrategy(), "DRAAdminControlledDeviceAttributes")
     devices = {
         "attributes": {"d/x": {"int": 1}},
@@ -185,7 +191,8 @@ def test_s22_fields_behind_a_gate_are_dropped_unless_they_are_in_use() -> None:
     assert new["spec"]["devices"] == [{"name": "a"}]
 
 
-def test_s25_generations() -> None:
+@pytest.mark.scenario("S25")
+def test_generations_of_a_patch() -> None:
     new, _ = created(PATCHES, {"devices": {"priority": 1}})
     stamp_new(new, PATCHES)
     new["metadata"]["resourceVersion"] = "1"
@@ -206,7 +213,8 @@ def test_s25_generations() -> None:
     assert write(lambda obj: None) == 2
 
 
-def test_a9_a_taint_counts_again_when_its_effect_changes() -> None:
+@pytest.mark.scenario("A9")
+def test_a_taint_counts_again_when_its_effect_changes() -> None:
     old = "2026-01-01T00:00:00Z"
     rule = RuleStrategy()
     stored = {"spec": {"taint": {"key": "k", "effect": "None", "timeAdded": old}}}

@@ -158,7 +158,7 @@ def test_sound_objects_are_accepted(plural: str, version: str) -> None:
 @settings(max_examples=25)
 @pytest.mark.parametrize(("plural", "version"), VERSIONS)
 @given(data=st.data())
-def test_spoiled_objects_are_told_of(plural: str, version: str, data: st.DataObject) -> None:
+def test_spoiled_objects_are_reported(plural: str, version: str, data: st.DataObject) -> None:
     resource = row(plural, version)
     obj, old = (body(resource, data.draw(spoiled(shown(plural, version)))) for _ in range(2))
     assert resource.shape is not None
@@ -182,7 +182,7 @@ def test_spoiled_objects_are_told_of(plural: str, version: str, data: st.DataObj
 @settings(max_examples=25)
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @given(data=st.data())
-def test_spoiled_statuses_are_told_of(version: str, data: st.DataObject) -> None:
+def test_spoiled_statuses_are_reported(version: str, data: st.DataObject) -> None:
     resource = row("resourceclaims", version)
     old = body(resource, shown("resourceclaims", version))
     new = {**copy.deepcopy(old), "status": data.draw(spoiled(STATUS))}

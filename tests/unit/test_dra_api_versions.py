@@ -254,7 +254,7 @@ def shown_by(resource: Resource, stored: Obj) -> Obj:
     return shown
 
 
-def test_faults_in_older_versions_are_told_in_paths_of_v1() -> None:
+def test_errors_in_older_versions_have_paths_of_v1() -> None:
     spec = {**SLICE, "devices": [{"name": "a", "basic": {"attributes": {"x": {"int": 1, "bool": True}}}}]}
     (fault,) = created(row("resourceslices", "v1beta1"), spec)[1]
     assert fault.startswith("spec.devices[0].attributes[x]: Invalid value")

@@ -123,7 +123,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_what_is_told_is_the_newest_living_instances_last_word_and_never_older_than_its_time(
+def test_the_newest_live_instances_last_report_is_published(
     steps: list[tuple[str, int, str, float]],
 ) -> None:
     made, now = HealthCache(30.0), 0.0

@@ -40,7 +40,8 @@ class Cluster:
         return {key: str(amount.value) for key, amount in self.device(name, slice_name).capacity.items()}
 
 
-def test_s1_without_patches_everything_passes_through() -> None:
+@pytest.mark.scenario("S1")
+def test_without_patches_everything_passes_through() -> None:
     tracker = Tracker()
     published = a_slice("s", device("x", {"a": 1}))
     tracker.put_slice(published)
@@ -57,7 +58,8 @@ def test_s1_without_patches_everything_passes_through() -> None:
     assert tracker.settle() == []
 
 
-def test_s2_a_device_without_attributes_is_patched_with_one_event() -> None:
+@pytest.mark.scenario("S2")
+def test_a_device_without_attributes_is_patched_with_one_event() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     ((old, new),) = cluster.patch("p", {f"{DRV}/a": 1}, {f"{DRV}/m": "1Gi"})
     assert old is not None
@@ -66,13 +68,15 @@ def test_s2_a_device_without_attributes_is_patched_with_one_event() -> None:
     assert not old.devices[0].attributes
 
 
-def test_s3_a_gate_that_is_off_leaves_devices_alone_without_events() -> None:
+@pytest.mark.scenario("S3")
+def test_a_gate_that_is_off_leaves_devices_alone_without_events() -> None:
     cluster = Cluster(a_slice("s", device("x")), gates=Gates(attributes=False))
     assert cluster.patch("p", {f"{DRV}/a": 1}, {f"{DRV}/m": "1Gi"}) == []
     assert cluster.device() is cluster.tracker.published["s"].devices[0]
 
 
-def test_s4_a_patch_that_moves_to_another_pool_lets_go_of_the_first() -> None:
+@pytest.mark.scenario("S4")
+def test_a_patch_that_moves_to_another_pool_lets_go_of_the_first() -> None:
     cluster = Cluster(a_slice("s", device("x"), pool="pool-1"), a_slice("t", device("x"), pool="pool-2"))
     cluster.patch("p", {f"{DRV}/a": 1}, pool="pool-1")
     assert (cluster.attrs(slice_name="s"), cluster.attrs(slice_name="t")) == ({f"{DRV}/a": 1}, {})
@@ -80,14 +84,16 @@ def test_s4_a_patch_that_moves_to_another_pool_lets_go_of_the_first() -> None:
     assert (cluster.attrs(slice_name="s"), cluster.attrs(slice_name="t")) == ({}, {f"{DRV}/a": 1})
 
 
-def test_s5_bare_and_qualified_names_are_one() -> None:
+@pytest.mark.scenario("S5")
+def test_bare_and_qualified_attribute_names_are_one() -> None:
     names = {f"{DRV}/removeMe": 1, "removeMeToo": 1, f"{DRV}/keepMe": 1, "keepMeToo": 1}
     cluster = Cluster(a_slice("s", device("x", names)))
     cluster.patch("p", {f"{DRV}/removeMe": None, f"{DRV}/removeMeToo": None, f"{DRV}/keepMe": 2, f"{DRV}/keepMeToo": 2})
     assert cluster.attrs() == {f"{DRV}/keepMe": 2, f"{DRV}/keepMeToo": 2}
 
 
-def test_s6_so_are_those_of_capacities() -> None:
+@pytest.mark.scenario("S6")
+def test_bare_and_qualified_capacity_names_are_one() -> None:
     cluster = Cluster(a_slice("s", device("x", {}, {"memory": "80Gi"})))
     cluster.patch("p", capacity={f"{DRV}/memory": "0", f"{OTHER}/memory": "1"})
     assert cluster.amounts() == {f"{DRV}/memory": "0", f"{OTHER}/memory": "1"}
@@ -98,28 +104,32 @@ def test_a_driver_that_publishes_both_spellings_means_the_qualified_one() -> Non
         assert Cluster(a_slice("s", device("x", names))).attrs() == {f"{DRV}/x": 2}
 
 
+@pytest.mark.scenario("S7", "S8")
 @pytest.mark.parametrize("filter", [{"driver": DRV}, {"pool": "p"}, {"driver": DRV, "pool": "p"}])
-def test_s7_s8_slices_that_names_do_not_select_stay_untold(filter: dict[str, str]) -> None:
+def test_slices_not_selected_by_name_are_unchanged(filter: dict[str, str]) -> None:
     cluster = Cluster(a_slice("s", device("x")), a_slice("t", device("x"), driver=OTHER, pool="q"))
     changes = cluster.patch("p", {f"{DRV}/a": 1}, **filter)
     assert [new.name for _, new in changes if new] == ["s"]
     assert cluster.tracker.get("t") is cluster.tracker.published["t"]
 
 
-def test_s9_other_devices_of_a_slice_are_the_same_objects() -> None:
+@pytest.mark.scenario("S9")
+def test_other_devices_of_a_slice_are_the_same_objects() -> None:
     cluster = Cluster(a_slice("s", device("x"), device("y")))
     cluster.patch("p", {f"{DRV}/a": 1}, device="x")
     assert cluster.attrs("x") == {f"{DRV}/a": 1}
     assert cluster.device("y") is cluster.tracker.published["s"].devices[1]
 
 
-def test_s10_all_selectors_must_be_true() -> None:
+@pytest.mark.scenario("S10")
+def test_all_selectors_must_be_true() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     assert cluster.patch("p", {f"{DRV}/a": 1}, selectors=["true", "false", "true"]) == []
     assert cluster.patch("p", {f"{DRV}/a": 1}, selectors=["true", "true"], generation=2) != []
 
 
-def test_s11_a_faulty_selector_skips_its_device_and_is_told_once() -> None:
+@pytest.mark.scenario("S11")
+def test_a_faulty_selector_skips_its_device_and_is_reported_once() -> None:
     cluster = Cluster(a_slice("s", device("x"), device("y", {"only": True}), device("z")))
     cluster.patch("p", {f"{DRV}/a": 1}, selectors=[f'device.attributes["{DRV}"].only'])
     assert [bool(cluster.attrs(name).get(f"{DRV}/a")) for name in "xyz"] == [False, True, False]
@@ -131,7 +141,7 @@ def test_s11_a_faulty_selector_skips_its_device_and_is_told_once() -> None:
     assert cluster.tracker.faults.due(1) == []
 
 
-def test_faults_that_grow_are_told_again_later_and_those_of_a_new_patch_at_once() -> None:
+def test_growing_faults_are_reported_again_later_and_those_of_a_new_patch_at_once() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     cluster.patch("p", {f"{DRV}/a": 1}, selectors=[f'device.attributes["{DRV}"].only'])
     assert len(cluster.tracker.faults.due(0)) == 1
@@ -145,7 +155,8 @@ def test_faults_that_grow_are_told_again_later_and_those_of_a_new_patch_at_once(
     assert list(cluster.tracker.faults.reports()) == []
 
 
-def test_s12_a_class_may_come_change_and_go() -> None:
+@pytest.mark.scenario("S12")
+def test_a_class_may_come_change_and_go() -> None:
     cluster = Cluster(a_slice("s", device("x")), a_slice("t", device("x"), driver=OTHER))
     assert cluster.patch("p", {f"{DRV}/a": 1}, deviceClassName="gpu") == []
 
@@ -161,7 +172,8 @@ def test_s12_a_class_may_come_change_and_go() -> None:
     assert told(lambda: put(a_class("other"))) == []
 
 
-def test_s13_every_criterion_counts() -> None:
+@pytest.mark.scenario("S13")
+def test_every_criterion_counts() -> None:
     cluster = Cluster(a_slice("s", device("x", {"n": 1})))
     cluster.tracker.put_class(a_class("gpu", "true"))
     cluster.tracker.put_class(a_class("none", "false"))
@@ -184,7 +196,8 @@ def test_s13_every_criterion_counts() -> None:
     assert cluster.patch("p", {f"{DRV}/a": 1}, generation=9, **fits) != []
 
 
-def test_s14_each_key_comes_from_its_best_patch() -> None:
+@pytest.mark.scenario("S14")
+def test_each_key_comes_from_its_best_patch() -> None:
     cluster = Cluster(a_slice("s", device("x", {"k0": "driver"})))
     order = [
         ("lowest", -1, "2026-01-01T00:00:00Z"),
@@ -206,7 +219,8 @@ def test_s14_each_key_comes_from_its_best_patch() -> None:
     }
 
 
-def test_s15_of_equal_age_the_smaller_name_wins_in_any_order() -> None:
+@pytest.mark.scenario("S15")
+def test_of_equal_age_the_smaller_name_wins_in_any_order() -> None:
     names = [f"patch-{letter}" for letter in "abcdef"]
     for seed in range(50):
         random.Random(seed).shuffle(names)
@@ -223,13 +237,15 @@ def test_priorities_do_not_overflow() -> None:
     assert cluster.attrs() == {f"{DRV}/k": "high"}
 
 
-def test_s16_filters_see_what_drivers_publish() -> None:
+@pytest.mark.scenario("S16")
+def test_filters_see_what_drivers_publish() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     cluster.patch("a", {"dom.example.com/set": True}, priority=50)
     assert cluster.patch("b", {f"{DRV}/b": 1}, priority=100, selectors=['"dom.example.com" in device.attributes']) == []
 
 
-def test_s17_a_slice_that_grows_and_shrinks() -> None:
+@pytest.mark.scenario("S17")
+def test_a_slice_that_grows_and_shrinks() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     cluster.patch("p", {f"{DRV}/a": 1}, device="y")
     for names, wanted in (("xyz", {"y"}), ("y", {"y"}), ("zyx", {"y"}), ("x", set()), ("yx", {"y"})):
@@ -241,15 +257,17 @@ def test_s17_a_slice_that_grows_and_shrinks() -> None:
         assert {each.name for each in found.devices if each.attributes} == wanted
 
 
+@pytest.mark.scenario("S18")
 @pytest.mark.parametrize(("high", "low", "wanted"), [(None, 1, {}), (1, None, {f"{DRV}/k": 1})])
-def test_s18_null_is_a_value_like_any_other(high: Any, low: Any, wanted: dict[str, Any]) -> None:
+def test_null_is_a_value_like_any_other(high: Any, low: Any, wanted: dict[str, Any]) -> None:
     cluster = Cluster(a_slice("s", device("x", {"k": 0})))
     cluster.patch("low", {f"{DRV}/k": low})
     cluster.patch("high", {f"{DRV}/k": high}, priority=1)
     assert cluster.attrs() == wanted
 
 
-def test_s19_an_expression_that_no_longer_compiles_is_left_out() -> None:
+@pytest.mark.scenario("S19")
+def test_an_expression_that_no_longer_compiles_is_left_out() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     cluster.patch("bad", {f"{DRV}/a": 1}, selectors=["device.gone == 1"])
     cluster.patch("good", {f"{DRV}/b": 1})
@@ -259,7 +277,7 @@ def test_s19_an_expression_that_no_longer_compiles_is_left_out() -> None:
     assert "undeclared reference to 'device.gone'" in report.message
 
 
-def test_a_faulty_selector_of_a_class_is_told_on_the_patch() -> None:
+def test_a_faulty_selector_of_a_class_is_reported_on_the_patch() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     cluster.tracker.put_class(a_class("gpu", "true", f'device.attributes["{DRV}"].no'))
     cluster.patch("p", {f"{DRV}/a": 1}, deviceClassName="gpu")
@@ -267,7 +285,8 @@ def test_a_faulty_selector_of_a_class_is_told_on_the_patch() -> None:
     assert report.message.startswith("class gpu: selector #1: runtime error: no such key: no")
 
 
-def test_s20_without_the_patch_the_very_object_is_back() -> None:
+@pytest.mark.scenario("S20")
+def test_without_the_patch_the_very_object_is_back() -> None:
     cluster = Cluster(a_slice("s", device("x", {"a": 1})))
     cluster.patch("p", {f"{DRV}/a": 2})
     assert cluster.tracker.get("s") is not cluster.tracker.published["s"]
@@ -285,7 +304,8 @@ def test_a_patch_that_says_what_is_there_already_changes_nothing() -> None:
     assert len(cluster.tracker.settle()) == 1  # true is not 1
 
 
-def test_s21_taints() -> None:
+@pytest.mark.scenario("S21")
+def test_patched_taints() -> None:
     own = taint("own", "NoExecute", "driver")
     cluster = Cluster(a_slice("s", device("x", taints=[own])))
     cluster.patch("low", taints=[taint("new", value="low"), taint("own", "NoExecute", "low")], priority=1)
@@ -296,7 +316,8 @@ def test_s21_taints() -> None:
     assert off.patch("p", taints=[taint("new")]) == []
 
 
-def test_s22_gates_one_by_one() -> None:
+@pytest.mark.scenario("S22")
+def test_each_gate_alone() -> None:
     both: dict[str, Any] = {"attrs": {f"{DRV}/a": 1}, "capacity": {f"{DRV}/c": "1"}, "taints": [taint("k")]}
     for gates in (Gates(a, b) for a in (True, False) for b in (True, False)):
         cluster = Cluster(a_slice("s", device("x")), gates=gates)
@@ -310,7 +331,8 @@ def test_s22_gates_one_by_one() -> None:
         )
 
 
-def test_s23_a_storm_costs_one_rebuild_and_ends_as_from_nothing() -> None:
+@pytest.mark.scenario("S23")
+def test_a_storm_costs_one_rebuild_and_ends_as_from_nothing() -> None:
     published = a_slice("s", *(device(f"d{number}", {"n": number}) for number in range(64)))
     cluster = Cluster(published)
     dice = random.Random(7)
@@ -332,7 +354,8 @@ def test_s23_a_storm_costs_one_rebuild_and_ends_as_from_nothing() -> None:
     assert list(found.devices) == naive([published], patches)["s"]
 
 
-def test_s45_absent_selects_nothing_and_empty_everything() -> None:
+@pytest.mark.scenario("S45")
+def test_absent_selects_nothing_and_empty_everything() -> None:
     cluster = Cluster(a_slice("s", device("x")))
     cluster.tracker.put_rule(a_rule("absent", taint("a"), None))
     assert cluster.tracker.settle() == []

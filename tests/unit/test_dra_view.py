@@ -76,7 +76,7 @@ spec:
 """
 
 
-def test_faulty_selectors_are_told_once_for_all_devices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_faulty_selectors_are_reported_once_for_all_devices(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(FAULTY)
     assert main(["devices", "--slices", SLICES, "--patches", str(tmp_path / "bad.yaml")]) == 0
     assert capsys.readouterr().err == (

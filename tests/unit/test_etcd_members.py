@@ -52,7 +52,7 @@ async def test_one_that_refuses_is_passed_over_and_one_that_connects_is_waited_f
     assert (await members(Channel(), Channel(3)).connected(10.0)) == 1
 
 
-async def test_nobody_is_told_in_time_with_all_names() -> None:
+async def test_no_reachable_member_is_an_error_that_names_all() -> None:
     dead = [Channel(), Channel(hangs=True)]
     with pytest.raises(Unavailable, match=r"m0:1, m1:1\); see that they run, and give a CA"):
         await members(*dead).connected(0.2)

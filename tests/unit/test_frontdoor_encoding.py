@@ -61,7 +61,8 @@ def test_pod_lists_devices_cpus_and_memory_in_order() -> None:
     ]
 
 
-def test_s31_pod_claim_has_one_entry_per_device_with_its_cdi_devices() -> None:
+@pytest.mark.scenario("S31")
+def test_pod_claim_has_one_entry_per_device_with_its_cdi_devices() -> None:
     [shown] = pod(PodAllocation("u", "default", "p", (FULL,))).containers
     [claim] = shown.dynamic_resources
     assert (claim.claim_name, claim.claim_namespace) == ("three", "default")
@@ -107,7 +108,8 @@ def test_list_response_is_encoded_once_per_change() -> None:
     assert feed.get_response("a", "z") is None
 
 
-def test_s38_claim_prepared_later_is_an_update() -> None:
+@pytest.mark.scenario("S38")
+def test_claim_prepared_later_is_an_update() -> None:
     feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)))
     feed.on_snapshot([], 0)
     bare = ContainerAllocation("main")
@@ -136,7 +138,8 @@ def machine_feed() -> AllocatableFeed:
     return feed
 
 
-def test_s41_set_machine_sends_cpu_and_memory_events() -> None:
+@pytest.mark.scenario("S41")
+def test_set_machine_sends_cpu_and_memory_events() -> None:
     feed = machine_feed()
     sink = MachineSink(feed)
     node0 = AllocatedMemory("memory", 100 * MIB, (0,))
@@ -191,8 +194,9 @@ def test_allocatable_events_fold_into_the_response(machines: list[Machine]) -> N
         assert memory == {item.memory_type: item.size for item in reply.memory}
 
 
+@pytest.mark.scenario("S42")
 @pytest.mark.parametrize("action", [Action.ADDED, Action.DELETED, Action.UPDATED])
-def test_s42_a_client_with_a_singular_pod_reads_the_same(action: Action) -> None:
+def test_a_client_with_a_singular_pod_reads_the_same(action: Action) -> None:
     """As an early draft of the document had it: one element in a repeated field is that field, singular."""
     file = descriptor_pb2.FileDescriptorProto(name="draft.proto", package="draft", syntax="proto3")
     pods = file.message_type.add(name="PodResources")

@@ -79,6 +79,7 @@ STEPS = st.tuples(
 )
 
 
+@pytest.mark.scenario("S34")
 @given(st.lists(STEPS, max_size=40))
 def test_journal_list_plus_later_events_equals_list(steps: list[tuple[str, tuple[str, ...] | None, str]]) -> None:
     """`lost` events are only seen in the next snapshot; positions never repeat and never go back."""

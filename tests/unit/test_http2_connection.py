@@ -124,7 +124,7 @@ async def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> Non
         assert await ask(channel) == b"m"
 
 
-async def test_nobody_there_is_told_at_the_deadline() -> None:
+async def test_an_absent_server_is_an_error_at_the_deadline() -> None:
     channel = http2_channel("127.0.0.1:1", None, 1 << 20)
     with pytest.raises(grpc.aio.AioRpcError, match=r"127\.0\.0\.1:1 does not let us connect: .Errno 111") as away:
         await ask(channel, timeout=1.0)

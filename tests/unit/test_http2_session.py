@@ -94,7 +94,7 @@ def test_calls_beyond_the_servers_limit_wait_for_their_turn() -> None:
     assert [stream for _, _, stream, _ in pair.sent()] == [3, 3]
 
 
-def test_faults_are_told_with_their_code() -> None:
+def test_faults_are_sent_with_their_code() -> None:
     pair = Pair()
     for number in range(1, 6):
         pair.ask(number)

@@ -79,9 +79,10 @@ def cache_of(state: StoreState) -> ResourceCache:
     return next(cache for cache in state.caches if cache.resource.plural == "configmaps")
 
 
+@pytest.mark.scenario("A14")
 @settings(deadline=None)
 @given(STEPS, st.booleans())
-def test_a14_versions_never_fall(steps: list[tuple[str, int]], efficient_resumption: bool) -> None:
+def test_versions_never_fall(steps: list[tuple[str, int]], efficient_resumption: bool) -> None:
     chain = Chain(efficient_resumption)
     options = ListOptions(watch=True, bookmarks=True, version=chain.replica.mark)
     wire = Wire(open_watch(chain.hub, Scope("", selection(ROW, "", ""), PLAIN), options))
@@ -108,7 +109,8 @@ def events(wire: Wire) -> list[tuple[str, int]]:
     return [(event["type"], int(event["object"]["metadata"]["resourceVersion"])) for event in told]
 
 
-def test_a6_progress_evicts_nothing_and_the_oldest_version_is_exact() -> None:
+@pytest.mark.scenario("A6")
+def test_progress_evicts_nothing_and_the_oldest_version_is_exact() -> None:
     state = StoreState(
         WatchcacheOptions(
             etcd=EtcdOptions(endpoints=("unix:/none",)), window=WindowOptions(min_capacity=2, max_capacity=2)

@@ -198,7 +198,7 @@ def test_a_body_without_envelope_or_kind_is_invalid(body: bytes) -> None:
         decode_object(body)
 
 
-def test_kinds_without_numbers_are_told_apart() -> None:
+def test_kinds_without_numbers_are_distinguished() -> None:
     with pytest.raises(KindUnknown):
         encode_object({"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch"})
 

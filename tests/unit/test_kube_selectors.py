@@ -107,7 +107,7 @@ def test_field_selector() -> None:
     assert field({"x": "a,b=c\\"}, r"x=a\,b\=c\\")
 
 
-def test_field_selector_tells_what_it_pins() -> None:
+def test_field_selector_returns_exact_values() -> None:
     selector = parse_field_selector("metadata.name=a,spec.nodeName!=b")
     assert selector.exact("metadata.name") == "a"
     assert selector.exact("spec.nodeName") is None

@@ -170,7 +170,7 @@ def test_a_start_with_cpus_offline_is_no_failure(tmp_path: Path, caplog: pytest.
         ({"memoryManagerPolicy": "Static", "reservedMemory": {"0": {"memory": "9Gi"}}}, "keeps more memory"),
     ],
 )
-def test_what_only_the_machine_can_tell_to_be_wrong(settings: dict[str, object], says: str, tmp_path: Path) -> None:
+def test_settings_only_the_machine_can_reject(settings: dict[str, object], says: str, tmp_path: Path) -> None:
     with pytest.raises(MachineUnreadable, match=says):
         keeper(tmp_path, **settings)
 

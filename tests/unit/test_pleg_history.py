@@ -54,7 +54,8 @@ def spec(policy: str = "Always") -> Any:
     )
 
 
-def test_120941_120140_121003_a_ticking_clock_releases_a_worker_with_what_was_before_its_own_act() -> None:
+@pytest.mark.scenario("120941", "120140", "121003")
+def test_a_ticking_clock_releases_a_worker_with_stale_statuses() -> None:
     """The same container twice in one sandbox: the worker asked for news, and got the status from before its start."""
     acted = NOW
     ours = StatusCache()
@@ -66,17 +67,20 @@ def test_120941_120140_121003_a_ticking_clock_releases_a_worker_with_what_was_be
     assert ours.newer_than(UID, acted)
 
 
-def test_121349_123087_a_created_container_is_started_not_made_again() -> None:
+@pytest.mark.scenario("121349", "123087")
+def test_a_created_container_is_started_not_created_again() -> None:
     """Static pods whose ports were in use: `created` counted as `to be restarted`, by a second container."""
     plan = compute_actions(spec(), pod(run("created")), {}, NOW)
     assert [step.existing for step in plan.start] == ["c1"]
 
 
-def test_122124_122763_122778_a_created_container_is_not_left_alone_for_ever() -> None:
+@pytest.mark.scenario("122124", "122763", "122778")
+def test_a_created_container_is_retried() -> None:
     """The fix that was tried: skip what is `created`. A start that failed or was cut off then hangs."""
     assert compute_actions(spec("Never"), pod(run("created")), {}, NOW).start, "the start is made up for"
 
 
+@pytest.mark.scenario("124297", "126414", "cri-o 8580")
 @pytest.mark.parametrize(
     "stamp", [NOW * 4, 0, NOW // SECOND], ids=["124297 ns as seconds", "126414 none", "cri-o 8580 seconds"]
 )
@@ -89,7 +93,8 @@ def test_stamps_of_another_unit_neither_block_nor_free_anything(stamp: int) -> N
     assert not ours.cache.newer_than(UID, NOW - SECOND), "an event releases nobody"
 
 
-def test_124704_news_that_never_come_are_asked_for() -> None:
+@pytest.mark.scenario("124704")
+def test_missing_statuses_are_requested() -> None:
     """Deletion in 5 to 15 s: the worker waited for an event although nothing changed any more."""
     ours = StatusMerger()
     ours.inspected(UID, pod(run("exited")), NOW - SECOND)
@@ -97,13 +102,15 @@ def test_124704_news_that_never_come_are_asked_for() -> None:
     assert ours.cache.newer_than(UID, NOW), "and that is known now"
 
 
-def test_127814_containerd_11323_a_stamp_without_statuses_is_not_an_empty_pod() -> None:
+@pytest.mark.scenario("127814", "containerd 11323")
+def test_a_timestamp_without_statuses_is_not_an_empty_pod() -> None:
     assert _agrees(NOW, [run("running")]) is False, "the runtime does not stamp"
     assert _agrees(NOW, []) is True
     assert _agrees(1, [run("running")]) is None, "made since"
 
 
-def test_129827_a_short_restart_of_the_runtime_does_not_end_events_for_good() -> None:
+@pytest.mark.scenario("129827")
+def test_a_short_restart_of_the_runtime_does_not_end_events_for_good() -> None:
     ours, now = Connection(), 0.0
     for _ in range(5):
         now += ours.failed(now)
@@ -160,21 +167,24 @@ def relisted(runtime: Any, period: float) -> tuple[StatusMerger, int, float]:
     return merger, *done[0]
 
 
-def test_137778_the_first_relist_does_not_wait_for_the_period() -> None:
+@pytest.mark.scenario("137778")
+def test_the_first_relist_does_not_wait_for_the_period() -> None:
     """The node was NotReady for 300 s: health fails until one relist has succeeded."""
     began = time.monotonic()
     _, _, done = relisted(SlowRuntime(), 300.0)
     assert done - began < 60
 
 
-def test_137724_a_relist_is_stamped_before_it_lists() -> None:
+@pytest.mark.scenario("137724")
+def test_a_relist_takes_its_timestamp_before_it_lists() -> None:
     runtime = SlowRuntime()
     merger, stamp, _ = relisted(runtime, 300.0)
     assert stamp < runtime.appeared, "what appeared during the list does not count as seen"
     assert not merger.cache.newer_than(UID, runtime.appeared), "no caller learns that there is no such pod"
 
 
-def test_114371_an_event_without_a_sandbox_status_is_traced_by_its_container() -> None:
+@pytest.mark.scenario("114371")
+def test_an_event_without_a_sandbox_status_is_traced_by_its_container() -> None:
     received = event(cri.CONTAINER_DELETED_EVENT, "c1")
     received.ClearField("pod_sandbox_status")
     assert received.pod_sandbox_status.metadata.uid == ""

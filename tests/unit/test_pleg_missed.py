@@ -68,7 +68,7 @@ def test_what_happened_while_the_stream_was_down_is_counted_apart() -> None:
     assert dict(missed.counts) == {(STREAM_DOWN, "stopped"): 2, (QUEUE_DROP, "stopped"): 1}
 
 
-def test_the_first_look_and_a_runtime_without_events_miss_nothing() -> None:
+def test_the_first_relist_and_a_runtime_without_events_miss_nothing() -> None:
     missed = watched()
     assert not missed.inspected({}, {"c": "running"}, 0, UP + 1)
     silent = MissedEvents()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,6 +140,7 @@ def test_in_order_events_alone_keep_the_cache_equal_to_the_runtime(operations: l
         assert view(merger.cache.get(UID)) == view(runtime.inspect())
 
 
+@pytest.mark.scenario("I3")
 @given(OPERATIONS, st.randoms(use_true_random=False))
 def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # hypothesis gives a random.Random
     runtime, merger, late = ModelRuntime(), StatusMerger(), []
@@ -160,6 +162,7 @@ def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: l
     assert view(merger.cache.get(UID)) == view(runtime.inspect())
 
 
+@pytest.mark.scenario("I1")
 @given(OPERATIONS, st.randoms(use_true_random=False))
 def test_a_container_never_goes_back_to_an_earlier_state(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # as above
     order = {"created": 0, "running": 1, "exited": 2}
@@ -191,6 +194,7 @@ def test_an_event_older_than_an_inspection_changes_nothing() -> None:
     assert [(item.state, item.exit_code) for item in status.containers] == [("exited", 3)]
 
 
+@pytest.mark.scenario("S6")
 def test_removing_an_older_sandbox_keeps_the_newer_one() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     for event in [*runtime.run_sandbox(), *runtime.run_sandbox()]:
@@ -236,7 +240,7 @@ def test_at_one_stamp_an_inspection_beats_an_event() -> None:
     assert third.put(exited, START, Rank.EVENT), "of two events the later one"
 
 
-def test_a_relist_does_not_speak_of_a_pod_it_could_not_look_at() -> None:
+def test_a_relist_omits_pods_it_could_not_inspect() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     runtime.run_sandbox()
     relist(merger, runtime)

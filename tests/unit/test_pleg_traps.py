@@ -82,7 +82,8 @@ def as_written() -> type[Message]:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("written.Event"))
 
 
-def test_trap_3_field_numbers_are_the_runtimes_and_not_the_documents() -> None:
+@pytest.mark.scenario("trap 3")
+def test_field_numbers_are_the_runtimes_and_not_the_documents() -> None:
     naive: Any = as_written().FromString(EVENT)
     assert naive.pod_sandbox_metadata.uid != "u1"
     assert naive.pod_sandbox_status.id == "c1", "the container is taken for the pod's sandbox"
@@ -93,7 +94,8 @@ def test_trap_3_field_numbers_are_the_runtimes_and_not_the_documents() -> None:
     assert (answer.containers_statuses[0].id, answer.timestamp) == ("c1", 7)
 
 
-async def test_trap_3_no_request_has_the_documents_include_containers() -> None:
+@pytest.mark.scenario("trap 3")
+async def test_no_request_has_the_documents_include_containers() -> None:
     """It was never added; a runtime that is asked for it answers as if it was not."""
     asked: list[messages.CriCall] = []
 
@@ -134,8 +136,9 @@ def complaint(item: Any) -> str:
 names = st.text("abcxyz0189-", min_size=1, max_size=12)
 
 
+@pytest.mark.scenario("trap 24")
 @given(name=names, image=names, state=st.sampled_from(["created", "running", "exited"]), at=st.integers(1, 2**62))
-def test_trap_24_containers_come_with_everything_a_kubelet_checks(name: str, image: str, state: str, at: int) -> None:
+def test_containers_have_every_field_a_kubelet_checks(name: str, image: str, state: str, at: int) -> None:
     config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name=name), image=cri.ImageSpec(image=image))
     life = Life(created_at=at, started_at=at if state != "created" else 0, finished_at=at if state == "exited" else 0)
     pod = Sandbox(SandboxRecord("5b", 1, "boot", b""), cri.PodSandboxConfig())
@@ -161,9 +164,10 @@ class Stops:
         return messages.CriReply(b"")
 
 
+@pytest.mark.scenario("trap 29")
 @settings(max_examples=30)
 @given(grace=st.integers(0, 600), hook=st.integers(0, 700))
-async def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, hook: int) -> None:
+async def test_a_container_has_two_seconds_after_its_hook(grace: int, hook: int) -> None:
     left = max(0, grace - hook)
     bus = Stops()
     await BusRuntime(bus).stop_container("c", left)  # type: ignore[arg-type]  # a bus that answers for cri
@@ -171,8 +175,9 @@ async def test_trap_29_a_container_has_two_seconds_after_its_hook(grace: int, ho
     assert bus.seconds == [max(2, naive)], "0 is SIGKILL at once: what the hook prepared is never done"
 
 
+@pytest.mark.scenario("trap 29")
 @pytest.mark.parametrize(("asked", "given_"), [(None, 30), (0, 1), (1, 1), (7, 7)])
-def test_trap_29_a_forced_deletion_asks_for_0_and_gets_1(asked: int | None, given_: int) -> None:
+def test_a_forced_deletion_of_0_s_becomes_1_s(asked: int | None, given_: int) -> None:
     pod = {"metadata": {"uid": "u", "name": "p", "deletionGracePeriodSeconds": asked}, "spec": {"containers": []}}
     assert read_pod(pod).grace == given_
 
@@ -180,8 +185,9 @@ def test_trap_29_a_forced_deletion_asks_for_0_and_gets_1(asked: int | None, give
 # 36: the API's pod is deleted as this very pod, and another of its name is let be
 
 
+@pytest.mark.scenario("trap 36")
 @pytest.mark.parametrize(("code", "raised"), [(0, False), (404, False), (409, False), (403, True)])
-async def test_trap_36_only_the_very_pod_is_deleted(code: int, raised: bool) -> None:
+async def test_deletion_is_bound_to_the_uid(code: int, raised: bool) -> None:
     class Client:
         asked: ClassVar[list[tuple[Any, ...]]] = []
 
@@ -208,7 +214,8 @@ def short() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-async def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) -> None:
+@pytest.mark.scenario("trap 32")
+async def test_the_authority_on_a_unix_socket_is_localhost(short: Path) -> None:
     """Left to a library it is the escaped path, which servers in Rust and .NET refuse."""
     heard: list[dict[bytes, bytes]] = []
 
@@ -234,7 +241,8 @@ async def test_trap_32_the_authority_on_a_unix_socket_is_localhost(short: Path) 
     assert dict(CLIENT_OPTIONS)["grpc.default_authority"] == "localhost"
 
 
-def test_trap_32_messages_may_have_16_mib() -> None:
+@pytest.mark.scenario("trap 32")
+def test_messages_may_have_16_mib() -> None:
     """The library's own limit is 4: a node with 3,000 containers could not be listed."""
     from actors.cri.http2_client import LIMIT
 
@@ -268,7 +276,8 @@ def named_in(file: Path) -> list[str]:
     return [name.strip() for name in found]
 
 
-def test_trap_32_who_forks_containers_never_knew_grpc() -> None:
+@pytest.mark.scenario("trap 32")
+def test_processes_that_fork_containers_never_import_grpc() -> None:
     """A fork after grpc has begun its threads may hang for ever in the child."""
     threaded = {"grpc", "zmq", "uvloop"}
     assert imported("actors.runtime.actor") & threaded, "the naive address to fork"
@@ -288,7 +297,8 @@ def ended(code: int, reason: str, state: str = "exited") -> PodStatus:
     return PodStatus(uid="u1", containers=(run,))
 
 
-def test_trap_15_a_killed_container_is_looked_at_once_more() -> None:
+@pytest.mark.scenario("trap 15")
+def test_a_killed_container_is_inspected_once_more() -> None:
     """The reason of a kill may be known after the end, and no event reports it: naively it stays an `Error`."""
     killed = ended(137, "Error")
     assert may_become_oom_killed({}, killed)

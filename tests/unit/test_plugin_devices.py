@@ -52,7 +52,7 @@ def test_strategies(strategy: Strategy, preferred: list[str]) -> None:
     assert prefer(strategy, ["a", "b", "c", "d"], ["c"], 3, NUMA) == preferred
 
 
-def test_packed_and_spread_look_at_numa() -> None:
+def test_packed_and_spread_consider_numa() -> None:
     assert prefer("packed", ["a", "b", "c", "d"], [], 2, NUMA) == ["b", "c"]
     assert prefer("spread", ["a", "b", "c", "d"], [], 3, NUMA) == ["a", "b", "d"]
 

@@ -83,7 +83,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.sampled_from([1, 3, 1000]))
-def test_what_was_told_is_what_there_is_whatever_broke(steps: list[Any], ring: int) -> None:
+def test_events_add_up_to_the_state_after_any_failure(steps: list[Any], ring: int) -> None:
     server = Server(ring)
     session = Session[PodEvent](PodState(), WatchOptions())
     view: dict[str, PodAllocation] = {}
@@ -175,7 +175,7 @@ def test_ends_that_pass_and_ends_that_stay() -> None:
         session.ended(grpc.StatusCode.INVALID_ARGUMENT, "nonsense")
 
 
-def test_a_second_snapshot_of_allocatable_is_told_as_its_difference() -> None:
+def test_a_second_snapshot_of_allocatable_is_sent_as_its_difference() -> None:
     view = AllocatableState()
 
     def whole(*ids: str, cpus: tuple[int, ...] = (), size: int = 1) -> v1.AllocatableResourcesResponse:

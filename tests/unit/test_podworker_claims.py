@@ -54,6 +54,7 @@ def test_extended_resources_have_a_claim_of_their_own() -> None:
     assert references(spec) == (ClaimReference("a", "", "container-0-request-0"),)
 
 
+@pytest.mark.scenario("S50")
 def test_what_is_wrong_with_a_claim_has_upstreams_words() -> None:
     """S50, the API's part."""
     spec = claimed({"resourceClaimStatuses": [{"name": "nic", "resourceClaimName": "p-nic-x"}]})
@@ -118,6 +119,7 @@ class SliceApi:
             raise ApiError(self.refusals.pop(0), {"message": "no"})
 
 
+@pytest.mark.scenario("S48")
 async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
     """S48, with an API that refuses at first."""
     monkeypatch.setattr("actors.podworker.node.driver_slices.RETRY_FIRST_S", 0.02)

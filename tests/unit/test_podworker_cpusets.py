@@ -37,7 +37,7 @@ class Scene:
         return [detail for name, detail in self.runtime.calls if name == "set_cpus"]
 
 
-def test_each_has_his_own_or_shares_and_is_told_once() -> None:
+def test_each_container_has_exclusive_or_shared_cpus_and_is_updated_once() -> None:
     scene = Scene()
     scene.add("c1", "4-5")
     scene.add("c2")
@@ -65,7 +65,7 @@ def test_what_fails_is_tried_again_and_what_is_gone_is_not() -> None:
     assert (scene.reconcile(), scene.good) == ([("c1", "0-3")], True), "it may be another one of that id"
 
 
-def test_cpus_that_went_offline_are_told_and_left_out() -> None:
+def test_offline_cpus_are_reported_and_left_out() -> None:
     scene = Scene(online="0-4")
     scene.add("c1", "4-5")
     assert scene.reconcile() == [("c1", "4")]

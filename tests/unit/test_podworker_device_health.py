@@ -43,7 +43,7 @@ def test_a_pod_that_is_over_learns_but_does_not_forget():
     assert health_entries((told(GPU, g1="Healthy"),), {}, Retention.KNOWN) == [entry(GPU, g1="Healthy")]
 
 
-def test_before_this_life_has_asked_for_devices_only_what_is_told_is_newer_than_what_is_shown():
+def test_before_devices_are_requested_only_reports_update_the_status():
     before = known(entry(GPU, g1="Unhealthy", g2="Healthy"), entry(CLAIM, d="Unhealthy"))
     assert health_entries((), before, Retention.UNREPORTED) == before["allocatedResourcesStatus"]
     assert health_entries((told(GPU, g1="Unknown"),), before, Retention.UNREPORTED) == [
@@ -52,7 +52,7 @@ def test_before_this_life_has_asked_for_devices_only_what_is_told_is_newer_than_
     ]
 
 
-def test_what_nobody_told_of_is_unknown_until_somebody_does():
+def test_unreported_devices_are_unknown():
     had = unknown((HeldResource(GPU, ("g1", "g2")),))
     assert health_entries(had, {}, Retention.KNOWN) == [entry(GPU, g1="Unknown", g2="Unknown")]
     assert health_entries(had, known(entry(GPU, g1="Unhealthy")), Retention.KNOWN) == [

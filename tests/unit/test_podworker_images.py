@@ -71,7 +71,7 @@ def test_a_failed_pull_is_not_repeated_at_once_and_ever_later(fake):
     assert waits == [0, 10, 20, 40, 80, 160, 300]
 
 
-def test_what_the_pod_is_told(fake):
+def test_events_of_image_pulls(fake):
     images = Images(fake.deps, lambda: 0.0)
     fake.runtime.absent.add("img:1")
     fake.runtime.fail["pull_image"] = [NotFound("not known")]
@@ -133,7 +133,7 @@ def test_what_could_be_an_image(name, good):
     assert is_name(name) is good
 
 
-def test_a_name_that_is_none_and_a_runtime_that_cannot_look(fake):
+def test_an_invalid_name_and_a_runtime_that_cannot_check(fake):
     images = Images(fake.deps, lambda: 0.0)
     assert reason_of(fake, images, image="Not A Name")[0] == "InvalidImageName"
 

@@ -72,14 +72,14 @@ def test_small_logs_are_left_alone(log: Path) -> None:
     assert runtime.calls == []
 
 
-def test_a_log_goes_back_when_the_runtime_cannot_be_told(log: Path) -> None:
+def test_rotation_is_undone_when_the_runtime_is_unreachable(log: Path) -> None:
     runtime = FakeRuntime()
     runtime.fail["reopen_log"] = [Unavailable("away")]
     looked(runtime, log)
     assert names(log) == ["0.log"]
 
 
-def test_a_runtime_that_was_never_told_is_told_by_the_next_life(log: Path) -> None:
+def test_a_pending_reopen_is_sent_after_a_restart(log: Path) -> None:
     log.rename(log.with_name("0.log.20260101-000000"))
     runtime = FakeRuntime()
     looked(runtime, log, times=3)
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_packed_stops_nothing_else(log: Path) -> None:
     assert runtime.calls == []
 
 
-def test_silent_logs_are_looked_at_seldom_and_growing_ones_each_time() -> None:
+def test_silent_logs_are_checked_seldom_and_growing_ones_each_time() -> None:
     growth, looked_at = RotationSchedule(), {"silent": 0, "growing": 0, "large": 0}
     for turn in range(60):
         for id in growth.due(looked_at):
@@ -124,7 +124,7 @@ def test_silent_logs_are_looked_at_seldom_and_growing_ones_each_time() -> None:
     assert 60 // SELDOM <= looked_at["silent"] <= 60 // SELDOM + SELDOM
 
 
-def test_a_silent_log_that_grows_again_is_looked_at_each_time_from_then_on() -> None:
+def test_a_silent_log_that_grows_again_is_checked_each_time() -> None:
     growth = RotationSchedule()
     for _ in range(30):
         for id in growth.due({"a": 0}):
@@ -135,7 +135,7 @@ def test_a_silent_log_that_grows_again_is_looked_at_each_time_from_then_on() -> 
     assert growth.due({"a": 0}) == ["a"]
 
 
-def test_a_new_log_is_looked_at_at_once_and_one_that_is_gone_is_forgotten() -> None:
+def test_a_new_log_is_checked_at_once_and_a_removed_one_is_dropped() -> None:
     growth = RotationSchedule()
     for _ in range(20):
         for id in growth.due({"a": 0}):
@@ -168,7 +168,7 @@ async def test_containers_are_gone_through_only_after_something_changed(log: Pat
     assert asked == 2
 
 
-def test_looks_at_which_no_log_is_due_are_passed_over() -> None:
+def test_passes_without_a_due_log_are_skipped() -> None:
     growth, looked_at = RotationSchedule(), 0
     for turn in range(60):
         if turn and growth.skip_pass():

@@ -20,7 +20,7 @@ def variables(*services, **spec):
     return service_variables(read_pod(pod(**spec)), services, API)
 
 
-def test_a_service_of_the_namespace_is_told_by_host_ports_and_links():
+def test_a_service_of_the_namespace_becomes_host_port_and_link_variables():
     assert {k: v for k, v in variables(service("my-db")).items() if k.startswith("MY_DB")} == {
         "MY_DB_SERVICE_HOST": "10.0.0.10",
         "MY_DB_SERVICE_PORT": "80",
@@ -48,11 +48,11 @@ def test_a_service_of_the_namespace_is_told_by_host_ports_and_links():
         {"metadata": {"name": "portless", "namespace": "ns"}, "spec": {"clusterIP": "10.0.0.9"}},
     ],
 )
-def test_other_namespaces_and_services_without_an_address_are_not_told(other):
+def test_other_namespaces_and_services_without_an_address_have_no_variables(other):
     assert variables(other) == variables()
 
 
-def test_where_the_api_is_is_told_in_any_case():
+def test_the_apis_address_is_always_a_variable():
     assert variables(enableServiceLinks=False)["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
     assert variables()["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
     named = service("kubernetes", ip="10.0.0.1", namespace="default", ports=[{"name": "https", "port": 443}])

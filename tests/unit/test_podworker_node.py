@@ -98,7 +98,7 @@ def test_this_machine_can_be_read(tmp_path):
     assert machine.address.count(".") == 3
 
 
-def test_what_becomes_of_the_node_is_told_once():
+def test_node_transitions_give_one_event():
     first = node_status(view(ready=False), {}, T1)
     told = [reason for _, reason, _ in node_events("n1", {}, first)]
     assert told == ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeNotReady"]

@@ -55,7 +55,7 @@ def shown(view: NodePod) -> Any:
     return msgspec.json.decode(view.pod)
 
 
-def test_nothing_is_told_before_everything_was_seen() -> None:
+def test_nothing_is_published_before_the_first_full_list() -> None:
     bus, manager = FakeBus(), FakeManager()
     pods = NodePods(manager)
     pods.on_add(pod("u1", phase="Pending"))

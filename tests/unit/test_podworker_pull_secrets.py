@@ -88,7 +88,7 @@ def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path):
     assert fake.runtime.count("pull_image") == 2
 
 
-def test_a_secret_that_is_not_there_is_told_and_the_pull_goes_on(tmp_path):
+def test_a_missing_secret_is_reported_and_the_pull_goes_on(tmp_path):
     fake = FakeDependencies(tmp_path)
     assert pulled(fake, two=secret(quay__io={"username": "two"})) == [None]
     text = "image pull secrets not found: one; image r.io/b:1 is pulled without them"

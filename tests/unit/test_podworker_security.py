@@ -80,7 +80,7 @@ def test_a_container_goes_before_its_pod():
     )
 
 
-def test_the_images_user_is_told_where_the_runtime_is_not_ours():
+def test_the_images_user_is_passed_to_the_runtime():
     assert context(user=ImageUser(65532)).run_as_user.value == 65532
     assert context(user=ImageUser()).HasField("run_as_user")
     named = context(user=ImageUser(username="nobody"))

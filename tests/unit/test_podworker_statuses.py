@@ -127,7 +127,7 @@ async def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
         assert api.status["phase"] == "Failed"
 
 
-async def test_a_given_up_status_is_tried_once_more_after_a_while_though_nobody_looks(immediate, monkeypatch, caplog):
+async def test_an_abandoned_status_is_retried_without_a_sync(immediate, monkeypatch, caplog):
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.01)
 
     async with running_manager() as (api, manager, told):
@@ -213,7 +213,7 @@ async def test_a_pause_without_end_is_not_kept(monkeypatch):
         assert api.status["phase"] == "Running"
 
 
-async def test_the_time_from_report_to_status_is_told_once():
+async def test_the_time_from_report_to_status_is_observed_once():
     api, seconds = FakeApi(), []
     manager = StatusManager(api, on_reported=seconds.append)
     heard = time.time_ns() - 2_000_000_000

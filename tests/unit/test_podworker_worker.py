@@ -352,6 +352,7 @@ def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
     play(story())
 
 
+@pytest.mark.scenario("I5")
 @pytest.mark.parametrize("seed", range(6))
 def test_random_crashes_never_double_a_container(tmp_path, seed):
     """Containers die, calls fail, the stream lags: I5 (never two of a name) holds and the pod comes back."""
@@ -609,7 +610,7 @@ def test_a_new_life_that_finds_the_devices_freed_already_keeps_what_the_status_s
     play(story())
 
 
-def test_what_somebody_else_wrote_over_the_status_is_looked_at_but_not_each_time(tmp_path):
+def test_foreign_status_writes_trigger_syncs_at_a_limited_rate(tmp_path):
     async def story():
         scene = Scene(tmp_path)
         async with at_work(scene):
@@ -628,7 +629,7 @@ def test_what_somebody_else_wrote_over_the_status_is_looked_at_but_not_each_time
     play(story())
 
 
-def test_a_resync_compares_and_looks_now_and_then(tmp_path):
+def test_a_resync_compares_and_inspects_periodically(tmp_path):
     async def story():
         async with at_work(Scene(tmp_path)) as scene:
             worker, suppression = scene.worker, scene.worker._suppression
@@ -668,7 +669,7 @@ def test_a_resync_compares_and_looks_now_and_then(tmp_path):
     play(story())
 
 
-def test_its_own_status_that_comes_back_during_a_look_is_no_reason_for_another():
+def test_the_echo_of_its_own_status_triggers_no_sync():
     suppression, spec, status = ResyncSuppression(), object(), object()
     suppression.begin((spec, status))
     newer = object()

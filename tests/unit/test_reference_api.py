@@ -28,7 +28,7 @@ def test_every_resource_has_its_line() -> None:
     assert "\n".join(lines) in PAGE, "\n".join(lines)
 
 
-def test_every_parameter_is_told() -> None:
+def test_every_parameter_is_documented() -> None:
     for names in PARAMETERS.values():
         for name in names:
             assert re.search(rf"\b{name}\b", PAGE), name

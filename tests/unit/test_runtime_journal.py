@@ -42,7 +42,7 @@ def play(journal: Journal, changes: list[tuple[str, str]]) -> list[dict[str, Con
 
 
 @given(CHANGES, st.floats(0, 1))
-def test_a_journal_cut_off_anywhere_tells_a_state_that_was(changes: list[tuple[str, str]], part: float) -> None:
+def test_a_journal_cut_anywhere_restores_an_earlier_state(changes: list[tuple[str, str]], part: float) -> None:
     with TemporaryDirectory() as directory:
         path = Path(directory) / "j"
         history = play(Journal(path), changes)

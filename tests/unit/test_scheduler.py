@@ -168,7 +168,7 @@ def test_a_change_during_the_try_is_not_lost() -> None:
     assert not queue.changed("room")
 
 
-def test_the_emptier_node_is_better_and_equal_ones_are_told_by_name() -> None:
+def test_the_emptier_node_wins_and_ties_go_by_name() -> None:
     cache = cache_of(node("n1"), node("n2"), node("n3"))
     cache.place("n1", pod_view(pod("a", limits={"cpu": "1"})))
     asked = pod_view(pod("b", limits={"cpu": "1"}))

@@ -91,7 +91,8 @@ def test_a_claim_is_allocated_reserved_and_its_pod_bound() -> None:
 GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
 
 
-def test_s26_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> None:
+@pytest.mark.scenario("S26")
+def test_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api)
         put_claim(api, "c", GOLD)
@@ -112,7 +113,8 @@ def test_s26_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> Non
     story(tell)
 
 
-def test_s22_with_the_gates_off_patches_are_as_if_they_were_not() -> None:
+@pytest.mark.scenario("S22")
+def test_patches_are_ignored_with_the_gates_off() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api, nodes=1)
         gold = {"example.com/pool": {"string": "gold"}}
@@ -133,7 +135,8 @@ def test_s22_with_the_gates_off_patches_are_as_if_they_were_not() -> None:
     story(tell)
 
 
-def test_s27_a_patched_capacity_decides() -> None:
+@pytest.mark.scenario("S27")
+def test_a_patched_capacity_decides() -> None:
     async def tell(api: MemoryApi) -> None:
         put_class(api)
         put_node(api, "n1")
@@ -152,7 +155,8 @@ def test_s27_a_patched_capacity_decides() -> None:
     story(tell)
 
 
-def test_s38_what_is_missing_or_faulty_is_named() -> None:
+@pytest.mark.scenario("S38")
+def test_missing_or_faulty_parts_are_named() -> None:
     async def tell(api: MemoryApi) -> None:
         put_node(api, "n1")
         put_slice(api, "n1", *devices(1))
@@ -177,7 +181,7 @@ def test_s38_what_is_missing_or_faulty_is_named() -> None:
     story(tell)
 
 
-def test_faulty_patches_are_told_on_the_patch_and_harm_nobody() -> None:
+def test_faulty_patches_are_reported_on_the_patch_and_harm_no_pod() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api)
         faulty = [{"cel": {"expression": f'device.attributes["{DRIVER}"].nope == 1'}}]
@@ -196,7 +200,8 @@ def test_faulty_patches_are_told_on_the_patch_and_harm_nobody() -> None:
     story(tell)
 
 
-def test_s34_five_pods_share_a_claim() -> None:
+@pytest.mark.scenario("S34")
+def test_five_pods_share_a_claim() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api)
         put_claim(api, "c")
@@ -210,8 +215,9 @@ def test_s34_five_pods_share_a_claim() -> None:
     story(tell)
 
 
+@pytest.mark.scenario("S35")
 @pytest.mark.parametrize("seed", range(20))
-def test_s35_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
+def test_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
     async def tell(api: MemoryApi) -> None:
         world(api, nodes=10, each=10)
         faults = {"update": 0.1, "create": 0.05}
@@ -236,7 +242,8 @@ def test_s35_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
     story(tell, seed)
 
 
-def test_s36_killed_between_allocation_and_binding() -> None:
+@pytest.mark.scenario("S36")
+def test_killed_between_allocation_and_binding() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api, nodes=5)
         put_claim(api, "c")
@@ -272,7 +279,8 @@ def test_who_may_not_read_claims_any_more_keeps_no_promise() -> None:
     story(tell)
 
 
-def test_s36_a_claim_deleted_meanwhile_frees_its_promise() -> None:
+@pytest.mark.scenario("S36")
+def test_a_claim_deleted_meanwhile_frees_its_promise() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api, nodes=1)
         put_claim(api, "c")
@@ -533,7 +541,8 @@ async def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
         await until("p bound", lambda: node_of(api, "p"))
 
 
-def test_s32_a_node_with_the_better_alternative_is_preferred() -> None:
+@pytest.mark.scenario("S32")
+def test_a_node_with_the_better_alternative_is_preferred() -> None:
     async def tell(api: MemoryApi) -> None:
         put_class(api)
         for at in range(5):
@@ -579,7 +588,7 @@ def test_admin_access_takes_nothing_from_others_after_a_restart_either() -> None
     story(tell)
 
 
-def test_what_the_api_refuses_for_good_is_told() -> None:
+def test_permanent_api_rejections_are_reported() -> None:
     async def tell(api: MemoryApi) -> None:
         world(api, nodes=1)
         put_claim(api, "c")

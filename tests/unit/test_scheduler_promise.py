@@ -106,7 +106,7 @@ async def test_late_news_of_a_bound_pod_refuses_nothing() -> None:
     assert (world.free(), len(world.scheduler._queue)) == (1, 0)
 
 
-async def test_a_pod_of_the_wrong_shape_is_told_so_and_harms_nobody() -> None:
+async def test_a_malformed_pod_is_reported_and_harms_no_other() -> None:
     world = World()
     world.scheduler.on_add(pod("bad", tolerations=["x"]))
     world.scheduler.on_add({"metadata": {"name": "worse", "uid": "u-worse"}, "spec": []})

@@ -250,7 +250,7 @@ def told(name: str, version: int, device: str = "") -> Object:
     }
 
 
-def test_a_promise_ends_when_the_watch_tells_and_not_before() -> None:
+def test_a_reservation_ends_when_the_watch_confirms_it() -> None:
     ledger = DeviceLedger()
     store = ClaimStore(ledger)
     x = DeviceId("d", "p", "x")

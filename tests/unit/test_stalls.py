@@ -142,7 +142,7 @@ async def test_a_held_loop_is_recorded_while_it_is_and_no_longer(
     assert rounds.is_set()
 
 
-def test_usage_tells_work_from_waiting_and_knows_when_nobody_is_there() -> None:
+def test_usage_of_running_and_missing_processes() -> None:
     mine = usage_of(os.getpid())
     assert mine is not None
     assert mine.cpu_s > 0

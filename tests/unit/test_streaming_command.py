@@ -87,7 +87,7 @@ async def test_a_command_is_the_same_at_both_ends(cut: int, said: list[tuple[int
     assert client.close_code == aiohttp.WSCloseCode.OK
 
 
-async def test_a_status_without_an_end_is_told_at_the_connections_end() -> None:
+async def test_a_status_without_an_end_is_reported_when_the_connection_closes() -> None:
     """So do runtimes that close at once."""
 
     ours, theirs = pipes(10)

@@ -179,7 +179,7 @@ def test_durations() -> None:
     assert [duration(s) for s in (0.25, 65, 3700, 90061)] == ["0.2s", "1m5s", "1h1m", "1d1h"]
 
 
-def test_systemd_is_told(root: Path) -> None:
+def test_systemd_is_notified(root: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(root / "notify"))
         notifier = Notifier({"NOTIFY_SOCKET": str(root / "notify"), "WATCHDOG_USEC": "15000000"})
@@ -211,7 +211,7 @@ def test_packages_of_another_distribution_are_named(monkeypatch: pytest.MonkeyPa
         check_packages()
 
 
-def test_who_waits_for_a_detached_start_is_told_for_what(capfd: pytest.CaptureFixture[str]) -> None:
+def test_waiting_for_a_detached_start_shows_what_is_missing(capfd: pytest.CaptureFixture[str]) -> None:
     reading, writing = os.pipe()
     console = Console("supervisor", writing)
     console.waiting("still waiting; watchcache: the store is away")

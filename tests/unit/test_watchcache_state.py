@@ -109,7 +109,7 @@ def test_events_lead_from_any_list_to_the_newest_state(
 
 @settings(deadline=None)
 @given(WRITES, WRITES)
-def test_a_restarted_cache_tells_the_same_history(
+def test_a_restarted_cache_replays_the_same_history(
     first: list[tuple[bytes, bool]], second: list[tuple[bytes, bool]]
 ) -> None:
     etcd = Etcd()

@@ -18,7 +18,7 @@ def entry(rv: int, at: float, size: int = 2) -> Entry:
 
 @settings(deadline=None)
 @given(STEPS, st.integers(0, 50))
-def test_accepts_from_floor_on_and_tells_all(steps: list[tuple[int, float, int]], start: int) -> None:
+def test_accepts_from_the_oldest_version_and_replays_all(steps: list[tuple[int, float, int]], start: int) -> None:
     window, rv, now, published = Window(SMALL, start), start + 1, 0.0, []
     for ahead, later, size in steps:
         rv, now = rv + ahead, now + later
