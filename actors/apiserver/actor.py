@@ -11,7 +11,6 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.workers import prepare_process
 from actors.apiserver.authorization.authorizer import Authorizer
@@ -62,6 +61,7 @@ from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 
 FRESH_BEFORE_STOP = 2.0
 """Seconds in which a stopping process brings its replicas to the store's revision, for fresh last bookmarks."""
@@ -236,7 +236,7 @@ class ApiServer:
         )
         return Handler(options)
 
-    def _all_nodes(self) -> Iterator[Obj]:
+    def _all_nodes(self) -> Iterator[Object]:
         return (stored.obj for stored in self.replicas["nodes"].objects.below(""))
 
     def _authorizer(self) -> Authorizer:

@@ -19,7 +19,8 @@ import kopf
 import kr8s
 from kr8s.asyncio.objects import Pod, new_class
 
-Object = dict[str, Any]
+from protocols.kube.meta import Object
+
 PATIENCE = float(os.environ.get("PATIENCE", "5"))
 TRIES = int(os.environ.get("TRIES", "5"))
 LABEL, NTH, FIRST = "device-doctor", "device-doctor/try", "device-doctor/first"

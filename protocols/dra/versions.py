@@ -7,49 +7,50 @@ is checked.
 from collections.abc import Callable
 from typing import Any
 
-Obj = dict[str, Any]
-Convert = Callable[[Obj], Obj]
+from protocols.kube.meta import Object
+
+Convert = Callable[[Object], Object]
 GROUP = "resource.k8s.io"
 FLAT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
 
 
-def same(obj: Obj) -> Obj:
+def same(obj: Object) -> Object:
     return obj
 
 
-def wrapped_devices(obj: Obj) -> Obj:
+def wrapped_devices(obj: Object) -> Object:
     """A slice as v1beta1 has it."""
     return _with_devices(obj, lambda device: {"name": device.get("name"), "basic": _but(device, "name")})
 
 
-def plain_devices(obj: Obj) -> Obj:
+def plain_devices(obj: Object) -> Object:
     return _with_devices(obj, lambda device: {**_but(device, "basic"), **_table(device.get("basic"))})
 
 
-def _with_devices(obj: Obj, change: Convert) -> Obj:
+def _with_devices(obj: Object, change: Convert) -> Object:
     spec = _table(obj.get("spec"))
     if not isinstance(spec.get("devices"), list):
         return obj
     return {**obj, "spec": {**spec, "devices": [change(device) for device in _rows(spec["devices"])]}}
 
 
-def flat_requests(obj: Obj) -> Obj:
+def flat_requests(obj: Object) -> Object:
     """A claim as v1beta1 has it."""
     return _with_requests(obj, lambda request: {**_but(request, "exactly"), **_table(request.get("exactly"))})
 
 
-def exact_requests(obj: Obj) -> Obj:
+def exact_requests(obj: Object) -> Object:
     """Any field of the flat form that says something makes an exact request."""
     return _with_requests(obj, _exact)
 
 
-def _exact(request: Obj) -> Obj:
+def _exact(request: Object) -> Object:
     exactly = {name: request[name] for name in FLAT if request.get(name)}
     rest = {name: value for name, value in request.items() if name not in FLAT}
     return {**rest, "exactly": exactly} if exactly else rest
 
 
-def _with_requests(obj: Obj, change: Convert) -> Obj:
+def _with_requests(obj: Object, change: Convert) -> Object:
     spec = _table(obj.get("spec"))
     devices = _table(spec.get("devices"))
     if not isinstance(devices.get("requests"), list):
@@ -59,7 +60,7 @@ def _with_requests(obj: Obj, change: Convert) -> Obj:
 
 
 def in_template(change: Convert) -> Convert:
-    def changed(obj: Obj) -> Obj:
+    def changed(obj: Object) -> Object:
         spec = _table(obj.get("spec"))
         if not isinstance(spec.get("spec"), dict):
             return obj
@@ -68,11 +69,11 @@ def in_template(change: Convert) -> Convert:
     return changed
 
 
-def _but(obj: Obj, name: str) -> Obj:
+def _but(obj: Object, name: str) -> Object:
     return {key: value for key, value in obj.items() if key != name}
 
 
-def as_v1(obj: Obj) -> Obj:
+def as_v1(obj: Object) -> Object:
     """An object of any of the versions that are no alpha, as v1 has it; others are returned as they are."""
     if obj.get("apiVersion") not in (f"{GROUP}/v1beta1", f"{GROUP}/v1beta2"):
         return obj
@@ -88,9 +89,9 @@ STORED: dict[str, Convert] = {
 """Conversions from v1beta1 to v1; kinds without one are the same in both."""
 
 
-def _table(value: Any) -> Obj:
+def _table(value: Any) -> Object:
     return value if isinstance(value, dict) else {}
 
 
-def _rows(value: Any) -> list[Obj]:
+def _rows(value: Any) -> list[Object]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

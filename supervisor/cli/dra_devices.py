@@ -4,10 +4,10 @@ import argparse
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from protocols.dra.patching.types import Gates
 from protocols.errors import SettingsInvalid
+from protocols.kube.meta import Object
 from protocols.process.settings import load_settings
 from supervisor.base.errors import NotRunning, Usage
 from supervisor.base.terminal import print_json, show
@@ -18,7 +18,6 @@ from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, place
 from supervisor.dra.sources import read_api, read_objects
 
 CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
-Obj = dict[str, Any]
 
 
 def show_dra_devices(args: argparse.Namespace) -> int:
@@ -35,7 +34,7 @@ def show_dra_devices(args: argparse.Namespace) -> int:
     return _show(args, snapshot)
 
 
-def _objects(args: argparse.Namespace) -> list[Obj]:
+def _objects(args: argparse.Namespace) -> list[Object]:
     if args.slices or args.patches:
         if args.kubeconfig:
             raise Usage("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
@@ -84,6 +83,6 @@ def _show_claims(args: argparse.Namespace, found: list[Placement]) -> int:
     return 0 if fit == {each.claim for each in found} else 1
 
 
-def _given(allocation: Obj) -> str:
+def _given(allocation: Object) -> str:
     results = allocation["devices"]["results"]
     return ", ".join(f"{each['request']} = {each['driver']}/{each['pool']}/{each['device']}" for each in results)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -24,10 +23,10 @@ from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.faults import Report
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
+from protocols.kube.meta import Object
 from supervisor.base.errors import Usage
 from supervisor.dra.explain import Explanation, explain, published
 
-Obj = dict[str, Any]
 READERS = {
     "ResourceSlice": (slice_of, "put_slice"),
     "ResourceSlicePatch": (patch_of, "put_patch"),
@@ -70,7 +69,7 @@ class DeviceSnapshot:
         return list(self.tracker.faults.reports())
 
 
-def snapshot_of(objects: Iterable[Obj], gates: Gates) -> DeviceSnapshot:
+def snapshot_of(objects: Iterable[Object], gates: Gates) -> DeviceSnapshot:
     snapshot = DeviceSnapshot(Tracker(gates))
     for obj in objects:
         reader = READERS.get(str(obj.get("kind")))
@@ -86,7 +85,7 @@ def snapshot_of(objects: Iterable[Obj], gates: Gates) -> DeviceSnapshot:
     return snapshot
 
 
-def check_kind(obj: Obj, also: tuple[str, ...] = ()) -> None:
+def check_kind(obj: Object, also: tuple[str, ...] = ()) -> None:
     """Raise Usage for an object of a kind that is not read here."""
     kind = str(obj.get("kind") or "")
     if kind not in (*READERS, *also):
@@ -100,12 +99,12 @@ ANY = "(any)"
 class Placement(msgspec.Struct, frozen=True):
     claim: str
     node: str
-    allocation: Obj | None
+    allocation: Object | None
     """Allocation for the claim's status; None if the claim does not fit."""
     why: str = ""
 
 
-def placements(tracker: Tracker, claims: list[Obj]) -> list[Placement]:
+def placements(tracker: Tracker, claims: list[Object]) -> list[Placement]:
     """Allocate each claim on each node, as if it were the only one. Raises Usage for an invalid claim."""
     catalog = Catalog()
     for each in tracker.slices():
@@ -116,7 +115,7 @@ def placements(tracker: Tracker, claims: list[Obj]) -> list[Placement]:
     return [_placed(tracker, catalog, claim, node) for claim in claims for node in nodes]
 
 
-def _placed(tracker: Tracker, catalog: Catalog, obj: Obj, node: Node) -> Placement:
+def _placed(tracker: Tracker, catalog: Catalog, obj: Object, node: Node) -> Placement:
     try:
         claim = claim_of(_as_claim(obj))
     except (TypeError, ValueError, AttributeError, KeyError) as error:
@@ -133,7 +132,7 @@ def _placed(tracker: Tracker, catalog: Catalog, obj: Obj, node: Node) -> Placeme
     return Placement(claim.key, node.name, allocation(claim, attempt.picks[0], classes, node.name))
 
 
-def _as_claim(obj: Obj) -> Obj:
+def _as_claim(obj: Object) -> Object:
     """Return the claim of a template, with the defaults of the server."""
     spec = obj.get("spec") or {}
     if obj.get("kind") == "ResourceClaimTemplate":

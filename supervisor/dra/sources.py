@@ -15,6 +15,7 @@ import yaml
 from protocols.dra.versions import as_v1
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object
 from protocols.kube.resources import (
     DEVICECLASSES,
     DEVICETAINTRULES,
@@ -25,7 +26,6 @@ from protocols.kube.resources import (
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 
-Obj = dict[str, Any]
 GROUP = "resource.k8s.io/"
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
@@ -33,9 +33,9 @@ KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
-def read_objects(paths: list[str]) -> list[Obj]:
+def read_objects(paths: list[str]) -> list[Object]:
     """Read objects from files, in any order. Raises Usage."""
-    found: list[Obj] = []
+    found: list[Object] = []
     for path in paths:
         for obj in _documents(path):
             found += _items(path, _plain(obj))
@@ -57,7 +57,7 @@ def _documents(path: str) -> Iterator[Any]:
         raise Usage(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
 
 
-def _items(path: str, obj: Any) -> list[Obj]:
+def _items(path: str, obj: Any) -> list[Object]:
     if obj is None:
         return []
     if not isinstance(obj, dict):
@@ -70,7 +70,7 @@ def _items(path: str, obj: Any) -> list[Obj]:
     return [as_v1(obj) if obj.get("kind") in KINDS else obj]
 
 
-def _complete(obj: Obj, number: int) -> None:
+def _complete(obj: Object, number: int) -> None:
     """Give an object a name where the server would. Objects without a creation time count as equally old."""
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict):
@@ -153,7 +153,7 @@ OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
 TIMEOUT_S = 20.0
 
 
-def read_api(kubeconfig: Path) -> list[Obj]:
+def read_api(kubeconfig: Path) -> list[Object]:
     """List the DRA objects of an API. Raises NotRunning, SupervisorError, Usage."""
     with client_options(kubeconfig) as options:
         try:
@@ -164,7 +164,7 @@ def read_api(kubeconfig: Path) -> list[Obj]:
             raise NotRunning(f"the API at {options.server} does not answer: {error}") from None
 
 
-async def _read(options: ClientOptions) -> list[Obj]:
+async def _read(options: ClientOptions) -> list[Object]:
     client = ApiClient(options)
     await client.start()
     try:
@@ -174,7 +174,7 @@ async def _read(options: ClientOptions) -> list[Obj]:
     return [obj for objects in found for obj in objects]
 
 
-async def _list(client: ApiClient, resource: Resource) -> list[Obj]:
+async def _list(client: ApiClient, resource: Resource) -> list[Object]:
     try:
         page = await client.list(resource, timeout=TIMEOUT_S)
     except ApiError as error:

@@ -4,14 +4,13 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from protocols.kube.meta import Object
 from protocols.kube.protobuf import MAGIC, MEDIA_TYPE, decode_object, encode_object
 from tests.support.apiserver_plane import Plane, running_plane
 
-Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
 SENT = {"Content-Type": MEDIA_TYPE}
@@ -33,7 +32,7 @@ def ask(plane: Plane, method: str, path: str, body: bytes, headers: dict[str, st
     return asyncio.run(once())
 
 
-def pod(name: str) -> Obj:
+def pod(name: str) -> Object:
     container = {"name": "c", "image": "busybox", "livenessProbe": {"httpGet": {"port": "web"}, "periodSeconds": 3}}
     container["resources"] = {"limits": {"cpu": "1", "example.com/gpu": "2"}}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "securityContext": {"runAsUser": 0}}

@@ -5,7 +5,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-Obj = dict[str, Any]
+from protocols.kube.meta import Object
+
 DEFAULT = "/api/v1/namespaces/default"
 RESOURCE = "/apis/resource.k8s.io"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -40,7 +41,7 @@ FLAGS = ["", "true", "false", "1", "0", "TRUE", "yes"]
 selectors = st.one_of(words, st.text("ab=!,()<> in.-/\\\"'\0é", max_size=20), st.sampled_from(LABELS + FIELDS))
 numbers = st.one_of(st.sampled_from(NUMBERS), words)
 flags = st.one_of(st.sampled_from(FLAGS), words)
-READING: Obj = {
+READING: Object = {
     "labelSelector": selectors,
     "fieldSelector": selectors,
     "resourceVersion": numbers,
@@ -55,7 +56,7 @@ READING: Obj = {
 }
 lists = st.fixed_dictionaries({}, optional=READING)
 watches = st.fixed_dictionaries({"watch": flags, "timeoutSeconds": st.just("1")}, optional=READING)
-WRITING: Obj = {
+WRITING: Object = {
     "dryRun": st.sampled_from(["All", "", "x"]),
     "fieldManager": st.one_of(words, st.sampled_from(["m", "x" * 129])),
     "fieldValidation": st.sampled_from(["Strict", "Warn", "Ignore", "x"]),
@@ -158,7 +159,7 @@ POD = {"containers": [{"name": "c", "image": "i"}]}
 SLICE = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": []}
 CLAIM = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"}
-DEFINED: Obj = {
+DEFINED: Object = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "things.example.com"},
@@ -211,18 +212,18 @@ DEFINED: Obj = {
     },
 }
 TAINT = {"key": "k", "effect": "None"}
-OLD_SLICE: Obj = {
+OLD_SLICE: Object = {
     "driver": "d.example.com",
     "pool": {"name": "p", "resourceSliceCount": 1},
     "allNodes": True,
     "devices": [{"name": "a", "basic": {"attributes": {"x": {"int": 1}}, "taints": [TAINT]}}],
 }
-OLD_CLAIM: Obj = {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}]}}
+OLD_CLAIM: Object = {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}]}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 SPOILED = {**DEFINED, "spec": {**DEFINED["spec"], "group": "example.org"}}
 """Named things.example.com by `DEFINED`, so that most of what is made of it is refused."""
-KINDS: list[tuple[str, Obj]] = [
+KINDS: list[tuple[str, Object]] = [
     (f"{DEFAULT}/pods", {"apiVersion": "v1", "kind": "Pod", "spec": POD}),
     (f"{DEFAULT}/configmaps", {"apiVersion": "v1", "kind": "ConfigMap"}),
     (f"{DEFAULT}/secrets", {"apiVersion": "v1", "kind": "Secret"}),
@@ -277,7 +278,7 @@ KINDS: list[tuple[str, Obj]] = [
 ]
 
 
-def spoiled(base: Obj, garbage: Obj) -> Obj:
+def spoiled(base: Object, garbage: Object) -> Object:
     """`base` with `garbage` laid over it, map by map."""
     found = dict(base)
     for key, value in garbage.items():

@@ -6,7 +6,6 @@ from typing import Any
 from actors.apiserver.api.schemas import shape as forms
 from actors.apiserver.api.schemas.shape import Shape
 
-Obj = dict[str, Any]
 DEEPEST = 9
 NUMBERS = [0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1]
 QUANTITIES = ["0", "1", "-1", "1e400", "1e-400", "9" * 200, "9" * 250 + "Ei", ".5m", "1Gi", 5, -3, 10**400, 1e300]

@@ -7,17 +7,17 @@ from protocols.dra import decode
 from protocols.dra.patching.criteria import judge, named, selectors_of
 from protocols.dra.patching.types import Gates
 from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Rule, Slice, Taint
+from protocols.kube.meta import Object
 
-Obj = dict[str, Any]
 T0 = "2026-01-01T00:00:00Z"
 
 
-def values(**named: Any) -> Obj:
+def values(**named: Any) -> Object:
     """Attributes by the type of their Python value; None is `null: {}`, a text that begins with `v:` a version."""
     return {name.replace("__", "/").replace("_DOT_", "."): value_of(value) for name, value in named.items()}
 
 
-def value_of(value: Any) -> Obj:
+def value_of(value: Any) -> Object:
     if value is None:
         return {"null": {}}
     if isinstance(value, str) and value.startswith("v:"):
@@ -26,24 +26,29 @@ def value_of(value: Any) -> Obj:
     return {kind: value}
 
 
-def attributes(values: Mapping[str, Any]) -> Obj:
+def attributes(values: Mapping[str, Any]) -> Object:
     return {name: value_of(value) for name, value in values.items()}
 
 
-def capacities(values: Mapping[str, str]) -> Obj:
+def capacities(values: Mapping[str, str]) -> Object:
     return {name: {"value": value} for name, value in values.items()}
 
 
 def device(
     name: str, attrs: Mapping[str, Any] | None = None, capacity: Mapping[str, str] | None = None, **more: Any
-) -> Obj:
+) -> Object:
     parts = {"attributes": attributes(attrs or {}), "capacity": capacities(capacity or {})}
     return {"name": name, **{key: value for key, value in parts.items() if value}, **more}
 
 
 def slice_object(
-    name: str, devices: Iterable[Obj], driver: str = "d.example.com", pool: str = "p", generation: int = 1, **spec: Any
-) -> Obj:
+    name: str,
+    devices: Iterable[Object],
+    driver: str = "d.example.com",
+    pool: str = "p",
+    generation: int = 1,
+    **spec: Any,
+) -> Object:
     pool_part = {"name": pool, "generation": generation, "resourceSliceCount": spec.pop("count", 1)}
     where = {} if "nodeName" in spec or "nodeSelector" in spec else {"allNodes": True}
     return {
@@ -58,12 +63,12 @@ def patch_object(
     name: str,
     attrs: Mapping[str, Any] | None = None,
     capacity: Mapping[str, str] | None = None,
-    taints: Iterable[Obj] = (),
+    taints: Iterable[Object] = (),
     created: str = T0,
     generation: int = 1,
     priority: int | None = None,
     **filter: Any,
-) -> Obj:
+) -> Object:
     """`selectors` are texts."""
     if "selectors" in filter:
         filter["selectors"] = [{"cel": {"expression": text}} for text in filter["selectors"]]
@@ -77,7 +82,7 @@ def patch_object(
     }
 
 
-def class_object(name: str, *selectors: str, generation: int = 1) -> Obj:
+def class_object(name: str, *selectors: str, generation: int = 1) -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -86,11 +91,11 @@ def class_object(name: str, *selectors: str, generation: int = 1) -> Obj:
     }
 
 
-def taint(key: str, effect: str = "NoSchedule", value: str = "", added: str = T0) -> Obj:
+def taint(key: str, effect: str = "NoSchedule", value: str = "", added: str = T0) -> Object:
     return {"key": key, "effect": effect, "value": value, "timeAdded": added}
 
 
-def rule_object(name: str, taint: Obj, selector: Obj | None) -> Obj:
+def rule_object(name: str, taint: Object, selector: Object | None) -> Object:
     spec = {"taint": taint} if selector is None else {"taint": taint, "deviceSelector": selector}
     return {
         "apiVersion": "resource.k8s.io/v1beta2",
@@ -100,7 +105,7 @@ def rule_object(name: str, taint: Obj, selector: Obj | None) -> Obj:
     }
 
 
-def a_slice(name: str, *devices: Obj, **more: Any) -> Slice:
+def a_slice(name: str, *devices: Object, **more: Any) -> Slice:
     return decode.slice_of(slice_object(name, devices, **more))
 
 
@@ -112,7 +117,7 @@ def a_class(name: str, *selectors: str, **more: Any) -> DeviceClass:
     return decode.class_of(class_object(name, *selectors, **more))
 
 
-def a_rule(name: str, taint: Obj, selector: Obj | None) -> Rule:
+def a_rule(name: str, taint: Object, selector: Object | None) -> Rule:
     return decode.rule_of(rule_object(name, taint, selector))
 
 

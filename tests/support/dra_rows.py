@@ -3,13 +3,13 @@
 import copy
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.writes.fields import clean
+from protocols.kube.meta import Object
 
 GROUP = "resource.k8s.io"
 LABELLED = {"key": "k", "effect": "NoSchedule"}
-SLICE: Obj = {"driver": "D.example.com", "pool": {"name": "n/p", "resourceSliceCount": 1}, "allNodes": True}
+SLICE: Object = {"driver": "D.example.com", "pool": {"name": "n/p", "resourceSliceCount": 1}, "allNodes": True}
 
 
 def row(plural: str, version: str = "v1") -> Resource:
@@ -18,11 +18,11 @@ def row(plural: str, version: str = "v1") -> Resource:
     return found
 
 
-def body(resource: Resource, spec: Obj) -> Obj:
+def body(resource: Resource, spec: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}, "spec": spec}
 
 
-def created(resource: Resource, spec: Obj) -> tuple[Obj, list[str]]:
+def created(resource: Resource, spec: Object) -> tuple[Object, list[str]]:
     """The object as it would be stored, and what is wrong with it."""
     obj = body(resource, copy.deepcopy(spec))
     assert resource.shape is not None

@@ -6,25 +6,25 @@ import msgspec
 import pytest
 
 from actors.apiserver.api.errors import NotFound
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.node_graph import NodeGraph, references
 from actors.apiserver.writes.admission.nodes import NodeWrite, node_fault, node_may_label
+from protocols.kube.meta import Object
 
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1", "controller": True}
 NODES = {"n1": {"metadata": {"name": "n1", "uid": "u1"}}}
 
 
 def write(
-    operation: str, resource: str, new: Obj, old: Obj, sub: str = "", group: str = "", node: str = "n1"
+    operation: str, resource: str, new: Object, old: Object, sub: str = "", group: str = "", node: str = "n1"
 ) -> NodeWrite:
     name = str((new or old).get("metadata", {}).get("name", ""))
     wanted = Attributes(operation.lower(), "/x", group, resource, sub, "", name)
     return NodeWrite(node, operation, wanted, new, old, NODES.get)
 
 
-def mirror(spec: Obj | None = None, **metadata: Any) -> Obj:
+def mirror(spec: Object | None = None, **metadata: Any) -> Object:
     annotations = {"kubernetes.io/config.mirror": "x"}
     return {
         "metadata": {"name": "m", "annotations": annotations, "ownerReferences": [OWNER], **metadata},
@@ -52,7 +52,7 @@ VOLUME = {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}
         ("events", {"metadata": {"name": "e"}}, ""),
     ],
 )
-def test_node_creating_beyond_itself_is_refused(resource: str, body: Obj, fault: str) -> None:
+def test_node_creating_beyond_itself_is_refused(resource: str, body: Object, fault: str) -> None:
     found = node_fault(write("CREATE", resource, body, {}))
     assert fault in found if fault else found == ""
 
@@ -70,7 +70,7 @@ def test_mirror_pod_before_its_node_is_refused() -> None:
 def test_node_changing_what_steers_pods_is_refused() -> None:
     node = {"metadata": {"name": "n1", "labels": {"a": "1", "x.k8s.io/y": "2"}}, "spec": {"taints": [{"key": "t"}]}}
 
-    def changed(new: Obj) -> str:
+    def changed(new: Object) -> str:
         return node_fault(write("UPDATE", "nodes", {**node, **new}, node))
 
     assert changed({"status": {"x": 1}}) == ""
@@ -83,7 +83,7 @@ def test_node_changing_what_steers_pods_is_refused() -> None:
 
 
 def test_node_writing_pod_status_beyond_conditions_is_refused() -> None:
-    def changed(new: Obj) -> str:
+    def changed(new: Object) -> str:
         return node_fault(write("UPDATE", "pods", new, mirror(), "status"))
 
     assert changed({**mirror(), "status": {"phase": "Running"}}) == ""
@@ -112,7 +112,7 @@ def test_labels_of_a_node(label: str, allowed: bool) -> None:
     assert node_may_label(label) is allowed
 
 
-SPEC: Obj = {
+SPEC: Object = {
     "nodeName": "n1",
     "serviceAccountName": "bot",
     "imagePullSecrets": [{"name": "pull"}],
@@ -142,7 +142,7 @@ def test_the_graph_follows_the_pods() -> None:
     pods: dict[str, Stored] = {}
     graph = NodeGraph(lambda space: (p for key, p in pods.items() if key.startswith(f"{space}/")), pods.get)
 
-    def put(name: str, node: str, annotations: Obj | None = None) -> None:
+    def put(name: str, node: str, annotations: Object | None = None) -> None:
         metadata = {"name": name, "annotations": annotations or {}}
         raw = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {**SPEC, "nodeName": node}}
         pods[f"ns/{name}"] = Stored(f"ns/{name}", 1, msgspec.json.encode(raw))

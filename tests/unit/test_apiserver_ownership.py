@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.ownership.apply import ConfigInvalid, OwnedByOthers, applied
@@ -23,6 +22,7 @@ from actors.apiserver.writes.ownership.entries import (
     tracked,
 )
 from actors.apiserver.writes.ownership.fields import minus, paths, shown, touched, union
+from protocols.kube.meta import Object
 
 ONE, TWO = Author("one", APPLY, "v1"), Author("two", APPLY, "v1")
 EDITOR = Author("editor", UPDATE, "v1")
@@ -92,7 +92,7 @@ def value_at(obj: Any, path: tuple[str, ...], shape: Shape) -> Any:
     return obj if shape.leaf else obj is not None
 
 
-def step(obj: Obj, entries: Entries, config: Obj, author: Author, force: bool) -> tuple[Obj, Entries]:
+def step(obj: Object, entries: Entries, config: Object, author: Author, force: bool) -> tuple[Object, Entries]:
     done = applied(obj, config, POD, entries, author, force)
     return done.obj, done.entries
 
@@ -100,8 +100,8 @@ def step(obj: Obj, entries: Entries, config: Obj, author: Author, force: bool) -
 histories = st.lists(st.tuples(st.sampled_from([ONE, TWO, EDITOR]), configs, st.booleans()), max_size=4)
 
 
-def played(history: list[tuple[Author, Obj, bool]]) -> tuple[Obj, Entries]:
-    obj: Obj = {"metadata": {"name": "x"}}
+def played(history: list[tuple[Author, Object, bool]]) -> tuple[Object, Entries]:
+    obj: Object = {"metadata": {"name": "x"}}
     entries: Entries = []
     for author, config, force in history:
         if author.operation == UPDATE:
@@ -116,7 +116,7 @@ def played(history: list[tuple[Author, Obj, bool]]) -> tuple[Obj, Entries]:
 
 
 @given(histories, configs)
-def test_applying_twice_changes_nothing_more(history: list[tuple[Author, Obj, bool]], config: Obj) -> None:
+def test_applying_twice_changes_nothing_more(history: list[tuple[Author, Object, bool]], config: Object) -> None:
     obj, entries = played(history)
     once = step(obj, entries, config, ONE, True)
     twice = step(*once, config, ONE, False)
@@ -125,7 +125,7 @@ def test_applying_twice_changes_nothing_more(history: list[tuple[Author, Obj, bo
 
 @given(histories, configs)
 def test_an_apply_without_force_never_touches_what_others_own(
-    history: list[tuple[Author, Obj, bool]], config: Obj
+    history: list[tuple[Author, Object, bool]], config: Object
 ) -> None:
     obj, entries = played(history)
     if not entries:
@@ -144,7 +144,7 @@ def test_an_apply_without_force_never_touches_what_others_own(
 
 
 @given(configs, configs)
-def test_what_two_own_stays_when_one_drops_it(shared: Obj, rest: Obj) -> None:
+def test_what_two_own_stays_when_one_drops_it(shared: Object, rest: Object) -> None:
     both = step(*step({"metadata": {"name": "x"}}, [], shared, ONE, True), shared, TWO, True)
     made, after = step(*both, rest, TWO, True)
     for path in paths(fields_of(after, ONE)):
@@ -161,7 +161,7 @@ def _tree(path: tuple[str, ...]) -> dict[str, Any]:
 
 @given(histories, configs, configs)
 def test_what_was_dropped_and_nobody_else_owns_is_gone(
-    history: list[tuple[Author, Obj, bool]], first: Obj, second: Obj
+    history: list[tuple[Author, Object, bool]], first: Object, second: Object
 ) -> None:
     obj, entries = step(*played(history), first, ONE, True)
     made, after = step(obj, entries, second, ONE, True)
@@ -177,7 +177,9 @@ def test_what_was_dropped_and_nobody_else_owns_is_gone(
 
 
 @given(histories, configs)
-def test_what_is_applied_with_force_stands_and_is_owned(history: list[tuple[Author, Obj, bool]], config: Obj) -> None:
+def test_what_is_applied_with_force_stands_and_is_owned(
+    history: list[tuple[Author, Object, bool]], config: Object
+) -> None:
     obj, entries = step(*played(history), config, ONE, True)
     mine = owned(config, POD)
     assert fields_of(entries, ONE) == mine
@@ -186,7 +188,7 @@ def test_what_is_applied_with_force_stands_and_is_owned(history: list[tuple[Auth
 
 
 @given(histories, configs)
-def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Obj, bool]], config: Obj) -> None:
+def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Object, bool]], config: Object) -> None:
     obj, entries = played(history)
     new = {**config, "metadata": {"name": "x", **config.get("metadata", {})}}
     after = tracked(obj, new, POD, EDITOR, entries)
@@ -200,7 +202,7 @@ def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Obj,
 
 
 @given(configs)
-def test_a_new_object_is_written_as_a_change_of_nothing(config: Obj) -> None:
+def test_a_new_object_is_written_as_a_change_of_nothing(config: Object) -> None:
     named = {**config, "kind": "Pod", "metadata": {**config.get("metadata", {}), "name": "p"}, "odd": 1, "status": None}
     assert fields_of_new(named, POD) == changes({}, named, POD).written
 
@@ -265,13 +267,13 @@ def test_what_stood_before_anybody_applied_is_owned_by_no_applier() -> None:
         {"spec": {"containers": [{"name": "c"}, {"name": "c"}]}},
     ],
 )
-def test_bad_configurations_are_refused(config: Obj) -> None:
+def test_bad_configurations_are_refused(config: Object) -> None:
     with pytest.raises(ConfigInvalid):
         applied({}, config, POD, [], ONE)
 
 
 def test_updaters_are_summed_up_when_they_are_many() -> None:
-    obj: Obj = {"metadata": {"name": "x", "labels": {}}}
+    obj: Object = {"metadata": {"name": "x", "labels": {}}}
     entries: Entries = []
     for number in range(MAX_UPDATERS + 5):
         new = {"metadata": {"name": "x", "labels": {**obj["metadata"]["labels"], f"l{number}": "1"}}}
@@ -317,9 +319,9 @@ sent = st.lists(
 
 @settings(deadline=None)
 @given(sent, configs)
-def test_whatever_clients_send_does_no_harm(value: Any, config: Obj) -> None:
+def test_whatever_clients_send_does_no_harm(value: Any, config: Object) -> None:
     entries = sent_entries(value) or []
-    obj: Obj = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c"}]}}
+    obj: Object = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c"}]}}
     applied(obj, config, POD, entries, ONE, True)
     tracked(obj, config, POD, EDITOR, entries)
 

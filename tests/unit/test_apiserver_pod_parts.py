@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.update import updated
 from protocols.kube.errors import StatusError
+from protocols.kube.meta import Object
 
 
-def stored(**spec: Any) -> Obj:
+def stored(**spec: Any) -> Object:
     given = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
     app = {"name": "app", "image": "app:1", "resources": given}
-    obj: Obj = {
+    obj: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 1},
@@ -26,7 +26,7 @@ def stored(**spec: Any) -> Obj:
     return obj
 
 
-def changed(part: str, old: Obj, edit: Any) -> Obj:
+def changed(part: str, old: Object, edit: Any) -> Object:
     new = deepcopy(old)
     edit(new)
     result = updated(Target(PODS, "patch", "ns", "p", part), new, deepcopy(old), patching=True)
@@ -34,22 +34,22 @@ def changed(part: str, old: Obj, edit: Any) -> Obj:
     return result
 
 
-def refused(part: str, old: Obj, edit: Any) -> str:
+def refused(part: str, old: Object, edit: Any) -> str:
     with pytest.raises(StatusError) as caught:
         changed(part, old, edit)
     return str(caught.value)
 
 
-def debugger(**more: Any) -> Obj:
+def debugger(**more: Any) -> Object:
     return {"name": "debugger", "image": "box:1", "targetContainerName": "app", **more}
 
 
-def adding(*containers: Obj) -> Any:
+def adding(*containers: Object) -> Any:
     return lambda pod: pod["spec"].setdefault("ephemeralContainers", []).extend(deepcopy(containers))
 
 
 def test_an_ephemeral_container_is_added_and_nothing_else_changes() -> None:
-    def edit(pod: Obj) -> None:
+    def edit(pod: Object) -> None:
         adding(debugger())(pod)
         pod["spec"]["containers"][0]["image"], pod["metadata"]["labels"] = "other", {"a": "b"}
         pod["status"] = {}
@@ -88,14 +88,14 @@ def test_an_ephemeral_container_is_added_and_nothing_else_changes() -> None:
         ),
     ],
 )
-def test_ephemeral_containers_that_are_refused(container: Obj, words: str) -> None:
+def test_ephemeral_containers_that_are_refused(container: Object, words: str) -> None:
     assert words in refused("ephemeralcontainers", stored(), adding(container))
 
 
 def test_what_is_there_is_neither_changed_nor_taken_back() -> None:
     old = changed("ephemeralcontainers", stored(), adding(debugger()))
 
-    def other_image(pod: Obj) -> None:
+    def other_image(pod: Object) -> None:
         pod["spec"]["ephemeralContainers"][0]["image"] = "box:2"
 
     assert 'existing ephemeral containers "debugger" may not be changed' in refused(
@@ -121,7 +121,7 @@ def test_none_at_creation() -> None:
 
 
 def sizing(field: str = "containers", **resources: Any) -> Any:
-    def edit(pod: Obj) -> None:
+    def edit(pod: Object) -> None:
         given = pod["spec"][field][0]["resources"]
         for side, amounts in resources.items():
             given[side] = {**given.get(side, {}), **amounts} if amounts is not None else {}
@@ -130,7 +130,7 @@ def sizing(field: str = "containers", **resources: Any) -> Any:
 
 
 def test_a_pod_is_resized_and_nothing_else_changes() -> None:
-    def edit(pod: Obj) -> None:
+    def edit(pod: Object) -> None:
         sizing(requests={"cpu": "200m"}, limits={"memory": "256Mi"})(pod)
         pod["spec"]["containers"][0]["image"] = "other"
         pod["spec"]["nodeName"] = "elsewhere"

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden, NotFound, TooManyRequests, Unauthorized
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Attributes, Target
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
@@ -20,6 +19,7 @@ from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import PolicyRule, rule_allows
 from actors.apiserver.resources.rbac.defaults import default_objects, missing_in
 from actors.apiserver.writes.admission.admission import Admission
+from protocols.kube.meta import Object
 
 VERBS, GROUPS = ("get", "list", "create"), ("", "apps")
 RESOURCES, NAMES, SPACES = ("pods", "pods/log", "secrets"), ("a", "b"), ("ns", "other")
@@ -48,9 +48,9 @@ role_names = st.sampled_from(("r1", "r2"))
 
 
 @st.composite
-def objects(draw: st.DrawFn) -> Obj:
+def objects(draw: st.DrawFn) -> Object:
     kind = draw(st.sampled_from(("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")))
-    metadata: Obj = {"name": draw(role_names)}
+    metadata: Object = {"name": draw(role_names)}
     if not kind.startswith("Cluster"):
         metadata["namespace"] = draw(st.sampled_from(SPACES))
     if kind.endswith("Binding"):
@@ -58,7 +58,7 @@ def objects(draw: st.DrawFn) -> Obj:
         body = {"roleRef": {"kind": role, "name": draw(role_names)}, "subjects": draw(st.lists(subjects, max_size=3))}
         return {"kind": kind, "metadata": metadata, **body}
     rules = resource_rules if kind == "Role" else resource_rules | url_rules
-    found: Obj = {"kind": kind, "metadata": metadata, "rules": draw(st.lists(rules, max_size=2))}
+    found: Object = {"kind": kind, "metadata": metadata, "rules": draw(st.lists(rules, max_size=2))}
     if kind == "ClusterRole":
         metadata["labels"] = draw(st.sampled_from(({}, {"to": "x"}, {"to": "y"})))
         if draw(st.booleans()):
@@ -67,7 +67,7 @@ def objects(draw: st.DrawFn) -> Obj:
     return found
 
 
-def key_of(obj: Obj) -> str:
+def key_of(obj: Object) -> str:
     metadata = obj["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else str(metadata["name"])
 
@@ -93,7 +93,7 @@ questions = st.one_of(
 class Naive:
     """The rules as the documentation tells them, slow and plain."""
 
-    def __init__(self, state: dict[tuple[str, str], Obj]) -> None:
+    def __init__(self, state: dict[tuple[str, str], Object]) -> None:
         self.state = state
 
     def allows(self, user: User, wanted: Attributes) -> bool:
@@ -109,7 +109,7 @@ class Naive:
                 return True
         return False
 
-    def is_subject(self, user: User, subject: Obj, space: str) -> bool:
+    def is_subject(self, user: User, subject: Object, space: str) -> bool:
         if subject["kind"] == "Group":
             return subject["name"] in user.groups
         if subject["kind"] == "User":
@@ -117,7 +117,7 @@ class Naive:
         where = subject.get("namespace", space)
         return bool(where) and user.name == f"system:serviceaccount:{where}:{subject['name']}"
 
-    def rules(self, kind: str, key: str, above: frozenset[str]) -> list[Obj]:
+    def rules(self, kind: str, key: str, above: frozenset[str]) -> list[Object]:
         role = self.state.get((kind, key))
         if role is None or key in above:
             return []
@@ -131,7 +131,7 @@ class Naive:
             for rule in self.rules("ClusterRole", name, above | {key})
         ]
 
-    def rule_allows(self, rule: Obj, wanted: Attributes) -> bool:
+    def rule_allows(self, rule: Object, wanted: Attributes) -> bool:
         if not any(verb in ("*", wanted.verb) for verb in rule["verbs"]):
             return False
         if not wanted.resource:
@@ -146,9 +146,11 @@ class Naive:
 
 
 @given(st.lists(st.tuples(st.booleans(), objects()), max_size=14), users, st.lists(questions, min_size=1, max_size=6))
-def test_decisions_equal_the_naive_model(changes: list[tuple[bool, Obj]], user: User, asked: list[Attributes]) -> None:
+def test_decisions_equal_the_naive_model(
+    changes: list[tuple[bool, Object]], user: User, asked: list[Attributes]
+) -> None:
     """Objects come, change and go; the indexes must never tell another story than the objects."""
-    policy, state = Policy(), dict[tuple[str, str], Obj]()
+    policy, state = Policy(), dict[tuple[str, str], Object]()
     for gone, obj in changes:
         kind, key = obj["kind"], key_of(obj)
         if gone:
@@ -177,7 +179,7 @@ def test_bindings_of_nobody_come_and_go() -> None:
         policy.remove("RoleBinding", f"ns/{name}")
 
 
-def rule_of(obj: Obj) -> PolicyRule:
+def rule_of(obj: Object) -> PolicyRule:
     fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
     return PolicyRule(*(tuple(obj.get(field, ())) for field in fields))
 
@@ -216,7 +218,7 @@ def test_malformed_objects_grant_nothing(odd: Any) -> None:  # fmt: skip
     assert not policy.decide(User("ann", ("dev",)), Attributes("get", "/x", resource="pods")).allowed
 
 
-def nothing(_key: str) -> Obj | None:
+def nothing(_key: str) -> Object | None:
     return None
 
 
@@ -288,7 +290,7 @@ def test_rules_not_yet_loaded_are_no_denial() -> None:
     authorizer.check(User("system:kube-scheduler"), Attributes("list", "", resource="pods"))
 
 
-def granting(name: str, verbs: list[str], resources: list[str]) -> Obj:
+def granting(name: str, verbs: list[str], resources: list[str]) -> Object:
     return {"metadata": {"name": name}, "rules": [{"verbs": verbs, "apiGroups": [""], "resources": resources}]}
 
 
@@ -306,7 +308,7 @@ def test_roles_and_bindings_that_would_raise_their_author() -> None:
         '{APIGroups:[""], Resources:["nodes"], Verbs:["get"]}\n{APIGroups:[""], Resources:["nodes"], Verbs:["delete"]}'
     )
 
-    def binding(role: str) -> Obj:
+    def binding(role: str) -> Object:
         subject = {"kind": "User", "name": "bob"}
         return {"metadata": {"name": "b"}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [subject]}
 
@@ -358,7 +360,7 @@ ROLE_X = {"kind": "Role", "name": "x"}
         ("rolebindings", {"roleRef": ROLE_X, "subjects": [{"kind": "User"}]}, "subjects[0].name"),
     ],
 )  # fmt: skip
-def test_validation_of_roles_and_bindings(plural: str, body: Obj, field: str) -> None:
+def test_validation_of_roles_and_bindings(plural: str, body: Object, field: str) -> None:
     strategy = TABLE.of(plural).strategy
     strategy.default(body := copy.deepcopy(body))
     assert field in {cause.field for cause in strategy.validate_create(body)}
@@ -366,13 +368,13 @@ def test_validation_of_roles_and_bindings(plural: str, body: Obj, field: str) ->
 
 def test_a_binding_keeps_its_role() -> None:
     strategy = TABLE.of("rolebindings").strategy
-    old: Obj = {"roleRef": {"kind": "Role", "name": "x"}, "subjects": []}
+    old: Object = {"roleRef": {"kind": "Role", "name": "x"}, "subjects": []}
     strategy.default(old)
     new = {"roleRef": {**old["roleRef"], "name": "y"}, "subjects": []}
     assert strategy.validate_update(new, old)[0].message.endswith("cannot change roleRef")
 
 
-def token_places(obj: Obj, accounts: dict[str, Obj]) -> list[list[str]]:
+def token_places(obj: Object, accounts: dict[str, Object]) -> list[list[str]]:
     """Where each container of a new pod finds the token of its account."""
     admission = Admission(Authorizer(node_rules(), defaults), nothing, accounts.get)
     admission.created(ANN, Target(TABLE.of("pods"), "create", "ns"), obj)
@@ -386,7 +388,7 @@ def token_places(obj: Obj, accounts: dict[str, Obj]) -> list[list[str]]:
 def test_the_token_of_its_account_comes_to_a_pod_that_wants_it() -> None:
     place, wanting = "/var/run/secrets/kubernetes.io/serviceaccount", {"automountServiceAccountToken": True}
 
-    def new(**spec: Any) -> Obj:
+    def new(**spec: Any) -> Object:
         return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}], **spec}}
 
     assert token_places(new(), {}) == [[], []]

@@ -6,22 +6,22 @@ import pytest
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.pods import apply_class
+from protocols.kube.meta import Object
 from tests.unit.test_apiserver_rbac import ANN, defaults, node_rules, nothing
 
-POOL: Obj = {"key": "pool", "operator": "Exists"}
-CLASS: Obj = {
+POOL: Object = {"key": "pool", "operator": "Exists"}
+CLASS: Object = {
     "handler": "vm",
     "overhead": {"podFixed": {"cpu": "250m", "memory": "64Mi"}},
     "scheduling": {"nodeSelector": {"vm": "yes"}, "tolerations": [POOL]},
 }
 
 
-def new(**spec: Any) -> Obj:
+def new(**spec: Any) -> Object:
     return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}], "runtimeClassName": "small", **spec}}
 
 
@@ -57,14 +57,14 @@ def test_overhead_and_place_become_part_of_the_pod() -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused_in_upstreams_words(
-    pod: Obj, found: Obj | None, fault: str | None
+    pod: Object, found: Object | None, fault: str | None
 ) -> None:
     said = apply_class(pod, found)
     assert fault is None or said == fault
 
 
 async def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowhere_forbidden() -> None:
-    async def find(name: str) -> Obj | None:
+    async def find(name: str) -> Object | None:
         return CLASS if name == "small" else None
 
     admission = Admission(Authorizer(node_rules(), defaults), nothing, nothing, find)
@@ -78,7 +78,7 @@ async def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowher
 
 
 def test_a_pod_without_pull_secrets_has_those_of_its_account() -> None:
-    accounts: dict[str, Obj] = {"ns/default": {"imagePullSecrets": [{"name": "reg"}]}}
+    accounts: dict[str, Object] = {"ns/default": {"imagePullSecrets": [{"name": "reg"}]}}
     admission = Admission(Authorizer(node_rules(), defaults), nothing, accounts.get)
     target = Target(TABLE.of("pods"), "create", "ns")
     admission.created(ANN, target, pod := new())
@@ -101,7 +101,7 @@ def test_a_pod_without_pull_secrets_has_those_of_its_account() -> None:
         ({"overhead": {"podFixed": {"cpu": "junk", "memory": "-1", "x": "1"}}}, None),
     ],
 )
-def test_what_is_wrong_with_a_class_is_named(changes: Obj, fields: list[str] | None) -> None:
+def test_what_is_wrong_with_a_class_is_named(changes: Object, fields: list[str] | None) -> None:
     strategy = TABLE.of("runtimeclasses").strategy
     named = [cause.field for cause in strategy.validate_create({**CLASS, **changes})]
     assert named == (["overhead.podFixed[cpu]", "overhead.podFixed[memory]"] if fields is None else fields)

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.errors import Invalid, Unauthorized
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.authentication.authenticator import bearer, user_of
 from actors.apiserver.http.authentication.signing import (
@@ -38,10 +37,11 @@ from actors.apiserver.http.authentication.token_claims import (
     user_of_claims,
 )
 from actors.apiserver.http.endpoints.token_requests import read_request
+from protocols.kube.meta import Object
 
-ACCOUNT: Obj = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
-POD: Obj = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}
-NODE: Obj = {"metadata": {"name": "n1", "uid": "u-n1"}}
+ACCOUNT: Object = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
+POD: Object = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}
+NODE: Object = {"metadata": {"name": "n1", "uid": "u-n1"}}
 
 
 def pem(kind: str) -> bytes:
@@ -144,11 +144,11 @@ def test_times_and_issuer(changes: dict[str, Any]) -> None:
         check_times(claims(**changes), time.time())
 
 
-def authority(tmp_path: Path, shown: dict[str, Obj], stored: dict[str, Obj] | None = None) -> TokenAuthority:
+def authority(tmp_path: Path, shown: dict[str, Object], stored: dict[str, Object] | None = None) -> TokenAuthority:
     if not (tmp_path / "sa.key").exists():
         (tmp_path / "sa.key").write_bytes(pem("ES256"))
 
-    async def fresh(resource: str, _namespace: str, name: str) -> Obj | None:
+    async def fresh(resource: str, _namespace: str, name: str) -> Object | None:
         return (shown if stored is None else stored).get(f"{resource}/{name}")
 
     return TokenAuthority(
@@ -282,14 +282,14 @@ async def test_a_bearer_token_is_never_ignored() -> None:
         ({"boundObjectRef": {"kind": "Pod"}}, "spec.boundObjectRef.name"),
     ],
 )
-def test_token_requests_that_are_refused(spec: Obj, field: str) -> None:
+def test_token_requests_that_are_refused(spec: Object, field: str) -> None:
     with pytest.raises(Invalid) as caught:
         read_request({"spec": spec})
     assert field in str(caught.value)
 
 
 def test_a_token_request_has_defaults() -> None:
-    body: Obj = {}
+    body: Object = {}
     asked = read_request(body)
     assert (asked.audiences, asked.seconds, asked.kind) == ((ISSUER,), 3600, "")
     assert body["spec"] == {"audiences": [ISSUER], "expirationSeconds": 3600}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.resources.dra.administration import PatchStrategy, RuleStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
 from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import stamp_new
 from actors.apiserver.writes.update import updated
+from protocols.kube.meta import Object
 from tests.support.dra_rows import body, created, row
 
 SEMVER = "must be a string compatible with semver.org spec 2.0.0"
@@ -52,7 +52,7 @@ def test_a_patch_needs_no_more_than_devices() -> None:
         ({"d" * 64 + "/x": {"int": 1}}, f"[{'d' * 64}/x]: Too long: may not be more than 63 bytes"),
     ],
 )
-def test_attributes_of_a_patch(attributes: Obj, fault: str) -> None:
+def test_attributes_of_a_patch(attributes: Object, fault: str) -> None:
     found = patch_faults(attributes=attributes)
     assert len(found) == 1
     assert found[0].startswith(f"attributes{fault}")
@@ -99,7 +99,7 @@ def test_long_keys_lose_their_middle() -> None:
          "selectors[0].cel.expression: Forbidden: too complex, exceeds cost limit"),
     ],
 )  # fmt: skip
-def test_filters_of_a_patch(filter: Obj, fault: str) -> None:
+def test_filters_of_a_patch(filter: Object, fault: str) -> None:
     found = patch_faults(filter=filter)
     assert len(found) == 1
     assert found[0].startswith(f"filter.{fault}")
@@ -198,7 +198,7 @@ def test_generations_of_a_patch() -> None:
     new["metadata"]["resourceVersion"] = "1"
     target = Target(PATCHES, "update", "", "x")
 
-    def write(change: Callable[[Obj], None]) -> int:
+    def write(change: Callable[[Object], None]) -> int:
         nonlocal new
         changed = copy.deepcopy(new)
         change(changed)

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.writes.fields import WrongType, clean
 from protocols.dra.allocator import claim_of
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
+from protocols.kube.meta import Object
 from tests.support.dra_rows import SLICE, body, row
 
 SELECTORS = [{"cel": {"expression": "true"}}]
 TAINTS = [{"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]
 TERM = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]}
 OPAQUE = {"driver": "d.example.com", "parameters": {"a": 1}}
-DEVICE: Obj = {
+DEVICE: Object = {
     "name": "a",
     "attributes": {"x": {"int": 1}, "d.example.com/y": {"version": "1.0.0"}},
     "capacity": {"m": {"value": "1Gi", "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "1"}}}},
@@ -30,7 +30,7 @@ DEVICE: Obj = {
     "bindingConditions": ["a"],
     "bindingFailureConditions": ["b"],
 }
-REQUEST: Obj = {
+REQUEST: Object = {
     "deviceClassName": "gpu",
     "selectors": SELECTORS,
     "allocationMode": "ExactCount",
@@ -38,7 +38,7 @@ REQUEST: Obj = {
     "tolerations": [{"key": "k", "operator": "Exists"}],
     "capacity": {"requests": {"m": "1"}},
 }
-DEVICES: Obj = {
+DEVICES: Object = {
     "requests": [
         {"name": "r", "exactly": {**REQUEST, "adminAccess": True}},
         {"name": "f", "firstAvailable": [{"name": "s", **REQUEST}]},
@@ -47,7 +47,7 @@ DEVICES: Obj = {
     "config": [{"requests": ["r"], "opaque": OPAQUE}],
 }
 TOLERATIONS = [{"operator": "Exists"}]
-STATUS: Obj = {
+STATUS: Object = {
     "allocation": {
         "devices": {
             "results": [
@@ -74,7 +74,7 @@ PATCH = {
     "capacity": {"d/m": {"value": "1"}},
     "taints": TAINTS,
 }
-SOUND: dict[str, tuple[str, Obj]] = {
+SOUND: dict[str, tuple[str, Object]] = {
     "resourceslices": ("v1", {**SLICE, "devices": [DEVICE]}),
     "deviceclasses": (
         "v1",
@@ -127,7 +127,7 @@ def replaced(value: Any, path: tuple[Any, ...], garbage: Any) -> None:
 
 
 @st.composite
-def spoiled(draw: st.DrawFn, sound: Obj) -> Obj:
+def spoiled(draw: st.DrawFn, sound: Object) -> Object:
     found = copy.deepcopy(sound)
     for _ in range(draw(st.integers(0, 3))):
         path = draw(st.sampled_from([path for path in places(found) if path]))
@@ -139,7 +139,7 @@ OWN = {"resourceslicepatches": ("v1alpha3",), "devicetaintrules": ("v1beta2", "v
 VERSIONS = [(plural, version) for plural in SOUND for version in OWN.get(plural, ("v1", "v1beta1", "v1beta2"))]
 
 
-def shown(plural: str, version: str) -> Obj:
+def shown(plural: str, version: str) -> Object:
     """A sound spec, as this version has it."""
     stored, spec = SOUND[plural]
     raw = encode_object(body(row(plural, stored), spec))

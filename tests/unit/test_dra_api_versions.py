@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.resources.dra.devices import in_version
 from actors.apiserver.writes.fields import clean
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
+from protocols.kube.meta import Object
 from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
 
 TERMS = {"nodeSelectorTerms": [{"matchFields": []}]}
@@ -58,7 +58,7 @@ TERMS = {"nodeSelectorTerms": [{"matchFields": []}]}
          "spec.devices[0]: Invalid value: 33: the total number of attributes and capacities must not exceed 32"),
     ],
 )  # fmt: skip
-def test_slices(change: Obj, fault: str) -> None:
+def test_slices(change: Object, fault: str) -> None:
     spec = {key: value for key, value in {**SLICE, **change}.items() if value is not None}
     found = created(row("resourceslices"), spec)[1]
     assert len(found) == bool(fault)
@@ -77,7 +77,7 @@ def test_what_a_slice_never_changes() -> None:
     assert found[2].startswith("spec.nodeName: Invalid value")
 
 
-def request(**exactly: Any) -> Obj:
+def request(**exactly: Any) -> Object:
     return {"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}
 
 
@@ -111,7 +111,7 @@ def request(**exactly: Any) -> Obj:
          "config[0].opaque.parameters: Too long: may not be more than 10240 bytes"),
     ],
 )  # fmt: skip
-def test_claims(devices: Obj, fault: str) -> None:
+def test_claims(devices: Object, fault: str) -> None:
     found = created(row("resourceclaims"), {"devices": devices})[1]
     assert len(found) == bool(fault), found
     assert not fault or found[0].startswith(f"spec.devices.{fault}")
@@ -142,7 +142,7 @@ RESULT = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "a"}
 POD = {"resource": "pods", "name": "p", "uid": "u"}
 
 
-def status_faults(status: Obj, before: Obj, **metadata: Any) -> list[str]:
+def status_faults(status: Object, before: Object, **metadata: Any) -> list[str]:
     claims = row("resourceclaims")
     base = body(claims, {"devices": {"requests": [request()]}})
     base["metadata"].update(metadata)
@@ -231,7 +231,7 @@ plain_devices = st.lists(
 
 
 @given(requests, plain_devices)
-def test_older_versions_show_and_store_the_same(asked: list[Obj], found: list[Obj]) -> None:
+def test_older_versions_show_and_store_the_same(asked: list[Object], found: list[Object]) -> None:
     shown_as = {
         "resourceclaims": {"devices": {"requests": asked}},
         "resourceclaimtemplates": {"spec": {"devices": {"requests": asked}}},
@@ -248,7 +248,7 @@ def test_older_versions_show_and_store_the_same(asked: list[Obj], found: list[Ob
             assert old.converter.to_stored(shown) == stored
 
 
-def shown_by(resource: Resource, stored: Obj) -> Obj:
+def shown_by(resource: Resource, stored: Object) -> Object:
     shown = resource.converter.view(Stored("x", 7, encode_object(stored))).obj
     del shown["metadata"]["resourceVersion"]
     return shown

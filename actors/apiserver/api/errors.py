@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from actors.apiserver.api.budget import BudgetSpent, DeadlinePassed
-from actors.apiserver.api.objects import Obj
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
 from protocols.kube.errors import KubeError, PatchImpossible, StatusError
+from protocols.kube.meta import Object
 
 ALWAYS_DETAILED = (404, 405, 422)
 """Codes whose Status must have details: kubectl reads them without a check."""
@@ -20,10 +20,10 @@ class ApiError(StatusError):
     why: ClassVar[str] = "InternalError"
     """The `reason` of its Status."""
 
-    def __init__(self, message: str, details: Obj | None = None, retry_after: int = 0, resume: str = "") -> None:
+    def __init__(self, message: str, details: Object | None = None, retry_after: int = 0, resume: str = "") -> None:
         shown = {**(details or {}), "retryAfterSeconds": retry_after}
         shown = {key: value for key, value in shown.items() if value}
-        status: Obj = {
+        status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {"continue": resume} if resume else {},

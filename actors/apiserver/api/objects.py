@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-Obj = dict[str, Any]
-"""A Kubernetes object."""
+from protocols.kube.meta import Object
 
 
 def at(obj: Any, *path: str) -> Any:
@@ -29,7 +28,7 @@ def text(obj: Any, *path: str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def items(obj: Any, *path: str) -> list[Obj]:
+def items(obj: Any, *path: str) -> list[Object]:
     """Return the objects of the list at `path`; an empty list if there is anything else."""
     value = at(obj, *path)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
@@ -48,6 +47,6 @@ def _timestamp(second: int) -> str:
 MIRROR = "kubernetes.io/config.mirror"
 
 
-def is_mirror(pod: Obj) -> bool:
+def is_mirror(pod: Object) -> bool:
     """Return True if the pod mirrors a static pod: it has the mirror annotation, with any value."""
     return MIRROR in (at(pod, "metadata", "annotations") or {})

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.strategy import Strategy
+from protocols.kube.meta import Object
 
 
 class Converter:
@@ -26,7 +26,7 @@ class Converter:
     def view(self, stored: Stored) -> Stored:
         return stored
 
-    def to_stored(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Object) -> Object:
         """Convert an object of this version to the stored form."""
         return obj
 
@@ -62,7 +62,7 @@ class Column(msgspec.Struct, frozen=True):
     """A column of `kubectl get`, computed by `cell`. One of priority 1 appears only with `-o wide`."""
 
     name: str
-    cell: Callable[[Obj], Any]
+    cell: Callable[[Object], Any]
     priority: int = 0
     type: str = "string"
     format: str = ""
@@ -99,7 +99,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
-    fields: Mapping[str, Callable[[Obj], str]] = msgspec.field(default_factory=dict)
+    fields: Mapping[str, Callable[[Object], str]] = msgspec.field(default_factory=dict)
     """Field selectors beyond metadata.name and metadata.namespace."""
     returns_object: bool = False
     """DELETE returns the object instead of a Status."""
@@ -175,13 +175,13 @@ class CustomKind(Protocol):
     @property
     def shape(self) -> Shape: ...
 
-    def clean(self, obj: Obj) -> list[str]:
+    def clean(self, obj: Object) -> list[str]:
         """Prune unknown fields and return their paths. Raises WrongType for invalid metadata."""
 
-    def clean_part(self, obj: Obj, field: str) -> list[str]:
+    def clean_part(self, obj: Object, field: str) -> list[str]:
         """Prune one top-level field of an object."""
 
-    def component(self) -> tuple[str, Obj]:
+    def component(self) -> tuple[str, Object]:
         """Return name and schema of the OpenAPI component."""
 
 

@@ -4,10 +4,11 @@ import functools
 from collections.abc import Callable, Mapping
 
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from protocols.kube.errors import SelectorInvalid
+from protocols.kube.meta import Object
 from protocols.kube.selectors import FieldTerm, parse_field_selector, parse_label_selector
 
 SHORT = 1024
@@ -37,12 +38,12 @@ class Selection:
             return False
         return not self._fields or self._fields_match(self._view(stored).obj)
 
-    def matches_object(self, obj: Obj) -> bool:
+    def matches_object(self, obj: Object) -> bool:
         if self._labels is not None and not self._labels(at(obj, "metadata", "labels") or {}):
             return False
         return self._fields_match(obj)
 
-    def _fields_match(self, obj: Obj) -> bool:
+    def _fields_match(self, obj: Object) -> bool:
         return all(test(obj) for test in self._fields)
 
 
@@ -85,24 +86,24 @@ def _field_terms(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
     return terms
 
 
-def _field_tests(resource: Resource, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Obj], bool], ...]:
+def _field_tests(resource: Resource, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Object], bool], ...]:
     """Return one test for each field, however many terms it has."""
     fields = dict.fromkeys(term.field for term in terms)
     return tuple(_field_test(_getter(resource, field), [t for t in terms if t.field == field]) for field in fields)
 
 
-def _field_test(get: Callable[[Obj], str], terms: list[FieldTerm]) -> Callable[[Obj], bool]:
+def _field_test(get: Callable[[Object], str], terms: list[FieldTerm]) -> Callable[[Object], bool]:
     wanted = {term.value for term in terms if term.equal}
     banned = {term.value for term in terms if not term.equal}
 
-    def test(obj: Obj) -> bool:
+    def test(obj: Object) -> bool:
         value = get(obj)
         return value not in banned and (not wanted or {value} == wanted)
 
     return test
 
 
-def _getter(resource: Resource, path: str) -> Callable[[Obj], str]:
+def _getter(resource: Resource, path: str) -> Callable[[Object], str]:
     if path == "metadata.name":
         return lambda obj: str(at(obj, "metadata", "name") or "")
     if path == "metadata.namespace" and resource.namespaced:

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from protocols.kube.jsons import read_json
+from protocols.kube.meta import Object
 
 RETAINED_BYTES = 64 * 1024
 """Decoded and encoded forms of larger objects are not cached: a few hundred would fill the memory."""
@@ -76,14 +77,14 @@ class Stored:
         self.key = key
         self.rv = rv
         self.raw = raw
-        self._obj: Obj | None = None
+        self._obj: Object | None = None
         self._json: bytes | None = None
         self._labels: Mapping[str, str] | None = None
         self.view: tuple[object, Stored | None] | None = None
         """Cache of CachedConverter: the converter and its view, which is None if it equals this object."""
 
     @property
-    def obj(self) -> Obj:
+    def obj(self) -> Object:
         """The object with its resourceVersion. It is shared: copy it before a change."""
         if self._obj is None:
             obj = decode_stored(self.raw, self.rv)
@@ -130,7 +131,7 @@ def _labels_of(raw: bytes) -> Mapping[str, str]:
     return metadata.labels or _NONE if metadata is not None else _NONE
 
 
-def decode_stored(raw: bytes, rv: int) -> Obj:
+def decode_stored(raw: bytes, rv: int) -> Object:
     obj: Any = read_json(raw)
     obj.setdefault("metadata", {})["resourceVersion"] = str(rv)
     return dict(obj)
@@ -149,10 +150,10 @@ def splice_version(raw: bytes, rv: int) -> bytes | None:
 
 
 _encode = msgspec.json.Encoder().encode
-_FIRST: Obj = {"kind": "", "apiVersion": "", "metadata": {}}
+_FIRST: Object = {"kind": "", "apiVersion": "", "metadata": {}}
 
 
-def encode_object(obj: Obj) -> bytes:
+def encode_object(obj: Object) -> bytes:
     """Encode an object as it is stored."""
     ordered = _FIRST | obj
     if "resourceVersion" in obj["metadata"]:
@@ -160,13 +161,13 @@ def encode_object(obj: Obj) -> bytes:
     return _encode(ordered)
 
 
-def fresh_copy(obj: Obj) -> Obj:
+def fresh_copy(obj: Object) -> Object:
     """Return a deep copy, several times faster than copy.deepcopy."""
-    made: Obj = read_json(_encode(obj))
+    made: Object = read_json(_encode(obj))
     return made
 
 
-def same(new: Obj, old: Obj) -> bool:
+def same(new: Object, old: Object) -> bool:
     """Return True if two objects are equal except for the resourceVersion and the order of keys."""
     left, right = {**new["metadata"]}, {**old["metadata"]}
     left.pop("resourceVersion", None)

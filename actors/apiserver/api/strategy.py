@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.objects import Obj
+from protocols.kube.meta import Object
 
 
 class Strategy:
@@ -22,60 +22,60 @@ class Strategy:
     has_generation: bool = False
     """metadata.generation counts changes of the spec."""
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         """Set the defaults of absent fields."""
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         if self.has_status:
             obj.pop("status", None)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         if self.has_status:
             restore(new, old, "status")
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_status(self, new: Object, old: Object) -> None:
         """Restore everything except the status and harmless metadata."""
         restore_all_but(new, old, "status", "metadata")
         restore(new["metadata"], old["metadata"], "ownerReferences")
 
-    def part(self, subresource: str, new: Obj, old: Obj) -> list[Cause]:
+    def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         """Apply a subresource of `parts`: restore everything else and return what is wrong."""
         raise NotImplementedError(subresource)
 
-    def prepare_finalize(self, new: Obj, old: Obj) -> None:
+    def prepare_finalize(self, new: Object, old: Object) -> None:
         """Apply the finalize subresource, which only namespaces have."""
         restore_all_but(new, old)
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return []
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new)
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return []
 
-    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Return warnings for the author of a stored object; `old` is None for a new one."""
         return []
 
-    def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
+    def check_namespace(self, obj: Object, namespace: Object) -> list[Cause]:
         """Return what is wrong with a new object in this namespace."""
         return []
 
-    def bumps_generation(self, new: Obj, old: Obj) -> bool:
+    def bumps_generation(self, new: Object, old: Object) -> bool:
         """Return True if a change increases metadata.generation, for kinds that have it."""
         return bool(new.get("spec") != old.get("spec"))
 
-    def prepare_delete(self, obj: Obj) -> None:
+    def prepare_delete(self, obj: Object) -> None:
         """Change an object before it is deleted or marked as deleted."""
 
-    def grace_seconds(self, obj: Obj, asked: int | None) -> int:
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """Return the seconds from the delete request until the object is removed; 0 means at once."""
         return 0
 
 
-def restore(new: Obj, old: Obj, *keys: str) -> None:
+def restore(new: Object, old: Object, *keys: str) -> None:
     """Restore fields that a request may not change."""
     for key in keys:
         if key in old:
@@ -84,5 +84,5 @@ def restore(new: Obj, old: Obj, *keys: str) -> None:
             new.pop(key, None)
 
 
-def restore_all_but(new: Obj, old: Obj, *kept: str) -> None:
+def restore_all_but(new: Object, old: Object, *kept: str) -> None:
     restore(new, old, *((set(new) | set(old)) - set(kept)))

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import msgspec
 
 from actors.apiserver.api.errors import Forbidden, TooManyRequests, Unauthorized
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.node_rules import READ, NodeRules, node_of
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import Decision, PolicyRule
+from protocols.kube.meta import Object
 
 MASTERS = "system:masters"
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
@@ -134,7 +134,7 @@ def full_name(wanted: Attributes) -> str:
     return f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
 
 
-def attributes_details(wanted: Attributes) -> Obj:
+def attributes_details(wanted: Attributes) -> Object:
     return {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
 
 

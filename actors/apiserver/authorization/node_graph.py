@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.api.objects import Obj, is_mirror, items, text
+from actors.apiserver.api.objects import is_mirror, items, text
 from actors.apiserver.api.stored import Stored
+from protocols.kube.meta import Object
 
 CACHED = 4096
 """Cached positive answers; each is verified when it is used."""
@@ -51,7 +52,7 @@ def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
     return name in references(pod.obj, resource)
 
 
-def references(pod: Obj, resource: str) -> set[str]:
+def references(pod: Object, resource: str) -> set[str]:
     """Return names of the secrets, configmaps, serviceaccounts or resourceclaims that a pod refers to."""
     if resource == "serviceaccounts":
         return {text(pod, "spec", "serviceAccountName")} - {""}
@@ -63,7 +64,7 @@ def references(pod: Obj, resource: str) -> set[str]:
     return found - {""}
 
 
-def _claims(pod: Obj) -> Iterator[str]:
+def _claims(pod: Object) -> Iterator[str]:
     for claim in items(pod, "spec", "resourceClaims"):
         yield text(claim, "resourceClaimName")
     for status in items(pod, "status", "resourceClaimStatuses"):
@@ -71,7 +72,7 @@ def _claims(pod: Obj) -> Iterator[str]:
     yield text(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
 
 
-def _volumes(pod: Obj, resource: str) -> Iterator[str]:
+def _volumes(pod: Object, resource: str) -> Iterator[str]:
     for volume in items(pod, "spec", "volumes"):
         for source in (volume, *items(volume, "projected", "sources")):
             yield from (text(source, *path) for path in VOLUMES[resource])
@@ -85,7 +86,7 @@ def _secret_of(source: Any) -> str:
     return text(source, "secretRef", "name") or text(source, "secretName")
 
 
-def _environment(pod: Obj, resource: str) -> Iterator[str]:
+def _environment(pod: Object, resource: str) -> Iterator[str]:
     key, source = ("secretKeyRef", "secretRef") if resource == "secrets" else ("configMapKeyRef", "configMapRef")
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for container in items(pod, "spec", kind):

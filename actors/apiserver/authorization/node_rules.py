@@ -4,16 +4,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.objects import text
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
+from protocols.kube.meta import Object
 
 NODES = "system:nodes"
 NODE_PREFIX = "system:node:"
 LEASE_NAMESPACE = "kube-node-lease"
 READ = ("get", "list", "watch")
 
-Lookup = Callable[[str], Obj | None]
+Lookup = Callable[[str], Object | None]
 """Return the replica's object of a storage key."""
 Uses = Callable[[str, str, str, str], bool]
 """Return True if a pod on (node) refers to (resource, namespace, name)."""
@@ -125,5 +126,5 @@ def _creates(_node: str, wanted: Attributes) -> bool:
     return wanted.verb == "create"
 
 
-def _on(node: str, obj: Obj | None) -> bool:
+def _on(node: str, obj: Object | None) -> bool:
     return text(obj, "spec", "nodeName") == node

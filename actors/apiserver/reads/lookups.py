@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from functools import partial
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.authorization.node_rules import Lookup
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Storage
+from protocols.kube.meta import Object
 
 
 class Lookups:
@@ -19,20 +19,20 @@ class Lookups:
     def of(self, plural: str) -> Lookup:
         return partial(_shown, self._replicas[plural])
 
-    def shown(self, plural: str, namespace: str, name: str) -> Obj | None:
+    def shown(self, plural: str, namespace: str, name: str) -> Object | None:
         replica = self._replicas[plural]
         return _shown(replica, replica.resource.key(namespace, name))
 
-    async def newest(self, plural: str, namespace: str, name: str) -> Obj | None:
+    async def newest(self, plural: str, namespace: str, name: str) -> Object | None:
         """Return the object of the replica, or that of the store if the replica does not have it (yet)."""
         return self.shown(plural, namespace, name) or await self.stored(plural, namespace, name)
 
-    async def stored(self, plural: str, namespace: str, name: str) -> Obj | None:
+    async def stored(self, plural: str, namespace: str, name: str) -> Object | None:
         row = self._replicas[plural].resource
         found = await self._storage.get(row, row.key(namespace, name))
         return None if found is None else found.obj
 
 
-def _shown(replica: Replica, key: str) -> Obj | None:
+def _shown(replica: Replica, key: str) -> Object | None:
     found = replica.objects.get(key)
     return None if found is None else found.obj

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, CorruptObject, TooLargeVersion
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.query import EXACT, INT64_MAX, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.selection import Selection
@@ -19,6 +18,7 @@ from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Compacted, Storage
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 
 VERSION = "meta.k8s.io/v1"
 LATEST = -1
@@ -80,8 +80,8 @@ class Listing(msgspec.Struct, frozen=True):
     corrupt: tuple[str, ...] = ()
     """Keys in the store that are left out, since their values cannot be read."""
 
-    def metadata(self) -> Obj:
-        found: Obj = {"resourceVersion": str(self.rv)}
+    def metadata(self) -> Object:
+        found: Object = {"resourceVersion": str(self.rv)}
         if self.resume:
             found["continue"] = self.resume
             if self.remaining is not None:

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.objects import text
 from actors.apiserver.api.resource import Column
+from protocols.kube.meta import Object
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
@@ -53,19 +54,19 @@ def age_of(stamp: str) -> str:
     return UNKNOWN if seconds is None else short_duration(seconds)
 
 
-def name(obj: Obj) -> str:
+def name(obj: Object) -> str:
     return text(obj, "metadata", "name")
 
 
-def age(obj: Obj) -> str:
+def age(obj: Object) -> str:
     return age_of(text(obj, "metadata", "creationTimestamp"))
 
 
-def cell(*path: str, missing: str = "") -> Callable[[Obj], str]:
+def cell(*path: str, missing: str = "") -> Callable[[Object], str]:
     return lambda obj: text(obj, *path) or missing
 
 
-def field(*path: str) -> Callable[[Obj], str]:
+def field(*path: str) -> Callable[[Object], str]:
     return lambda obj: text(obj, *path)
 
 

@@ -1,10 +1,11 @@
 """PriorityClass and RuntimeClass. Admission applies a RuntimeClass to pods."""
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from protocols.kube.meta import Object
 from protocols.kube.names import LABEL, LABEL_TEXT
 from protocols.kube.quantity import is_quantity, parse_quantity
 
@@ -16,37 +17,37 @@ NOT_NEGATIVE = "must be a quantity greater than or equal to 0"
 class PriorityStrategy(Strategy):
     has_generation = True
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         if str(obj["metadata"].get("name") or "").startswith("system-"):
             return [forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")]
         if obj["value"] > HIGHEST:
             return [forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")]
         return []
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = [name for name in ("value", "preemptionPolicy") if new.get(name) != old.get(name)]
         return [invalid(name, new.get(name), "field is immutable") for name in changed]
 
 
 class RuntimeClassStrategy(Strategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         handler = obj.get("handler")
         if not handler:
             return [required("handler"), *_overhead_causes(obj)]
         good = isinstance(handler, str) and len(handler) <= LABEL_MOST and LABEL.fullmatch(handler)
         return [*([] if good else [invalid("handler", handler, LABEL_TEXT)]), *_overhead_causes(obj)]
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         same = new.get("handler") == old.get("handler")
         changed = [] if same else [invalid("handler", new.get("handler"), "field is immutable")]
         return [*changed, *_overhead_causes(new)]
 
 
-def _overhead_causes(obj: Obj) -> list[Cause]:
+def _overhead_causes(obj: Object) -> list[Cause]:
     """Validate the overhead: it is copied into pods, so the same rules apply."""
     fixed = at(obj, "overhead", "podFixed")
     given = fixed if isinstance(fixed, dict) else {}

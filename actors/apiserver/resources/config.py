@@ -8,19 +8,20 @@ import base64
 import binascii
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, too_long
-from actors.apiserver.api.objects import Obj, at, items
+from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from protocols.kube.meta import Object
 
 SIZE_LIMIT = 1024 * 1024
 
 
-def data_count(obj: Obj) -> int:
+def data_count(obj: Object) -> int:
     return len(at(obj, "data") or {}) + len(at(obj, "binaryData") or {})
 
 
-def data_causes(obj: Obj, *fields: str) -> list[Cause]:
+def data_causes(obj: Object, *fields: str) -> list[Cause]:
     """Require maps of strings whose total size is within the limit."""
     causes, size = [], 0
     for name in fields:
@@ -47,7 +48,7 @@ def _size(data: object) -> int | None:
     return size
 
 
-def immutable_causes(new: Obj, old: Obj, *fields: str) -> list[Cause]:
+def immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
     if old.get("immutable") is not True:
         return []
     causes = [forbidden("immutable", "field is immutable when `immutable` is set")] if not new.get("immutable") else []
@@ -56,10 +57,10 @@ def immutable_causes(new: Obj, old: Obj, *fields: str) -> list[Cause]:
 
 
 class ConfigMapStrategy(Strategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return data_causes(obj, "data", "binaryData")
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + immutable_causes(new, old, "data", "binaryData")
 
 
@@ -77,7 +78,7 @@ CONFIGMAPS = Resource(
 
 
 class SecretStrategy(Strategy):
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         obj.setdefault("type", "Opaque")
         strings = obj.get("stringData")
         if isinstance(strings, dict) and all(isinstance(value, str) for value in strings.values()):
@@ -85,12 +86,12 @@ class SecretStrategy(Strategy):
             obj["data"] = {**(obj.get("data") or {}), **encoded}
             del obj["stringData"]
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         causes = data_causes(obj, "data", "stringData")
         data = obj.get("data") or {}
         return causes or [invalid(f"data[{key}]", "", "must be base64") for key in data if not _is_base64(data[key])]
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new) + immutable_causes(new, old, "data")
         if new.get("type") != old.get("type", "Opaque"):
             causes.append(forbidden("type", "field is immutable"))

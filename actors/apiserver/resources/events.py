@@ -6,18 +6,19 @@ events.k8s.io/v1 serves the stored core events with other field names and strict
 from collections.abc import Mapping
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.objects import Obj, at, text
+from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.resource import CachedConverter, Column, Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
+from protocols.kube.meta import Object
 
 TTL = 3600
 INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 class EventStrategy(Strategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         namespace = text(obj, "metadata", "namespace")
         involved = text(obj, "involvedObject", "namespace")
         if (involved and involved != namespace) or (not involved and namespace not in ("", "default", "kube-system")):
@@ -25,28 +26,28 @@ class EventStrategy(Strategy):
         return []
 
 
-def last_seen(obj: Obj) -> str:
+def last_seen(obj: Object) -> str:
     stamp = text(obj, "series", "lastObservedTime") or text(obj, "lastTimestamp") or text(obj, "eventTime")
     return age_of(stamp) if stamp else first_seen(obj)
 
 
-def first_seen(obj: Obj) -> str:
+def first_seen(obj: Object) -> str:
     stamp = text(obj, "firstTimestamp") or text(obj, "eventTime")
     return age_of(stamp) if stamp else UNKNOWN
 
 
-def subject(obj: Obj) -> str:
+def subject(obj: Object) -> str:
     kind, subject_name = text(obj, "involvedObject", "kind").lower(), text(obj, "involvedObject", "name")
     return f"{kind}/{subject_name}" if subject_name else kind
 
 
-def source(obj: Obj) -> str:
+def source(obj: Object) -> str:
     component = text(obj, "source", "component") or text(obj, "reportingComponent")
     host = text(obj, "source", "host") or text(obj, "reportingInstance")
     return f"{component}, {host}" if component and host else component
 
 
-def count(obj: Obj) -> int:
+def count(obj: Object) -> int:
     series = obj.get("series")
     found = series.get("count") if isinstance(series, dict) else obj.get("count")
     return found if isinstance(found, int) else 1
@@ -102,15 +103,15 @@ LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
 UNSET = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource")
 
 
-def to_core(obj: Obj) -> Obj:
+def to_core(obj: Object) -> Object:
     return {**_renamed(obj, NAMES), "apiVersion": "v1"}
 
 
-def from_core(obj: Obj) -> Obj:
+def from_core(obj: Object) -> Object:
     return {**_renamed(obj, STORED_NAMES), "apiVersion": f"{GROUP}/v1"}
 
 
-def _renamed(obj: Obj, names: Mapping[str, str]) -> Obj:
+def _renamed(obj: Object, names: Mapping[str, str]) -> Object:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
@@ -118,12 +119,12 @@ class EventsConverter(CachedConverter):
     def make(self, stored: Stored) -> Stored:
         return Stored(stored.key, stored.rv, encode_object(from_core(stored.obj)))
 
-    def to_stored(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Object) -> Object:
         return to_core(obj)
 
 
 class NewEventStrategy(Strategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         causes = EventStrategy().validate_create(to_core(obj))
         causes += [required(name) for name in ("eventTime", "reportingController", *LENGTHS) if not _is_set(obj, name)]
         for key, limit in LENGTHS.items():
@@ -134,18 +135,18 @@ class NewEventStrategy(Strategy):
         causes += [invalid(name, "", "needs to be unset") for name in UNSET if obj.get(name)]
         return causes + _series_causes(obj)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Allow changes to the series only. Events written through v1 may lack fields that are required here."""
         names = (*NAMES, "eventTime", "reportingInstance", "action", "reason", "related", "type")
         changed = [name for name in names if new.get(name) != old.get(name)]
         return [forbidden(name, "field is immutable") for name in changed] + _series_causes(new)
 
 
-def _is_set(obj: Obj, name: str) -> bool:
+def _is_set(obj: Object, name: str) -> bool:
     return bool(obj.get(name)) or name == "note"
 
 
-def _series_causes(obj: Obj) -> list[Cause]:
+def _series_causes(obj: Object) -> list[Cause]:
     if not isinstance(obj.get("series"), dict):
         return []
     causes = [] if at(obj, "series", "lastObservedTime") else [required("series.lastObservedTime")]

@@ -1,9 +1,9 @@
 """Namespaces: Active while `spec.finalizers` is set, Terminating from deletion until the content is gone."""
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
+from protocols.kube.meta import Object
 
 FINALIZER = "kubernetes"
 """Finalizer of every new namespace; the namespace controller removes it through /finalize."""
@@ -13,26 +13,26 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 class NamespaceStrategy(Strategy):
     has_status = True
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         metadata = obj["metadata"]
         if metadata.get("name"):
             metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         self.default(obj)
         finalizers = list((obj.get("spec") or {}).get("finalizers") or [])
         obj["spec"] = {"finalizers": finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]}
         obj["status"] = {"phase": "Active"}
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         restore(new, old, "spec", "status")
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_status(self, new: Object, old: Object) -> None:
         restore_all_but(new, old, "status")
         if (new.get("status") or {}).get("phase") is None:
             new["status"] = {**(new.get("status") or {}), "phase": "Active"}
 
-    def prepare_finalize(self, new: Obj, old: Obj) -> None:
+    def prepare_finalize(self, new: Object, old: Object) -> None:
         """Apply the finalize subresource: only spec.finalizers changes."""
         finalizers = (new.get("spec") or {}).get("finalizers")
         restore_all_but(new, old)

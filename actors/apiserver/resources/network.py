@@ -1,10 +1,11 @@
 """Services, Endpoints and EndpointSlices. This server neither proxies nor allocates addresses."""
 
 from actors.apiserver.api.causes import Cause, invalid, required
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
+from protocols.kube.meta import Object
 
 SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 MOST_ENDPOINTS = 3
@@ -14,7 +15,7 @@ MOST_ENDPOINTS = 3
 class ServiceStrategy(Strategy):
     has_status = True
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -22,10 +23,10 @@ class ServiceStrategy(Strategy):
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port"))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"loadBalancer": {}}
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         causes = []
         kind = text(obj, "spec", "type")
         if kind not in SERVICE_TYPES:
@@ -43,14 +44,14 @@ class ServiceStrategy(Strategy):
         return causes
 
 
-def external_ip(obj: Obj) -> str:
+def external_ip(obj: Object) -> str:
     if text(obj, "spec", "type") == "ExternalName":
         return text(obj, "spec", "externalName")
     given = [text(each, "ip") or text(each, "hostname") for each in items(obj, "status", "loadBalancer", "ingress")]
     return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or NONE
 
 
-def service_ports(obj: Obj) -> str:
+def service_ports(obj: Object) -> str:
     shown = []
     for port in items(obj, "spec", "ports"):
         node = f":{port['nodePort']}" if port.get("nodePort") else ""
@@ -58,11 +59,11 @@ def service_ports(obj: Obj) -> str:
     return ",".join(shown) or NONE
 
 
-def selector(obj: Obj) -> str:
+def selector(obj: Object) -> str:
     return ",".join(f"{key}={value}" for key, value in (at(obj, "spec", "selector") or {}).items()) or NONE
 
 
-def endpoints(obj: Obj) -> str:
+def endpoints(obj: Object) -> str:
     found = [
         f"{text(address, 'ip')}:{port.get('port')}" if port else text(address, "ip")
         for subset in items(obj, "subsets")
@@ -73,11 +74,11 @@ def endpoints(obj: Obj) -> str:
     return (",".join(found[:MOST_ENDPOINTS]) + more) or NONE
 
 
-def slice_ports(obj: Obj) -> str:
+def slice_ports(obj: Object) -> str:
     return ",".join(text(port, "port") for port in items(obj, "ports")) or "<unset>"
 
 
-def slice_endpoints(obj: Obj) -> str:
+def slice_endpoints(obj: Object) -> str:
     found = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
     more = f" + {len(found) - MOST_ENDPOINTS} more..." if len(found) > MOST_ENDPOINTS else ""
     return (",".join(found[:MOST_ENDPOINTS]) + more) or "<unset>"

@@ -5,10 +5,11 @@ resourceVersion that it replaces.
 """
 
 from actors.apiserver.api.causes import Cause, invalid
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
+from protocols.kube.meta import Object
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
 ROLE_LABEL = "kubernetes.io/role"
@@ -18,10 +19,10 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 class NodeStrategy(Strategy):
     has_status = True
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         """Preserve the status: kubelets register with it."""
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         causes = []
         for index, taint in enumerate(items(obj, "spec", "taints")):
             if taint.get("effect") not in EFFECTS:
@@ -31,14 +32,14 @@ class NodeStrategy(Strategy):
         return causes
 
 
-def status(obj: Obj) -> str:
+def status(obj: Object) -> str:
     ready = next((item for item in items(obj, "status", "conditions") if item.get("type") == "Ready"), None)
     words = {"True": "Ready", "False": "NotReady"}
     shown = "Unknown" if ready is None else words.get(text(ready, "status"), "NotReady")
     return f"{shown},SchedulingDisabled" if at(obj, "spec", "unschedulable") else shown
 
 
-def roles(obj: Obj) -> str:
+def roles(obj: Object) -> str:
     found = set()
     for key, value in (at(obj, "metadata", "labels") or {}).items():
         if key.startswith(ROLE_PREFIX) and key != ROLE_PREFIX:
@@ -48,11 +49,11 @@ def roles(obj: Obj) -> str:
     return ",".join(sorted(found)) or NONE
 
 
-def address(kind: str, obj: Obj) -> str:
+def address(kind: str, obj: Object) -> str:
     return next((text(item, "address") for item in items(obj, "status", "addresses") if item.get("type") == kind), NONE)
 
 
-def kernel(obj: Obj) -> str:
+def kernel(obj: Object) -> str:
     version = text(obj, "status", "nodeInfo", "kernelVersion")
     architecture = text(obj, "status", "nodeInfo", "architecture")
     return f"{version} ({architecture})" if version and architecture else version or "<unknown>"
@@ -86,7 +87,7 @@ NODES = Resource(
 
 
 class LeaseStrategy(Strategy):
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         duration = at(obj, "spec", "leaseDurationSeconds")
         transitions = at(obj, "spec", "leaseTransitions")
         causes = []

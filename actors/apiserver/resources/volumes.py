@@ -1,10 +1,11 @@
 """Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
 
 from actors.apiserver.api.causes import Cause, required
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from protocols.kube.meta import Object
 
 STORAGE = "storage.k8s.io"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -14,16 +15,16 @@ UNSET = "<unset>"
 class VolumeStrategy(Strategy):
     has_status = True
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("volumeMode", "Filesystem")
         if obj["kind"] == "PersistentVolume":
             spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return [] if at(obj, "spec", "accessModes") else [required("spec.accessModes")]
 
 
@@ -33,21 +34,21 @@ class DriverStrategy(Strategy):
     def __init__(self, wanted: str = "") -> None:
         self._wanted = wanted
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return [required(self._wanted)] if self._wanted and obj.get(self._wanted) in (None, "") else []
 
 
 class StorageClassStrategy(DriverStrategy):
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
 
-def modes(obj: Obj) -> str:
+def modes(obj: Object) -> str:
     return ",".join(MODES.get(str(mode), str(mode)) for mode in at(obj, "spec", "accessModes") or ())
 
 
-def claim(obj: Obj) -> str:
+def claim(obj: Object) -> str:
     name = text(obj, "spec", "claimRef", "name")
     return f"{text(obj, 'spec', 'claimRef', 'namespace')}/{name}" if name else ""
 

@@ -7,7 +7,6 @@ import msgspec
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.encoding.render import dump, render_object
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
@@ -15,6 +14,7 @@ from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.scope import Scope, transition
 from actors.apiserver.watch.timers import Flusher, chunk
 from actors.apiserver.watch.watcher import Meter, Watcher
+from protocols.kube.meta import Object
 from protocols.kube.protobuf import event_frame
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -29,10 +29,10 @@ def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first
 
 
 def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = False) -> bytes:
-    metadata: Obj = {"resourceVersion": str(rv), "creationTimestamp": None}
+    metadata: Object = {"resourceVersion": str(rv), "creationTimestamp": None}
     if initial_end:
         metadata["annotations"] = INITIAL_END
-    body: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    body: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     if form.view == "Table":
         return frame("BOOKMARK", render_object(resource, body, form, columns=False), form)
     if form.view:
@@ -40,7 +40,7 @@ def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = 
     return frame("BOOKMARK", dump(body, form), form)
 
 
-def error_bytes(status: Obj, form: Form = PLAIN) -> bytes:
+def error_bytes(status: Object, form: Form = PLAIN) -> bytes:
     return frame("ERROR", dump(status, form), form)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from actors.apiserver.api.errors import Expired
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
@@ -15,6 +14,7 @@ from actors.apiserver.watch.channel import Channel, ChannelOptions, error_bytes
 from actors.apiserver.watch.scope import NODE, Index, Scope
 from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.watch.watcher import Meter, Watcher
+from protocols.kube.meta import Object
 
 HISTORY_REPLACED = "The resourceVersion for the provided watch is too old: the history it is of was replaced."
 
@@ -52,7 +52,7 @@ class Hub:
         replica.listen_mark(self._on_mark)
         replica.listen_history_replaced(self._expire)
 
-    def _node_of(self) -> Callable[[Obj], str] | None:
+    def _node_of(self) -> Callable[[Object], str] | None:
         """Return the node getter for the index. It reads stored objects, so converted versions cannot use it."""
         return None if self.resource.converter.changes else self.resource.fields.get(NODE)
 

@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from actors.apiserver.api.encoding.negotiate import Form
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.selection import Selection
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.window import Change
+from protocols.kube.meta import Object
 from protocols.messages.objects import ADDED, DELETED, MODIFIED
 
 
@@ -57,7 +57,7 @@ class Index(Generic[T]):
     A change looks up at most twelve places: its name or any, its namespace or all, its nodes or any.
     """
 
-    def __init__(self, node_of: Callable[[Obj], str] | None) -> None:
+    def __init__(self, node_of: Callable[[Object], str] | None) -> None:
         """`node_of` returns the node of an object. It is None for resources without one."""
         self._node_of = node_of
         self._places: dict[Place, set[T]] = {}

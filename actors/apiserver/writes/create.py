@@ -4,7 +4,6 @@ from functools import partial
 
 from actors.apiserver.api.causes import invalid_object
 from actors.apiserver.api.errors import Forbidden, MethodNotAllowed
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.target import Target, already_exists, details, name_exhausted, not_found
@@ -19,6 +18,7 @@ from actors.apiserver.writes.metadata import (
     stamp_new,
 )
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
+from protocols.kube.meta import Object
 
 NAME_ATTEMPTS = 8
 
@@ -31,7 +31,7 @@ class Creator:
         self._namespaces = namespaces
 
     async def create(
-        self, target: Target, body: Obj, dry_run: bool = False, owners: Owners = stored_owners, size: int = 0
+        self, target: Target, body: Object, dry_run: bool = False, owners: Owners = stored_owners, size: int = 0
     ) -> Stored:
         """Store a new object. `size` is the number of bytes of `body`.
 
@@ -74,21 +74,21 @@ class Creator:
         return found
 
 
-def _check_namespace(target: Target, body: Obj, namespace: Stored) -> None:
+def _check_namespace(target: Target, body: Object, namespace: Stored) -> None:
     if namespace.obj["metadata"].get("deletionTimestamp"):
         raise _terminating(target, body["metadata"]["name"])
     if causes := target.resource.strategy.check_namespace(body, namespace.obj):
         raise invalid_object(target.resource.kind, target.resource.group, body["metadata"]["name"], causes)
 
 
-def _prepared(target: Target, body: Obj, owners: Owners, sent: object) -> bytes:
+def _prepared(target: Target, body: Object, owners: Owners, sent: object) -> bytes:
     """Return the encoded object to store. Raises Invalid."""
     _prepare(target, body)
     set_owners(body, owners(body, {}, sent))
     return encode_object(target.resource.converter.to_stored(body))
 
 
-def _prepare(target: Target, body: Obj) -> None:
+def _prepare(target: Target, body: Object) -> None:
     resource = target.resource
     resource.strategy.default(body)
     resource.strategy.prepare_create(body)

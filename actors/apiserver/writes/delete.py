@@ -8,11 +8,11 @@ import msgspec
 
 from actors.apiserver.api.causes import invalid, invalid_options, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.query import integer
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target, forbidden
 from actors.apiserver.writes.update import finished, is_namespace
+from protocols.kube.meta import Object
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Foreground", "Background", "Orphan")
@@ -33,7 +33,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
     """Propagation policy for its dependents; empty leaves it to the finalizers."""
 
 
-def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
+def delete_options(body: Object, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
     """Parse the options from the body, or from the query if there is no body. Raises BadRequest, Invalid."""
     body = body or _from_query(query)
     if body.get("kind", "DeleteOptions") != "DeleteOptions":
@@ -60,8 +60,8 @@ def delete_options(body: Obj, query: Mapping[str, str], dry_runs: list[str]) -> 
     )
 
 
-def _from_query(query: Mapping[str, str]) -> Obj:
-    found: Obj = {}
+def _from_query(query: Mapping[str, str]) -> Object:
+    found: Object = {}
     if "gracePeriodSeconds" in query:
         found["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
     if "propagationPolicy" in query:
@@ -75,7 +75,7 @@ def _from_query(query: Mapping[str, str]) -> Obj:
     return found
 
 
-def _check_ignore(body: Obj, dry_runs: list[Any]) -> None:
+def _check_ignore(body: Object, dry_runs: list[Any]) -> None:
     """Raise Invalid for options that need the content of an object that cannot be read."""
     if not body.get(IGNORE):
         return
@@ -89,7 +89,7 @@ def _check_ignore(body: Obj, dry_runs: list[Any]) -> None:
         raise invalid_options("DeleteOptions", *causes)
 
 
-def _policy(body: Obj) -> str:
+def _policy(body: Object) -> str:
     orphan = body.get("orphanDependents")
     if orphan is None:
         return str(body.get("propagationPolicy") or "")
@@ -106,7 +106,7 @@ def _grace(value: Any) -> int | None:
     return value
 
 
-def _check_policy(body: Obj, dry_runs: list[Any]) -> None:
+def _check_policy(body: Object, dry_runs: list[Any]) -> None:
     policy = body.get("propagationPolicy")
     causes = [unsupported("dryRun", value, ("All",)) for value in dry_runs if value != "All"]
     if policy is not None and policy not in POLICIES:
@@ -118,7 +118,7 @@ def _check_policy(body: Obj, dry_runs: list[Any]) -> None:
         raise invalid_options("DeleteOptions", *causes)
 
 
-def deleted(target: Target, options: DeleteOptions, old: Obj) -> Obj | None:
+def deleted(target: Target, options: DeleteOptions, old: Object) -> Object | None:
     """Return the object after a delete request; None if it is removed now. Raises Conflict, Forbidden."""
     check_preconditions(target, options, old)
     if target.resource.full_name == "namespaces" and target.name in PROTECTED_NAMESPACES:
@@ -135,7 +135,7 @@ def deleted(target: Target, options: DeleteOptions, old: Obj) -> Obj | None:
     return None if finished(old) else old
 
 
-def check_preconditions(target: Target, options: DeleteOptions, old: Obj) -> None:
+def check_preconditions(target: Target, options: DeleteOptions, old: Object) -> None:
     metadata = old["metadata"]
     for field, wanted, label, fate in (
         ("uid", options.uid, "UID", "deleted and then recreated"),
@@ -153,12 +153,12 @@ def _precondition_failed(resource: Resource, name: str, text: str) -> Conflict:
     return Conflict(message, {"name": name, "group": resource.group, "kind": resource.kind})
 
 
-def _has_content(obj: Obj) -> bool:
+def _has_content(obj: Object) -> bool:
     """Return True for a namespace whose content has not been finalized yet."""
     return is_namespace(obj) and bool((obj.get("spec") or {}).get("finalizers"))
 
 
-def _mark(obj: Obj, grace: int) -> None:
+def _mark(obj: Object, grace: int) -> None:
     metadata = obj["metadata"]
     metadata["deletionTimestamp"] = _stamp(datetime.now(UTC) + timedelta(seconds=grace))
     metadata["deletionGracePeriodSeconds"] = grace
@@ -169,7 +169,7 @@ def _mark(obj: Obj, grace: int) -> None:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 
 
-def _set_policy(obj: Obj, policy: str) -> None:
+def _set_policy(obj: Object, policy: str) -> None:
     """Set the finalizers of a propagation policy, which the garbage collector removes again."""
     metadata = obj["metadata"]
     if not policy or metadata.get("deletionGracePeriodSeconds"):
@@ -183,7 +183,7 @@ def _set_policy(obj: Obj, policy: str) -> None:
         metadata.pop("finalizers", None)
 
 
-def _shorten(obj: Obj, grace: int) -> None:
+def _shorten(obj: Object, grace: int) -> None:
     """Shorten the grace period. A second delete request never extends it."""
     metadata = obj["metadata"]
     before = metadata.get("deletionGracePeriodSeconds")

@@ -10,13 +10,13 @@ from functools import partial
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.api.target import Target, conflict, may_be_stale, not_found
 from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
 from protocols.kube.errors import StatusError
+from protocols.kube.meta import Object
 
 ATTEMPTS = 20
 
@@ -28,7 +28,7 @@ class Written(msgspec.Struct, frozen=True):
     warnings: Sequence[str] = ()
 
 
-Mutation = Callable[[Obj], Obj | None]
+Mutation = Callable[[Object], Object | None]
 """Change a private copy of the stored object and return the new one; None removes it. Raises StatusError."""
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import Obj, now
+from actors.apiserver.api.objects import now
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target
-from protocols.kube.meta import new_uid
+from protocols.kube.meta import Object, new_uid
 from protocols.kube.names import (
     LABEL,
     LABEL_TEXT,
@@ -25,7 +25,7 @@ CONTROLLERS = 'Only one reference can have Controller set to true. Found "true" 
 EXCLUSIVE_FINALIZERS = ("orphan", "foregroundDeletion")
 
 
-def common_causes(metadata: Obj, path: str) -> list[Cause]:
+def common_causes(metadata: Object, path: str) -> list[Cause]:
     causes: list[Cause] = []
     if labels := metadata.get("labels"):
         causes += _label_causes(labels, f"{path}.labels")
@@ -50,7 +50,7 @@ def finalizer_name_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
     return causes
 
 
-def _label_causes(labels: Obj, path: str) -> list[Cause]:
+def _label_causes(labels: Object, path: str) -> list[Cause]:
     causes = []
     for key, value in labels.items():
         causes += [invalid(path, key, fault) for fault in qualified_faults(key)]
@@ -58,13 +58,13 @@ def _label_causes(labels: Obj, path: str) -> list[Cause]:
     return causes
 
 
-def _annotation_causes(annotations: Obj, path: str) -> list[Cause]:
+def _annotation_causes(annotations: Object, path: str) -> list[Cause]:
     causes = [invalid(path, key, fault) for key in annotations for fault in qualified_faults(key.lower())]
     size = sum(len(key.encode()) + len(value.encode("utf-8", "replace")) for key, value in annotations.items())
     return [*causes, too_long(path, MOST_ANNOTATIONS)] if size > MOST_ANNOTATIONS else causes
 
 
-def _owner_causes(owners: Sequence[Obj], path: str) -> list[Cause]:
+def _owner_causes(owners: Sequence[Object], path: str) -> list[Cause]:
     causes: list[Cause] = []
     controllers: list[str] = []
     for index, owner in enumerate(owners):
@@ -96,7 +96,7 @@ FIELD = "managedFields"
 NAME_NEEDED = "name or generateName is required"
 
 
-def check_body(obj: Obj, target: Target) -> object:
+def check_body(obj: Object, target: Target) -> object:
     """Check that the body is an object for this path, and set its namespace. Raises BadRequest.
 
     Its managedFields are removed and returned.
@@ -122,7 +122,7 @@ def check_body(obj: Obj, target: Target) -> object:
     return sent
 
 
-def _check_parts(obj: Obj) -> None:
+def _check_parts(obj: Object) -> None:
     for part in ("spec", "status"):
         if part in obj and obj[part] is None:
             del obj[part]
@@ -130,7 +130,7 @@ def _check_parts(obj: Obj) -> None:
             raise BadRequest(f"{part} must be an object")
 
 
-def check_kind(obj: Obj, kind: str, api_version: str, must_have: bool = False) -> None:
+def check_kind(obj: Object, kind: str, api_version: str, must_have: bool = False) -> None:
     """Check kind and apiVersion of a body. Absent ones are set, or are errors if `must_have`. Raises BadRequest."""
     if obj.get("kind") == kind and obj.get("apiVersion") == api_version:
         return
@@ -154,14 +154,14 @@ def check_kind(obj: Obj, kind: str, api_version: str, must_have: bool = False) -
         raise BadRequest(f"{text} ({api_version})")
 
 
-def check_metadata(obj: Obj, custom: bool = False) -> Obj:
+def check_metadata(obj: Object, custom: bool = False) -> Object:
     """Check the types of fields that the server relies on. The spec of a `custom` kind may have any type."""
     metadata = _checked(obj, custom)
     metadata.pop(FIELD, None)
     return metadata
 
 
-def _checked(obj: Obj, custom: bool) -> Obj:
+def _checked(obj: Object, custom: bool) -> Object:
     if not custom:
         _check_parts(obj)
     metadata = obj.setdefault("metadata", {})
@@ -180,7 +180,7 @@ def _checked(obj: Obj, custom: bool) -> Obj:
     return metadata
 
 
-def _check_strings(metadata: Obj, field: str) -> None:
+def _check_strings(metadata: Object, field: str) -> None:
     value = metadata.get(field)
     if value is None:
         metadata.pop(field, None)
@@ -188,7 +188,7 @@ def _check_strings(metadata: Obj, field: str) -> None:
         raise BadRequest(f"metadata.{field} must be a map of strings")
 
 
-def _check_list(metadata: Obj, field: str, kind: type) -> None:
+def _check_list(metadata: Object, field: str, kind: type) -> None:
     value = metadata.get(field)
     if not value:
         metadata.pop(field, None)
@@ -198,7 +198,7 @@ def _check_list(metadata: Obj, field: str, kind: type) -> None:
         raise BadRequest(f"metadata.{field} must be a list of {'strings' if kind is str else 'objects'}")
 
 
-def stamp_new(obj: Obj, resource: Resource) -> None:
+def stamp_new(obj: Object, resource: Resource) -> None:
     """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion."""
     metadata = obj["metadata"]
     if metadata.pop("resourceVersion", ""):
@@ -216,7 +216,7 @@ def generated_name(base: str) -> str:
     return base[:GENERATE_BASE] + "".join(random.choices(SUFFIX_ALPHABET, k=5))
 
 
-def carry_over(new: Obj, old: Obj) -> None:
+def carry_over(new: Object, old: Object) -> None:
     """Copy fields that clients cannot change from the stored object."""
     metadata, stored = new["metadata"], old["metadata"]
     for field in (*SERVER_FIELDS, "uid", "generateName"):
@@ -226,14 +226,14 @@ def carry_over(new: Obj, old: Obj) -> None:
             metadata.pop(field, None)
 
 
-def metadata_causes(obj: Obj, resource: Resource) -> list[Cause]:
-    metadata: Obj = obj["metadata"]
+def metadata_causes(obj: Object, resource: Resource) -> list[Cause]:
+    metadata: Object = obj["metadata"]
     name = metadata.get("name") or ""
     causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]
     return causes + common_causes(metadata, "metadata")
 
 
-def finalizer_causes(new: Obj, old: Obj) -> list[Cause]:
+def finalizer_causes(new: Object, old: Object) -> list[Cause]:
     """Reject new finalizers of an object that is being deleted."""
     if not old["metadata"].get("deletionTimestamp"):
         return []

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
@@ -15,12 +15,13 @@ from actors.apiserver.writes.ownership.compare import owned
 from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries, tracked
 from actors.apiserver.writes.ownership.fields import Fields, shown
 from protocols.kube.jsons import read_json
+from protocols.kube.meta import Object
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
 
 
-def only_last_applied(conflict: OwnedByOthers, manager: str, live: Obj, shape: Shape) -> bool:
+def only_last_applied(conflict: OwnedByOthers, manager: str, live: Object, shape: Shape) -> bool:
     """Return True if kubectl owned all conflicting fields before, by its last-applied annotation.
 
     Such an apply migrates from client-side to server-side apply and is no conflict.
@@ -48,7 +49,7 @@ def _within(fields: Fields, path: tuple[str, ...]) -> bool:
     return True
 
 
-Owners = Callable[[Obj, Obj, object], Entries]
+Owners = Callable[[Object, Object, object], Entries]
 """Return managedFields from the new object, the stored one ({} if none) and the managedFields that were sent."""
 
 
@@ -61,7 +62,7 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
     """Return a function that computes owners after a create, an update or a patch."""
     by = author(target, options)
 
-    def owners(new: Obj, old: Obj, sent: object) -> Entries:
+    def owners(new: Object, old: Object, sent: object) -> Entries:
         stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
         entries = stored
         if sent and sent != stored and not target.subresource:
@@ -75,12 +76,12 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
     return owners
 
 
-def stored_owners(new: Obj, old: Obj, sent: object) -> Entries:
+def stored_owners(new: Object, old: Object, sent: object) -> Entries:
     """Keep the stored owners, for writes of the server itself."""
     return (old["metadata"].get(FIELD) if old else None) or []
 
 
-def set_owners(obj: Obj, entries: Entries) -> None:
+def set_owners(obj: Object, entries: Entries) -> None:
     if entries:
         obj["metadata"][FIELD] = entries
     else:
@@ -91,7 +92,7 @@ def shape_of(target: Target) -> Shape | None:
     return target.resource.shape
 
 
-def apply(target: Target, config: Obj, options: WriteOptions, live: Obj) -> Applied:
+def apply(target: Target, config: Object, options: WriteOptions, live: Object) -> Applied:
     """Apply `config` to the object `live`, which is {} before its creation. Raises BadRequest, Conflict."""
     shape, by = shape_of(target), author(target, options, APPLY)
     if shape is None:
@@ -116,7 +117,7 @@ def apply(target: Target, config: Obj, options: WriteOptions, live: Obj) -> Appl
         raise _conflict(conflict) from None
 
 
-def _relevant(target: Target, config: Obj) -> Obj:
+def _relevant(target: Target, config: Object) -> Object:
     """Return the part of a configuration that this endpoint writes."""
     if target.subresource:
         return {key: value for key, value in config.items() if key in ("apiVersion", "kind", target.subresource)}

@@ -6,7 +6,7 @@ from typing import Any
 from actors.apiserver.api.causes import forbidden, invalid_options, required
 from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_yaml
 from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target, conflict
@@ -18,6 +18,7 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import updated
 from actors.apiserver.writes.validation import Review
 from protocols.kube.errors import KubeError
+from protocols.kube.meta import Object
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -34,7 +35,7 @@ def patch_mutation(target: Target, media: str, body: bytes, options: WriteOption
     review.text(body, media, patch)
     apply, owners = patcher(target, media, patch), updaters(target, options)
 
-    def mutate(old: Obj) -> Obj | None:
+    def mutate(old: Object) -> Object | None:
         new = apply(old)
         review.patched(new, old, target, body)
         return updated(target, new, old, patching=True, owners=owners)
@@ -53,24 +54,24 @@ def check_media(target: Target, media: str) -> None:
         raise UnsupportedMediaType(", ".join((*accepted, APPLY_PATCH)))
 
 
-def patcher(target: Target, media: str, patch: Any) -> Callable[[Obj], Obj]:
+def patcher(target: Target, media: str, patch: Any) -> Callable[[Object], Object]:
     """Return a function that applies the patch to a copy of an object."""
     apply = _applier(target, media, patch)
     return lambda old: _patched(apply, old)
 
 
-def _applier(target: Target, media: str, patch: Any) -> Callable[[Obj], Any]:
+def _applier(target: Target, media: str, patch: Any) -> Callable[[Object], Any]:
     if media == JSON_PATCH:
         return lambda old: apply_json_patch(old, patch)
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: it must be a JSON object")
-    change: Obj = patch
+    change: Object = patch
     if media == MERGE_PATCH:
         return lambda old: apply_merge_patch(old, change)
     return lambda old: apply_strategic_patch(target.resource.kind, old, change)
 
 
-def _patched(apply: Callable[[Obj], Any], old: Obj) -> Obj:
+def _patched(apply: Callable[[Object], Any], old: Object) -> Object:
     try:
         return as_object(apply(fresh_copy(old)))
     except KubeError as error:
@@ -79,7 +80,7 @@ def _patched(apply: Callable[[Obj], Any], old: Obj) -> Obj:
         raise BadRequest(f"error applying patch: {error}") from None
 
 
-def applied_configuration(target: Target, body: bytes, options: WriteOptions, review: Review) -> Obj:
+def applied_configuration(target: Target, body: bytes, options: WriteOptions, review: Review) -> Object:
     """Decode the configuration of a server-side apply. Raises Invalid without a field manager, BadRequest."""
     if not options.manager:
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
@@ -93,13 +94,13 @@ def applied_configuration(target: Target, body: bytes, options: WriteOptions, re
     return wanted
 
 
-def apply_mutation(target: Target, wanted: Obj, options: WriteOptions) -> Mutation:
+def apply_mutation(target: Target, wanted: Object, options: WriteOptions) -> Mutation:
     """Return the mutation of a server-side apply: merge the configuration, remove fields it no longer has.
 
     The mutation raises Conflict.
     """
 
-    def mutate(old: Obj) -> Obj | None:
+    def mutate(old: Object) -> Object | None:
         _check_uid(target, wanted, old)
         result = apply(target, wanted, options, old)
         return updated(target, fresh_copy(result.obj), old, patching=True, owners=lambda new, _, sent: result.entries)
@@ -107,13 +108,13 @@ def apply_mutation(target: Target, wanted: Obj, options: WriteOptions) -> Mutati
     return mutate
 
 
-def applied_from_nothing(target: Target, wanted: Obj, options: WriteOptions) -> Owners:
+def applied_from_nothing(target: Target, wanted: Object, options: WriteOptions) -> Owners:
     """Return the owners of an object that a server-side apply creates. Raises BadRequest."""
     entries = apply(target, wanted, options, {}).entries
     return lambda new, old, sent: entries
 
 
-def _check_uid(target: Target, wanted: Obj, old: Obj) -> None:
+def _check_uid(target: Target, wanted: Object, old: Object) -> None:
     """Raise Conflict if the configuration names another uid or resourceVersion."""
     metadata = wanted["metadata"]
     for field in ("uid", "resourceVersion"):

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, items, now
+from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, now
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target, conflict
 from actors.apiserver.writes.metadata import (
@@ -17,9 +17,12 @@ from actors.apiserver.writes.metadata import (
     metadata_causes,
 )
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
+from protocols.kube.meta import Object
 
 
-def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: Owners = stored_owners) -> Obj | None:
+def updated(
+    target: Target, new: Object, old: Object, patching: bool = False, owners: Owners = stored_owners
+) -> Object | None:
     """Return the object to store; None if it was being deleted and has lost its last finalizer.
 
     Raises BadRequest, Conflict, Invalid.
@@ -40,7 +43,7 @@ def updated(target: Target, new: Obj, old: Obj, patching: bool = False, owners: 
     return None if finished(new) else new
 
 
-def finished(obj: Obj) -> bool:
+def finished(obj: Object) -> bool:
     """Return True if an object is being deleted and nothing holds it any longer."""
     metadata = obj["metadata"]
     waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
@@ -48,11 +51,11 @@ def finished(obj: Obj) -> bool:
     return bool(metadata.get("deletionTimestamp")) and not waits and not holds
 
 
-def is_namespace(obj: Obj) -> bool:
+def is_namespace(obj: Object) -> bool:
     return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
 
 
-def _prepare(target: Target, new: Obj, old: Obj) -> list[Cause]:
+def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
     strategy = target.resource.strategy
     if target.subresource == "status":
         strategy.prepare_status(new, old)
@@ -67,7 +70,7 @@ def _prepare(target: Target, new: Obj, old: Obj) -> list[Cause]:
     return strategy.validate_update(new, old)
 
 
-def _check_identity(target: Target, new: Obj, old: Obj, patching: bool) -> None:
+def _check_identity(target: Target, new: Object, old: Object, patching: bool) -> None:
     resource, metadata, stored = target.resource, new["metadata"], old["metadata"]
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != stored.get("uid"):
@@ -84,17 +87,17 @@ def _check_identity(target: Target, new: Obj, old: Obj, patching: bool) -> None:
     metadata["resourceVersion"] = stored["resourceVersion"]
 
 
-def _count_generation(target: Target, new: Obj, old: Obj) -> None:
+def _count_generation(target: Target, new: Object, old: Object) -> None:
     strategy = target.resource.strategy
     if strategy.has_generation and strategy.bumps_generation(new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
 
 
-def replace_mutation(target: Target, body: Obj, owners: Owners) -> Callable[[Obj], Obj | None]:
+def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[Object], Object | None]:
     return lambda old: updated(target, fresh_copy(body), old, owners=owners)
 
 
-def bound(target: Target, binding: Obj, pod: Obj) -> Obj:
+def bound(target: Target, binding: Object, pod: Object) -> Object:
     """Return the pod with the node of a binding. Raises Conflict if it is bound, terminating or gated."""
     _check_binding(target, binding)
     wanted, metadata = binding["metadata"], pod["metadata"]
@@ -117,7 +120,7 @@ def bound(target: Target, binding: Obj, pod: Obj) -> Obj:
     return pod
 
 
-def _check_binding(target: Target, binding: Obj) -> None:
+def _check_binding(target: Target, binding: Object) -> None:
     check_kind(binding, "Binding", "v1")
     metadata = check_metadata(binding)
     if metadata.get("name") and metadata["name"] != target.name:
@@ -133,7 +136,7 @@ def _check_binding(target: Target, binding: Obj) -> None:
         raise invalid_object("Binding", "", target.name, causes)
 
 
-def _set_scheduled(pod: Obj) -> None:
+def _set_scheduled(pod: Object) -> None:
     status = pod.setdefault("status", {})
     others = [c for c in items(status, "conditions") if c.get("type") != "PodScheduled"]
     mine = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}

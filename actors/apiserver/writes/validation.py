@@ -11,13 +11,13 @@ import msgspec
 from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.api.errors import BadRequest, Invalid
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
 from actors.apiserver.writes.fields import WrongType, clean, clean_part
 from protocols.kube.errors import StatusError
+from protocols.kube.meta import Object
 
 MAX_DUPLICATES = 100
 """Duplicate fields of one body that are reported."""
@@ -124,7 +124,7 @@ class Review:
             found = read_yaml_body(raw).repeated
             self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
 
-    def body(self, obj: Obj, sent: "BodyKind") -> None:
+    def body(self, obj: Object, sent: "BodyKind") -> None:
         """Clean a whole object, unless it is of another kind. Raises BadRequest."""
         if sent.clean is None or not sent.is_of(obj):
             return
@@ -136,7 +136,7 @@ class Review:
         if self._mode == STRICT and self.warnings:
             raise _bad_body(sent, f"strict decoding error: {', '.join(self.warnings)}")
 
-    def configuration(self, obj: Obj, target: Target) -> None:
+    def configuration(self, obj: Object, target: Target) -> None:
         """Check an applied configuration. Unknown fields are errors in every mode: they cannot be owned.
 
         Raises BadRequest.
@@ -152,7 +152,7 @@ class Review:
         if self._mode == STRICT and self.warnings:
             raise BadRequest(f"error strict decoding YAML: {', '.join(self.warnings)}")
 
-    def patched(self, new: Obj, old: Obj, target: Target, patch: bytes) -> None:
+    def patched(self, new: Object, old: Object, target: Target, patch: bytes) -> None:
         """Clean the parts of an object that a patch changed. Raises Invalid."""
         clean_field = _part_cleaner(target)
         if clean_field is None:
@@ -179,9 +179,9 @@ class BodyKind(NamedTuple):
     kind: str
     version: str
     api_version: str
-    clean: Callable[[Obj], list[str]] | None
+    clean: Callable[[Object], list[str]] | None
 
-    def is_of(self, obj: Obj) -> bool:
+    def is_of(self, obj: Object) -> bool:
         """Return True if the object is of this kind, or does not name its kind."""
         return (obj.get("kind") or self.kind) == self.kind and (
             obj.get("apiVersion") or self.api_version
@@ -204,25 +204,25 @@ def _subject(target: Target) -> str:
     return f"{name}; {target.resource.api_version}, Kind={target.resource.kind}"
 
 
-def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callable[[Obj], list[str]] | None:
+def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callable[[Object], list[str]] | None:
     if resource.custom is not None and (group, version, kind) == (resource.group, resource.version, resource.kind):
         return resource.custom.clean
     shape = kind_shape(group, version, kind)
     return None if shape is None else functools.partial(clean, shape=shape)
 
 
-def _part_cleaner(target: Target) -> Callable[[Obj, str], list[str]] | None:
+def _part_cleaner(target: Target) -> Callable[[Object, str], list[str]] | None:
     if target.resource.custom is not None:
         return target.resource.custom.clean_part
     shape = target.resource.shape
     return None if shape is None else lambda obj, field: _part(obj, shape, field)
 
 
-def _changed(new: Obj, old: Obj) -> list[str]:
+def _changed(new: Object, old: Object) -> list[str]:
     return [field for field, value in new.items() if value != old.get(field)]
 
 
-def _part(new: Obj, shape: Shape, field: str) -> list[str]:
+def _part(new: Object, shape: Shape, field: str) -> list[str]:
     if field in shape.fields and new[field] is None:
         del new[field]
         return []

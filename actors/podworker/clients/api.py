@@ -7,8 +7,9 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from actors.podworker.model.dependencies import Address
-from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.kube.resources import (
     CONFIGMAPS,
     PODS,

@@ -7,7 +7,7 @@ import msgspec
 
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.logs.reader import LogOptions, stamp_ns
-from actors.podworker.model.types import Object
+from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")

@@ -28,9 +28,9 @@ from actors.podworker.endpoint.server import LOOPBACK, EndpointOptions, Handler,
 from actors.podworker.endpoint.stats import Sampler, StatsRoute
 from actors.podworker.endpoint.streams import check_upgrade, command, connect, tunnel
 from actors.podworker.logs.reader import LogOptions, read_log
-from actors.podworker.model.types import Object
 from protocols.actor import Context
 from protocols.bus import Bus, BusError
+from protocols.kube.meta import Object
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.streams.channels import TUNNEL

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
+from protocols.kube.meta import Object
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.podworker.model.types import INIT, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.model.types import INIT, ContainerSpec, PodSpec, Waiting
 from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
 from protocols.wire import cri_pb2
 

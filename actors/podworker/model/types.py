@@ -3,14 +3,11 @@
 import hashlib
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
 from actors.podworker.model.errors import PodInvalid
-
-Object = dict[str, Any]
-"""A plain JSON object of the API."""
+from protocols.kube.meta import Object
 
 SECOND = 1_000_000_000
 """Nanoseconds."""

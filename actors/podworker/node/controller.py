@@ -5,12 +5,12 @@ import os
 from actors.podworker.clients.api import address
 from actors.podworker.clients.bus import Streams
 from actors.podworker.model.dependencies import NodeInfo
-from actors.podworker.model.types import Object
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
 from actors.podworker.node.machine import Machine, read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
+from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.messages import devices

@@ -6,8 +6,8 @@ import random
 import time
 from collections.abc import Callable
 
-from actors.podworker.model.types import Object
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.kube.resources import LEASES
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiClient, ApiError

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.podworker.model.resources import is_extended
-from actors.podworker.model.types import Object
 from actors.podworker.node.machine import Machine
+from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE

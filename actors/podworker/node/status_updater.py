@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.podworker.model.types import Object
 from actors.podworker.node.lease import LeaseRenewer
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status import (
@@ -23,6 +22,7 @@ from actors.podworker.node.status import (
 )
 from protocols.errors import NodeplaneError
 from protocols.kube import times
+from protocols.kube.meta import Object
 from protocols.kube.resources import NODES
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.messages.devices import Placement, ResourceInventory

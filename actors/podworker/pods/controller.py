@@ -15,7 +15,6 @@ from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from actors.podworker.model.dependencies import Dependencies, NodeInfo
 from actors.podworker.model.runtime_status import RUNNING
-from actors.podworker.model.types import Object
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
@@ -24,6 +23,7 @@ from actors.podworker.pods.status.status_manager import StatusManager
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
 from protocols.bus import BusError, Op
+from protocols.kube.meta import Object
 from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder

@@ -10,11 +10,12 @@ import msgspec
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import PodInvalid
 from actors.podworker.model.resources import NAMES, NodeCapacity, milli, requests
-from actors.podworker.model.types import TERMINAL, Object, PodSpec, Stage, is_static, object_uid, read_pod
+from actors.podworker.model.types import TERMINAL, PodSpec, Stage, is_static, object_uid, read_pod
 from actors.podworker.pods.status.conditions import OWN
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
+from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus

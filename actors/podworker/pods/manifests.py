@@ -9,11 +9,12 @@ from typing import Any
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
-from actors.podworker.model.types import Object, read_pod
+from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.references import env_refs, volume_refs
 from actors.podworker.pods.probes.results import probes_of
+from protocols.kube.meta import Object
 from protocols.kube.names import label_fault, subdomain_fault
 
 SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"

@@ -4,9 +4,10 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.model.types import Object, PodSpec, object_uid
+from actors.podworker.model.types import PodSpec, object_uid
 from actors.podworker.pods.status.pod import overlay
 from protocols.bus import Bus, Op, StateSource, Stream
+from protocols.kube.meta import Object
 from protocols.messages.podworker import NODE_PODS, NodePod
 
 RING = 64

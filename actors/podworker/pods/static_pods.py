@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.podworker.model.errors import MirrorMissing
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from actors.podworker.pods.node_pods import Pods
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.process.inotify import CONTENTS, Changes
 from protocols.process.rates import backoff_delay
 

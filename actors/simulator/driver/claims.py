@@ -3,17 +3,17 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from actors.simulator.driver.options import DriverOptions
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.process.files import write_atomic
 
-Object = dict[str, Any]
 CDI_VERSION = "0.5.0"
 
 

@@ -3,15 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from actors.simulator.driver.options import GPU_MEMORY_GI, Device, DriverOptions
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.kube.resources import NODES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 
-Object = dict[str, Any]
 MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
 """Devices that the API allows in a slice; fewer when they consume shared counters."""
 MAX_COUNTER_SETS = 8

@@ -5,6 +5,7 @@ And the frame of a watch event, which is a bare message behind its length.
 
 from typing import Any
 
+from protocols.kube.meta import Object
 from protocols.kube.protobuf.table import message_of
 from protocols.kube.protobuf.types import (
     DELIMITED,
@@ -22,17 +23,16 @@ from protocols.kube.protobuf.values import as_bytes, fields_of
 from protocols.kube.protobuf.wire import read_span, read_tag, read_varint, skip
 from protocols.wire.protobuf import delimited, number
 
-Obj = dict[str, Any]
 VALUE_LIMIT = 200_000
 """Fields in one body, known or not: two bytes can become an object of a hundred, and each costs time."""
 
 
-def decode_message(message: Message, data: bytes) -> Obj:
+def decode_message(message: Message, data: bytes) -> Object:
     """The object. Unknown fields are left out. Raises ProtobufInvalid.
 
     Messages of the table do not contain themselves, so their depth is bounded by the table (a test says so).
     """
-    out: Obj = {}
+    out: Object = {}
     _Decoder(data).read(message, 0, len(data), out)
     return out
 
@@ -42,7 +42,7 @@ class _Decoder:
         self._data = data
         self._left = VALUE_LIMIT
 
-    def read(self, message: Message, at: int, end: int, out: Obj) -> None:
+    def read(self, message: Message, at: int, end: int, out: Object) -> None:
         """Into `out`, which may hold an earlier part of the same message: singular fields are merged."""
         data, fields = self._data, message.fields
         while at < end:
@@ -60,7 +60,7 @@ class _Decoder:
             else:
                 raise _mistyped(field, wire)
 
-    def _delimited(self, field: Field, at: int, end: int, out: Obj) -> None:
+    def _delimited(self, field: Field, at: int, end: int, out: Object) -> None:
         if field.shape is Shape.MAP:
             self._entry(field, at, end, out.setdefault(field.name, {}))
         elif field.message is not None:
@@ -70,7 +70,7 @@ class _Decoder:
         else:
             _put(field, _read_leaf(field, DELIMITED).read(self._data[at:end]), out)
 
-    def _nested(self, field: Field, message: Message, at: int, end: int, out: Obj) -> None:
+    def _nested(self, field: Field, message: Message, at: int, end: int, out: Object) -> None:
         if field.shape is Shape.INLINE:
             inner = out
         elif field.shape is Shape.LIST:
@@ -86,7 +86,7 @@ class _Decoder:
             value, at = read_varint(self._data, at, end)
             into.append(leaf.read(value))
 
-    def _entry(self, field: Field, at: int, end: int, into: Obj) -> None:
+    def _entry(self, field: Field, at: int, end: int, into: Object) -> None:
         """A map entry is a message of key (1) and value (2), each of which may be missing."""
         key, value = "", _default(field)
         while at < end:
@@ -113,7 +113,7 @@ class _Decoder:
             raise ProtobufInvalid(f"the message has more than {VALUE_LIMIT} values")
 
 
-def _put(field: Field, value: Any, out: Obj) -> None:
+def _put(field: Field, value: Any, out: Object) -> None:
     if field.shape is Shape.LIST:
         out.setdefault(field.name, []).append(value)
     elif value is None or not (value or field.keep_zero):

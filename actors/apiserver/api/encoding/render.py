@@ -8,10 +8,10 @@ import yaml
 
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.stored import Stored
 from protocols.kube import protobuf
+from protocols.kube.meta import Object
 
 PART_BYTES, PART_ITEMS = 256 * 1024, 250
 """Bounds of the part of a list that is encoded at once."""
@@ -34,27 +34,27 @@ def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
     return render_object(resource, shown.obj, form)
 
 
-def render_object(resource: Resource, obj: Obj, form: Form, columns: bool = True) -> bytes:
+def render_object(resource: Resource, obj: Object, form: Form, columns: bool = True) -> bytes:
     if form.view == "Table":
         return _encode(table(resource, [obj], form, _version_of(obj), columns=columns))
     return dump(partial(obj, form) if form.view else obj, form)
 
 
-def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> bytes:
+def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Object) -> bytes:
     if form.protobuf or form.yaml:
         shown = [_shown(resource, stored, form) for stored in found]
         return dump({**_list(resource, form, metadata), "items": shown}, form)
     return b"".join(list_parts(resource, found, form, metadata))
 
 
-def _shown(resource: Resource, stored: Stored, form: Form) -> Obj:
+def _shown(resource: Resource, stored: Stored, form: Form) -> Object:
     """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
     obj = resource.converter.view(stored).obj
     return partial(obj, form) if form.view else obj
 
 
-def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Obj) -> Iterator[bytes]:
+def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
     """Encode a list as JSON lazily, part by part."""
     items = map(resource.converter.view, found) if resource.converter.changes else found
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
@@ -69,7 +69,7 @@ def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata
     yield b"".join((*batch, b"]}\n"))
 
 
-def _list(resource: Resource, form: Form, metadata: Obj) -> Obj:
+def _list(resource: Resource, form: Form, metadata: Object) -> Object:
     """Return a list without its items, which are encoded last."""
     if form.view == "Table":
         return table(resource, [], form, metadata)
@@ -80,7 +80,7 @@ def _list(resource: Resource, form: Form, metadata: Obj) -> Obj:
     return {"kind": kind, "apiVersion": version, "metadata": metadata, "items": []}
 
 
-def _item(resource: Resource, obj: Obj, form: Form) -> bytes:
+def _item(resource: Resource, obj: Object, form: Form) -> bytes:
     return _encode(_row(resource, obj, form) if form.view == "Table" else partial(obj, form))
 
 
@@ -93,11 +93,11 @@ def dump(value: Any, form: Form = PLAIN) -> bytes:
     return _encode(value)
 
 
-def partial(obj: Obj, form: Form) -> Obj:
+def partial(obj: Object, form: Form) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": _meta(form), "metadata": obj.get("metadata", {})}
 
 
-def table(resource: Resource, objects: Iterable[Obj], form: Form, metadata: Obj, columns: bool = True) -> Obj:
+def table(resource: Resource, objects: Iterable[Object], form: Form, metadata: Object, columns: bool = True) -> Object:
     """Return a meta.k8s.io Table. Of a watch, only the first event has the column definitions."""
     return {
         "kind": "Table",
@@ -108,17 +108,17 @@ def table(resource: Resource, objects: Iterable[Obj], form: Form, metadata: Obj,
     }
 
 
-def _column(column: Any) -> Obj:
+def _column(column: Any) -> Object:
     keys = ("name", "type", "format", "description", "priority")
     return {key: getattr(column, key) for key in keys}
 
 
-def _row(resource: Resource, obj: Obj, form: Form) -> Obj:
+def _row(resource: Resource, obj: Object, form: Form) -> Object:
     carried = {"Object": obj, "None": None}.get(form.include, partial(obj, form))
     return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
 
 
-def _cell(column: Column, obj: Obj) -> Any:
+def _cell(column: Column, obj: Object) -> Any:
     """Return a cell; an object that was stored without validation must not break the other rows."""
     try:
         return column.cell(obj)
@@ -130,5 +130,5 @@ def _meta(form: Form) -> str:
     return f"meta.k8s.io/{form.version}"
 
 
-def _version_of(obj: Obj) -> Obj:
+def _version_of(obj: Object) -> Object:
     return {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")}

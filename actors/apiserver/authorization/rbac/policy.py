@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.rbac.rules import (
@@ -17,6 +16,7 @@ from actors.apiserver.authorization.rbac.rules import (
     read_role,
     rule_allows,
 )
+from protocols.kube.meta import Object
 
 Bindings = dict[Subject, dict[str, Binding]]
 
@@ -47,7 +47,7 @@ class Policy:
         """Bindings by subject and namespace; cluster role bindings have an empty namespace."""
         self._aggregated: dict[str, tuple[PolicyRule, ...]] = {}
 
-    def put(self, kind: str, key: str, obj: Obj) -> None:
+    def put(self, kind: str, key: str, obj: Object) -> None:
         if kind in ("Role", "ClusterRole"):
             self.put_role(kind, key, read_role(obj))
         else:

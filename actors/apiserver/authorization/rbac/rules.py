@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.target import Attributes
 from protocols.kube.errors import SelectorInvalid
+from protocols.kube.meta import Object
 from protocols.kube.selectors import label_selector_from_object
 
 GROUP = "rbac.authorization.k8s.io"
@@ -119,7 +120,7 @@ def account_name(namespace: str, name: str) -> str:
     return f"{ACCOUNT}:{namespace}:{name}"
 
 
-def read_rules(obj: Obj) -> tuple[PolicyRule, ...]:
+def read_rules(obj: Object) -> tuple[PolicyRule, ...]:
     """Parse the rules of a role, of which there may be tens of thousands; one by one if some are malformed."""
     try:
         return msgspec.convert(obj.get("rules"), tuple[PolicyRule, ...])
@@ -127,12 +128,12 @@ def read_rules(obj: Obj) -> tuple[PolicyRule, ...]:
         return tuple(read_rule(rule) for rule in items(obj, "rules"))
 
 
-def read_rule(rule: Obj) -> PolicyRule:
+def read_rule(rule: Object) -> PolicyRule:
     fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
     return PolicyRule(*(_strings(rule.get(field)) for field in fields))
 
 
-def read_role(obj: Obj) -> Role:
+def read_role(obj: Object) -> Role:
     labels = at(obj, "metadata", "labels")
     pairs = tuple(sorted((str(k), str(v)) for k, v in labels.items())) if isinstance(labels, dict) else ()
     selectors = None
@@ -141,7 +142,7 @@ def read_role(obj: Obj) -> Role:
     return Role(read_rules(obj), pairs, selectors)
 
 
-def read_binding(obj: Obj) -> Binding:
+def read_binding(obj: Object) -> Binding:
     namespace = text(obj, "metadata", "namespace")
     return Binding(
         name=text(obj, "metadata", "name"),
@@ -152,7 +153,7 @@ def read_binding(obj: Obj) -> Binding:
     )
 
 
-def _subject(obj: Obj, namespace: str) -> Subject:
+def _subject(obj: Object, namespace: str) -> Subject:
     kind, name = text(obj, "kind"), text(obj, "name")
     if kind != "ServiceAccount":
         return Subject(kind, name)
@@ -160,7 +161,7 @@ def _subject(obj: Obj, namespace: str) -> Subject:
     return Subject("User", account_name(where, name) if where and name else "")
 
 
-def _selector(obj: Obj) -> Selector:
+def _selector(obj: Object) -> Selector:
     try:
         return label_selector_from_object(obj).matches
     except (SelectorInvalid, TypeError, ValueError, AttributeError):  # a client may have stored anything

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
@@ -22,6 +22,7 @@ from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from protocols.errors import NodeplaneError
 from protocols.kube.custom import declared
+from protocols.kube.meta import Object
 from protocols.kube.resources import DEFINITIONS
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class DefinitionController:
         known = self._observed.get(stored.key)
         return known if known is not None and known.rv == stored.rv else ObservedDefinition(stored.obj, stored.rv)
 
-    async def _store(self, stored: Stored, obj: Obj) -> bool:
+    async def _store(self, stored: Stored, obj: Object) -> bool:
         try:
             await self._storage.update(self._row, stored, encode_object(obj))
         except RevisionConflict:
@@ -178,7 +179,7 @@ def _is_finalizing(stored: Stored) -> bool:
     return bool(metadata.get("deletionTimestamp")) and CLEANUP in (metadata.get("finalizers") or ())
 
 
-def _bare_resource(definition: Obj) -> Resource | None:
+def _bare_resource(definition: Object) -> Resource | None:
     """Return a minimal resource, enough to find and delete the stored objects."""
     resource = declared(definition)
     if resource is None or not at(definition, "spec", "names"):

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from protocols.kube.custom import condition
+from protocols.kube.meta import Object
 
 Raw = dict[str, Any]
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -29,7 +30,7 @@ class Version(msgspec.Struct, frozen=True):
     schema: Raw = msgspec.field(default_factory=dict)
     status: bool = False
     scale: Mapping[str, str] = msgspec.field(default_factory=dict)
-    columns: tuple[Obj, ...] = ()
+    columns: tuple[Object, ...] = ()
     selectable: tuple[str, ...] = ()
     deprecated: bool = False
     warning: str = ""
@@ -63,13 +64,13 @@ def read_names(names: Any) -> Names:
     )
 
 
-def written_names(names: Names) -> Obj:
-    made: Obj = {"plural": names.plural, "singular": names.singular, "kind": names.kind, "listKind": names.list_kind}
+def written_names(names: Names) -> Object:
+    made: Object = {"plural": names.plural, "singular": names.singular, "kind": names.kind, "listKind": names.list_kind}
     made |= {"shortNames": list(names.short), "categories": list(names.categories)}
     return {key: value for key, value in made.items() if value}
 
 
-def read_version(raw: Obj) -> Version:
+def read_version(raw: Object) -> Version:
     scale = at(raw, "subresources", "scale")
     return Version(
         name=text(raw, "name"),
@@ -85,7 +86,7 @@ def read_version(raw: Obj) -> Version:
     )
 
 
-def read_definition(obj: Obj) -> Definition:
+def read_definition(obj: Object) -> Definition:
     established = condition(obj, "Established") == "True"
     accepted = at(obj, "status", "acceptedNames") if established else at(obj, "spec", "names")
     return Definition(

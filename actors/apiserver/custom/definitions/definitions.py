@@ -6,7 +6,7 @@ Its conditions are written by the definition controller (controller.py), which r
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
 from actors.apiserver.api.schemas.registry import registry
 from actors.apiserver.api.strategy import Strategy
@@ -16,6 +16,7 @@ from actors.apiserver.custom.definitions.warnings import definition_warnings
 from actors.apiserver.resources.cells import CREATED, NAME
 from actors.apiserver.writes.fields import WrongType, clean
 from protocols.kube.custom import condition
+from protocols.kube.meta import Object
 from protocols.kube.resources import DEFINITIONS as ROW
 
 PROPS = "io.k8s.api.apiextensions.v1.JSONSchemaProps"
@@ -53,7 +54,7 @@ class DefinitionStrategy(Strategy):
     has_status = True
     has_generation = True
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         spec = obj.get("spec")
         names = spec.get("names") if isinstance(spec, dict) else None
         if not isinstance(spec, dict) or not isinstance(names, dict):
@@ -65,41 +66,41 @@ class DefinitionStrategy(Strategy):
         if not spec.get("preserveUnknownFields"):
             spec.pop("preserveUnknownFields", None)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
         obj["status"] = {"storedVersions": _storage(obj)}
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
         stored = list(at(new, "status", "storedVersions") or ())
         stored += [name for name in _storage(new) if name not in stored]
         new["status"] = {**(new.get("status") or {}), "storedVersions": stored}
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         untidy = _tidied(obj)
         return untidy or definition_causes(obj)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         if new.get("spec") == old.get("spec"):
             return []
         established = condition(old, "Established") == "True"
         untidy = _tidied(new)
         return untidy or _new_causes(new, old) + changed_causes(new, old, established) + stored_causes(new)
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return stored_causes(new)
 
-    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
         return definition_warnings(new, old)
 
-    def prepare_delete(self, obj: Obj) -> None:
+    def prepare_delete(self, obj: Object) -> None:
         """Add the cleanup finalizer; the definition controller removes it once no object is left."""
         held = list(obj["metadata"].get("finalizers") or ())
         if not obj["metadata"].get("deletionTimestamp") and CLEANUP not in held:
             obj["metadata"]["finalizers"] = [*held, CLEANUP]
 
 
-def _new_causes(new: Obj, old: Obj) -> list[Cause]:
+def _new_causes(new: Object, old: Object) -> list[Cause]:
     """Return the causes that `old` does not have.
 
     An unchanged fault that an older server accepted does not block an update.
@@ -109,11 +110,11 @@ def _new_causes(new: Obj, old: Obj) -> list[Cause]:
     return [cause for cause in causes if cause not in before]
 
 
-def _storage(obj: Obj) -> list[str]:
+def _storage(obj: Object) -> list[str]:
     return [text(version, "name") for version in items(obj, "spec", "versions") if version.get("storage")]
 
 
-def _tidied(obj: Obj) -> list[Cause]:
+def _tidied(obj: Object) -> list[Cause]:
     for index, version in enumerate(items(obj, "spec", "versions")):
         schema = at(version, "schema", "openAPIV3Schema")
         path = f"spec.versions[{index}].schema.openAPIV3Schema"

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.custom.definitions.definition import CLEANUP, Names, read_names, written_names
 from actors.apiserver.custom.definitions.rules import APPROVAL, approval, is_protected
 from protocols.kube.custom import condition
+from protocols.kube.meta import Object
 
 APPROVALS = {
     "approved": "ApprovedAnnotation",
@@ -35,7 +36,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ObservedDefinition:
-    obj: Obj
+    obj: Object
     rv: int
     requested: Names = field(init=False)
     current: Names = field(init=False)
@@ -69,7 +70,7 @@ def taken(names: Iterable[Names]) -> Taken:
 
 def new_status(
     one: ObservedDefinition, definitions: Iterable[ObservedDefinition], built_in: Mapping[str, Taken]
-) -> Obj | None:
+) -> Object | None:
     """Return the status to store, or None if it is stored already.
 
     `built_in` holds the names of the built-in resources by group.
@@ -108,7 +109,7 @@ def _clashes(words: list[str]) -> str:
     return detail if len(words) == 1 else f"[{detail}]"
 
 
-def _conditions(obj: Obj, fault: tuple[str, str]) -> list[Obj]:
+def _conditions(obj: Object, fault: tuple[str, str]) -> list[Object]:
     before = {text(each, "type"): each for each in items(obj, "status", "conditions")}
     reason, message = fault if fault[0] else ("NoConflicts", "no conflicts found")
     wanted = [_condition("NamesAccepted", not fault[0], reason, message)]
@@ -125,7 +126,7 @@ def _conditions(obj: Obj, fault: tuple[str, str]) -> list[Obj]:
     return [_same_or_new(before.get(each["type"]), each) for each in wanted] + kept
 
 
-def _more(obj: Obj) -> list[Obj]:
+def _more(obj: Object) -> list[Object]:
     made = []
     if is_protected(text(obj, "spec", "group")):
         state, detail = approval(text(obj, "metadata", "annotations", APPROVAL))
@@ -137,11 +138,11 @@ def _more(obj: Obj) -> list[Obj]:
     return made
 
 
-def _condition(kind: str, holds: bool, reason: str, message: str) -> Obj:
+def _condition(kind: str, holds: bool, reason: str, message: str) -> Object:
     return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
 
 
-def _same_or_new(before: Obj | None, after: Obj) -> Obj:
+def _same_or_new(before: Object | None, after: Object) -> Object:
     """Return the new condition; lastTransitionTime is preserved while the status is the same."""
     if before is None or before.get("status") != after["status"]:
         return {"lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **after}

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.custom.definitions.version_rules import version_causes
+from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, subdomain_faults
 from protocols.kube.request_uri import uri_fault
 
@@ -22,7 +23,7 @@ UNKNOWN_FIELDS = (
 )
 
 
-def definition_causes(obj: Obj, old: Obj | None = None) -> list[Cause]:
+def definition_causes(obj: Object, old: Object | None = None) -> list[Cause]:
     causes = [*_name_causes(obj), *_group_causes(obj), *_scope_causes(obj), *version_causes(obj)]
     causes += [*_names_causes(obj), *_conversion_causes(obj), *_approval_causes(obj, old)]
     if at(obj, "spec", "preserveUnknownFields"):
@@ -30,7 +31,7 @@ def definition_causes(obj: Obj, old: Obj | None = None) -> list[Cause]:
     return causes
 
 
-def changed_causes(new: Obj, old: Obj, established: bool) -> list[Cause]:
+def changed_causes(new: Object, old: Object, established: bool) -> list[Cause]:
     """Reject changes to immutable fields: stored objects and their keys depend on them."""
     paths = [("spec", "group"), ("spec", "names", "plural")]
     if established:
@@ -39,7 +40,7 @@ def changed_causes(new: Obj, old: Obj, established: bool) -> list[Cause]:
     return [invalid(".".join(path), at(new, *path), "field is immutable") for path in changed]
 
 
-def stored_causes(obj: Obj) -> list[Cause]:
+def stored_causes(obj: Object) -> list[Cause]:
     """Require that storedVersions lists the storage version and only versions of the spec."""
     versions = items(obj, "spec", "versions")
     names = {text(each, "name") for each in versions}
@@ -53,13 +54,13 @@ def stored_causes(obj: Obj) -> list[Cause]:
     return causes + [invalid(f"{path}[{index}]", name, STORED.format(name)) for index, name in gone]
 
 
-def _name_causes(obj: Obj) -> list[Cause]:
+def _name_causes(obj: Object) -> list[Cause]:
     wanted = f"{text(obj, 'spec', 'names', 'plural')}.{text(obj, 'spec', 'group')}"
     name = text(obj, "metadata", "name")
     return [] if name == wanted else [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
-def _group_causes(obj: Obj) -> list[Cause]:
+def _group_causes(obj: Object) -> list[Cause]:
     group = text(obj, "spec", "group")
     if not group:
         return [required("spec.group")]
@@ -68,14 +69,14 @@ def _group_causes(obj: Obj) -> list[Cause]:
     return [] if "." in group else [invalid("spec.group", group, "should be a domain with at least one dot")]
 
 
-def _scope_causes(obj: Obj) -> list[Cause]:
+def _scope_causes(obj: Object) -> list[Cause]:
     scope = text(obj, "spec", "scope")
     if scope in SCOPES:
         return []
     return [unsupported("spec.scope", scope, SCOPES) if scope else required("spec.scope")]
 
 
-def _names_causes(obj: Obj) -> list[Cause]:
+def _names_causes(obj: Object) -> list[Cause]:
     names = {field: text(obj, "spec", "names", field) for field in ("plural", "singular", "kind", "listKind")}
     causes = [required(f"spec.names.{field}") for field, name in names.items() if not name]
     causes += [cause for field, name in names.items() if name for cause in _one_name(f"spec.names.{field}", name)]
@@ -85,7 +86,7 @@ def _names_causes(obj: Obj) -> list[Cause]:
     return causes + _words(obj, "categories")
 
 
-def _words(obj: Obj, field: str) -> list[Cause]:
+def _words(obj: Object, field: str) -> list[Cause]:
     words = at(obj, "spec", "names", field) or ()
     return [cause for index, word in enumerate(words) for cause in _one_name(f"spec.names.{field}[{index}]", str(word))]
 
@@ -96,7 +97,7 @@ def _one_name(path: str, value: str) -> list[Cause]:
     return [invalid(path, value, f"{MIXED if mixed else ''}{faults}")] if faults else []
 
 
-def _conversion_causes(obj: Obj) -> list[Cause]:
+def _conversion_causes(obj: Object) -> list[Cause]:
     strategy, webhook = text(obj, "spec", "conversion", "strategy"), at(obj, "spec", "conversion", "webhook")
     path = "spec.conversion"
     if strategy == "Webhook":
@@ -108,7 +109,7 @@ def _conversion_causes(obj: Obj) -> list[Cause]:
     return causes
 
 
-def _approval_causes(obj: Obj, old: Obj | None) -> list[Cause]:
+def _approval_causes(obj: Object, old: Object | None) -> list[Cause]:
     """Require the approval annotation in protected groups, unless the old object has the same fault."""
     if not is_protected(text(obj, "spec", "group")):
         return []

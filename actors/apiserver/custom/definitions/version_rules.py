@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_many
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.custom.definitions.structural import schema_faults
 from actors.apiserver.custom.rule.path import canonical, path_fault, schema_at
+from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -24,10 +25,10 @@ AT_ROOT = (
 )  # fmt: skip
 """Fields, by their Go names, that the root of a schema may have if the status subresource is enabled."""
 MOST_WARNING = 256
-Part = Callable[[Obj, str], list[Cause]]
+Part = Callable[[Object, str], list[Cause]]
 
 
-def version_causes(obj: Obj) -> list[Cause]:
+def version_causes(obj: Object) -> list[Cause]:
     versions = items(obj, "spec", "versions")
     names = [text(version, "name") for version in versions]
     parts = list(_parts(versions))
@@ -45,7 +46,7 @@ def version_causes(obj: Obj) -> list[Cause]:
     return causes + [cause for check, _, top in parts if top for cause in check(versions[0], f"spec.{top}")]
 
 
-def _parts(versions: list[Obj]) -> Iterator[tuple[Part, str, str]]:
+def _parts(versions: list[Object]) -> Iterator[tuple[Part, str, str]]:
     """Yield for each part its check, its field in a version, and its top-level field if all versions are the same."""
     checks: tuple[tuple[Part, str, str], ...] = (
         (_schema_causes, "schema", "validation"),
@@ -58,12 +59,12 @@ def _parts(versions: list[Obj]) -> Iterator[tuple[Part, str, str]]:
         yield check, name, top if same else ""
 
 
-def _missing_schema(version: Obj, index: int) -> list[Cause]:
+def _missing_schema(version: Object, index: int) -> list[Cause]:
     found = isinstance(at(version, "schema", "openAPIV3Schema"), dict)
     return [] if found else [required(f"spec.versions[{index}].schema.openAPIV3Schema")]
 
 
-def _warning_causes(version: Obj, path: str) -> list[Cause]:
+def _warning_causes(version: Object, path: str) -> list[Cause]:
     detail = version.get("deprecationWarning")
     if not isinstance(detail, str):
         return []
@@ -82,7 +83,7 @@ def _warning_causes(version: Obj, path: str) -> list[Cause]:
     return causes
 
 
-def _schema_causes(version: Obj, path: str) -> list[Cause]:
+def _schema_causes(version: Object, path: str) -> list[Cause]:
     schema, where = at(version, "schema", "openAPIV3Schema"), f"{path}.openAPIV3Schema"
     if not isinstance(schema, dict):
         return []
@@ -92,7 +93,7 @@ def _schema_causes(version: Obj, path: str) -> list[Cause]:
     return causes + schema_faults(schema, where)
 
 
-def _root_causes(schema: Obj, path: str) -> list[Cause]:
+def _root_causes(schema: Object, path: str) -> list[Cause]:
     """Reject root keywords: status updates are validated by the `status` part of the schema alone."""
     for name, value in schema.items():
         if name == "type" and value != "object":
@@ -112,12 +113,12 @@ def _go_name(name: str) -> str:
     return f"X{plain}" if name.startswith("x-kubernetes-") else plain
 
 
-def _column_causes(version: Obj, path: str) -> list[Cause]:
+def _column_causes(version: Object, path: str) -> list[Cause]:
     columns = items(version, "additionalPrinterColumns")
     return [cause for index, column in enumerate(columns) for cause in _one_column(column, f"{path}[{index}]")]
 
 
-def _one_column(column: Obj, path: str) -> list[Cause]:
+def _one_column(column: Object, path: str) -> list[Cause]:
     kind, form = text(column, "type"), text(column, "format")
     causes = [] if text(column, "name") else [required(f"{path}.name")]
     types = f"must be one of {','.join(COLUMN_TYPES)}"
@@ -135,7 +136,7 @@ def _path_causes(jsonpath: str, path: str) -> list[Cause]:
     return [] if simple else [invalid(path, jsonpath, "must be a simple json path starting with .")]
 
 
-def _subresource_causes(version: Obj, path: str) -> list[Cause]:
+def _subresource_causes(version: Object, path: str) -> list[Cause]:
     scale = at(version, "subresources", "scale")
     if not isinstance(scale, dict):
         return []
@@ -145,7 +146,7 @@ def _subresource_causes(version: Obj, path: str) -> list[Cause]:
     return causes + (_scale_path(scale, "labelSelectorPath", (".spec.", ".status."), path) if selector else [])
 
 
-def _scale_path(scale: Obj, field: str, roots: tuple[str, ...], path: str) -> list[Cause]:
+def _scale_path(scale: Object, field: str, roots: tuple[str, ...], path: str) -> list[Cause]:
     value, where = text(scale, field), f"{path}.scale.{field}"
     causes = _path_causes(value, where)
     if causes:
@@ -156,7 +157,7 @@ def _scale_path(scale: Obj, field: str, roots: tuple[str, ...], path: str) -> li
     return [invalid(where, value, f"should be a json path {named}")]
 
 
-def _selectable_causes(version: Obj, path: str) -> list[Cause]:
+def _selectable_causes(version: Object, path: str) -> list[Cause]:
     fields, schema = items(version, "selectableFields"), at(version, "schema", "openAPIV3Schema")
     causes: list[Cause] = []
     seen: set[str] = set()

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.objects import text
 from actors.apiserver.api.resource import Column
 from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.resources.cells import AGE, NAME, UNKNOWN, age_of
+from protocols.kube.meta import Object
 
 ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 DIGITS = 6
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 WRONG_DATE = "<invalid>"
 
 
-def columns_of(wanted: tuple[Obj, ...]) -> tuple[Column, ...]:
+def columns_of(wanted: tuple[Object, ...]) -> tuple[Column, ...]:
     """Build the columns, up to the first one with an invalid path: a stored definition may hold such paths."""
     if not wanted:
         return (NAME, AGE)
@@ -68,7 +69,7 @@ def columns_of(wanted: tuple[Obj, ...]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _column(wanted: Obj) -> Column:
+def _column(wanted: Object) -> Column:
     path, kind = JsonPath(text(wanted, "jsonPath")), text(wanted, "type")
     described = text(wanted, "description") or f"Custom resource definition column (in JSONPath format): {path.text}"
     return Column(

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.custom.schema.node import MISSING, Node
+from protocols.kube.meta import Object
 
 
 def drop_nulls(value: Any, node: Node) -> None:
@@ -62,14 +62,14 @@ MAX_REPORTED = 100
 COMMON_FIELDS = ("apiVersion", "kind", "metadata")
 
 
-def pruned(obj: Obj, root: Node) -> list[str]:
+def pruned(obj: Object, root: Node) -> list[str]:
     """Prune in place; return the sorted paths of removed fields, at most MAX_REPORTED. Skips metadata."""
     removed: list[str] = []
     _object(obj, root, "", removed, whole=True)
     return sorted(removed)
 
 
-def pruned_part(obj: Obj, root: Node, name: str) -> list[str]:
+def pruned_part(obj: Object, root: Node, name: str) -> list[str]:
     """Prune one top-level field."""
     if name in COMMON_FIELDS:
         return []
@@ -81,7 +81,7 @@ def pruned_part(obj: Obj, root: Node, name: str) -> list[str]:
     return sorted(removed)
 
 
-def _object(obj: Obj, node: Node, path: str, removed: list[str], whole: bool = False, kept: bool = False) -> None:
+def _object(obj: Object, node: Node, path: str, removed: list[str], whole: bool = False, kept: bool = False) -> None:
     """Prune one object.
 
     `whole`: it is an API object, so apiVersion, kind and metadata are skipped; `kept`: unknown fields are preserved.

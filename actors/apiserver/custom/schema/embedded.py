@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.causes import Cause, invalid, required
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
+from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, label_faults
 
 MIXED = "may have mixed case, but should otherwise match: "
@@ -26,7 +26,7 @@ def embedded_causes(value: Any, node: Node, path: str = "") -> list[Cause]:
     return [cause for where, part in _embedded(value, node, path) for cause in _one(part, where)]
 
 
-def _embedded(value: Any, node: Node, path: str) -> Iterator[tuple[str, Obj]]:
+def _embedded(value: Any, node: Node, path: str) -> Iterator[tuple[str, Object]]:
     if not node.embeds:
         return
     if isinstance(value, dict):
@@ -43,7 +43,7 @@ def _embedded(value: Any, node: Node, path: str) -> Iterator[tuple[str, Obj]]:
             yield from _embedded(part, node.items, f"{path}[{index}]")
 
 
-def _cleaned(obj: Obj, path: str) -> list[str]:
+def _cleaned(obj: Object, path: str) -> list[str]:
     for name in ("apiVersion", "kind"):
         if name in obj and not isinstance(obj[name], str):
             raise WrongType(f"{path}.{name}: {invalid(name, obj[name], 'must be a string').message}")
@@ -63,7 +63,7 @@ def _cleaned(obj: Obj, path: str) -> list[str]:
     return [f"{where}.{name}" for name in unknown]
 
 
-def _one(obj: Obj, path: str) -> list[Cause]:
+def _one(obj: Object, path: str) -> list[Cause]:
     causes = [required(f"{path}.{name}") for name in ("apiVersion", "kind") if name not in obj]
     if "apiVersion" in obj:
         causes += _api_version(obj["apiVersion"], f"{path}.apiVersion")
@@ -90,7 +90,7 @@ def _kind(value: Any, path: str) -> list[Cause]:
     return [invalid(path, value, MIXED + ",".join(faults))] if faults else []
 
 
-def _metadata(metadata: Obj, path: str) -> list[Cause]:
+def _metadata(metadata: Object, path: str) -> list[Cause]:
     name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
     causes = [invalid(f"{path}.name", name, fault) for fault in _name_faults(name)]
     if namespace and (faults := label_faults(namespace)):

@@ -11,9 +11,9 @@ import msgspec
 
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.custom.schema.node import MISSING, Node
 from protocols.kube.formats import fits
+from protocols.kube.meta import Object
 
 RANGES = {"int32": 2**31, "int64": 2**63}
 
@@ -127,7 +127,7 @@ VALUE_UNITS = 3
 """Cost of validating one value against one schema, in microseconds; each combined schema counts again."""
 
 
-def schema_causes(obj: Obj, root: Node, old: Any = MISSING) -> list[Cause]:
+def schema_causes(obj: Object, root: Node, old: Any = MISSING) -> list[Cause]:
     """Validate a whole object; of its metadata only the names, if the schema restricts them."""
     return _value(obj, root, "", old)[:MAX_CAUSES]
 
@@ -173,7 +173,7 @@ def _type_cause(value: Any, node: Node, path: str) -> Cause | None:
     return None if fits else type_invalid(path, found, f'{path} in body must be of type {wanted}: "{found}"')
 
 
-def _object_causes(value: Obj, node: Node, path: str, old: Any) -> list[Cause]:
+def _object_causes(value: Object, node: Node, path: str, old: Any) -> list[Cause]:
     below = f"{path}." if path else ""
     causes = [required(f"{below}{name}") for name in node.required if name not in value]
     before = old if isinstance(old, dict) else {}

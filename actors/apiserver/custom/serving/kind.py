@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.descriptions import description
 from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.api.schemas.shape import Shape
@@ -15,6 +14,7 @@ from actors.apiserver.custom.schema.embedded import clean_embedded
 from actors.apiserver.custom.schema.node import Node
 from actors.apiserver.custom.schema.ownership import shape_of
 from actors.apiserver.writes.fields import clean_part
+from protocols.kube.meta import Object
 
 OBJECT_META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
@@ -57,25 +57,25 @@ class Kind:
         reverse = ".".join(reversed(self.definition.group.split(".")))
         return f"{reverse}.{self.version.name}.{self.definition.names.kind}"
 
-    def clean(self, obj: Obj) -> list[str]:
+    def clean(self, obj: Object) -> list[str]:
         unknown = [*self._clean_metadata(obj), *pruned(obj, self.node)]
         return unknown + self._clean_values(obj)
 
-    def clean_part(self, obj: Obj, field: str) -> list[str]:
+    def clean_part(self, obj: Object, field: str) -> list[str]:
         if field == "metadata":
             return self._clean_metadata(obj)
         return pruned_part(obj, self.node, field) + self._clean_values(obj)
 
-    def _clean_values(self, obj: Obj) -> list[str]:
+    def _clean_values(self, obj: Object) -> list[str]:
         """Remove nulls and clean embedded metadata; return the paths of unknown fields."""
         drop_nulls(obj, self.node)
         return clean_embedded(obj, self.node)
 
-    def _clean_metadata(self, obj: Obj) -> list[str]:
+    def _clean_metadata(self, obj: Object) -> list[str]:
         """Clean metadata against ObjectMeta, independent of the schema."""
         return clean_part(obj["metadata"], self.shape, "metadata") if obj.get("metadata") is not None else []
 
-    def component(self) -> tuple[str, Obj]:
+    def component(self) -> tuple[str, Object]:
         return self.component_name, openapi_schema(self.version.schema)
 
 

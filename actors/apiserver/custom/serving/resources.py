@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import STATUS_VERBS, CachedConverter, Resource, Subresource
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.custom.definitions.definition import Definition, Version
@@ -10,6 +9,7 @@ from actors.apiserver.custom.printing.columns import columns_of, format_value
 from actors.apiserver.custom.schema.coercion import drop_nulls, fill, pruned
 from actors.apiserver.custom.serving.kind import Kind, priority
 from actors.apiserver.custom.serving.strategy import CustomStrategy, value_at
+from protocols.kube.meta import Object
 
 HEAD = 256
 
@@ -39,7 +39,7 @@ class CustomConverter(CachedConverter):
             fill(obj, self._kind.node)
         return stored if same(obj, stored.obj) else Stored(stored.key, stored.rv, encode_object(obj))
 
-    def to_stored(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Object) -> Object:
         return {**obj, "apiVersion": self._storage}
 
     def outdated(self, stored: Stored) -> bool:
@@ -75,8 +75,8 @@ def _row(definition: Definition, version: Version) -> Resource:
     )
 
 
-def _getter(path: str) -> Callable[[Obj], str]:
-    def get(obj: Obj) -> str:
+def _getter(path: str) -> Callable[[Object], str]:
+    def get(obj: Object) -> str:
         value = value_at(obj, path)
         return "" if value is None else format_value(value)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.custom.definitions.warnings import finalizer_warnings
 from actors.apiserver.custom.schema.coercion import fill
@@ -12,11 +12,12 @@ from actors.apiserver.custom.schema.embedded import embedded_causes
 from actors.apiserver.custom.schema.node import MISSING, Node
 from actors.apiserver.custom.schema.validate import NOWHERE, has_repeated, part_causes, schema_causes
 from actors.apiserver.custom.serving.kind import Kind
+from protocols.kube.meta import Object
 
 MOST = 2**31 - 1
 
 
-def scale_causes(obj: Obj, scale: Mapping[str, str], whole: bool = True) -> list[Cause]:
+def scale_causes(obj: Object, scale: Mapping[str, str], whole: bool = True) -> list[Cause]:
     """Return the faults of the mapped fields; with `whole`, also of those in the spec."""
     if not scale:
         return []
@@ -29,7 +30,7 @@ def scale_causes(obj: Obj, scale: Mapping[str, str], whole: bool = True) -> list
     return causes
 
 
-def _replicas(obj: Obj, path: str) -> list[Cause]:
+def _replicas(obj: Object, path: str) -> list[Cause]:
     value = value_at(obj, path)
     if value is None:
         return []
@@ -40,7 +41,7 @@ def _replicas(obj: Obj, path: str) -> list[Cause]:
     return [invalid(path, value, f"should be less than or equal to {MOST}")] if value > MOST else []
 
 
-def value_at(obj: Obj, path: str) -> Any:
+def value_at(obj: Object, path: str) -> Any:
     """Return the value at a path of plain names such as `.spec.replicas`, or None."""
     return at(obj, *path.removeprefix(".").split("."))
 
@@ -67,25 +68,25 @@ class CustomStrategy(Strategy):
         self._kind = kind
         self.has_status = kind.version.status
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         if self._kind.has_defaults:
             fill(obj, self._kind.node)
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_status(self, new: Object, old: Object) -> None:
         restore_all_but(new, old, "status")
         self.default(new)
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         node = self._kind.node
         causes = schema_causes(obj, node) + scale_causes(obj, self._kind.scale)
         return _ruled(embedded_causes(obj, node) + causes, obj, node)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         node = self._kind.node
         causes = _ratcheted(schema_causes(new, node, old), old, node) + scale_causes(new, self._kind.scale)
         return _ruled(embedded_causes(new, node) + causes, new, node, old)
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         """Validate the status only: the rest is unchanged, and a newer schema might reject it."""
         node = self._kind.node
         status, causes = node.properties.get("status"), list[Cause]()
@@ -94,23 +95,23 @@ class CustomStrategy(Strategy):
         causes = _ratcheted(causes, old, node) + scale_causes(new, self._kind.scale, whole=False)
         return _ruled(causes, new, node, old)
 
-    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
         return finalizer_warnings(new, old)
 
-    def bumps_generation(self, new: Obj, old: Obj) -> bool:
+    def bumps_generation(self, new: Object, old: Object) -> bool:
         """Return True for changes outside metadata, and outside status if that is a subresource."""
         apart = ("metadata", "status") if self.has_status else ("metadata",)
         return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))
 
 
-def _ratcheted(causes: list[Cause], old: Obj, node: Node) -> list[Cause]:
+def _ratcheted(causes: list[Cause], old: Object, node: Node) -> list[Cause]:
     """Ignore duplicates if the old object already had some."""
     if any(cause.reason == "FieldValueDuplicate" for cause in causes) and has_repeated(old, node):
         return [cause for cause in causes if cause.reason != "FieldValueDuplicate"]
     return causes
 
 
-def _ruled(causes: list[Cause], obj: Obj, node: Node, old: Any = MISSING) -> list[Cause]:
+def _ruled(causes: list[Cause], obj: Object, node: Node, old: Any = MISSING) -> list[Cause]:
     """Add the faults of the schema's rules, unless earlier faults prevent their evaluation."""
     if not node.ruled:
         return causes

@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.user import User
 from actors.apiserver.http.authentication.signing import (
     LONGEST_TOKEN,
@@ -38,6 +37,7 @@ from actors.apiserver.http.authentication.token_claims import (
     references_of,
     user_of_claims,
 )
+from protocols.kube.meta import Object
 from protocols.process.tls import Renewed
 
 FILE_LIMIT = 1024 * 1024
@@ -104,9 +104,9 @@ class AuthorityOptions(msgspec.Struct, frozen=True):
     """Path of the signing key; sa.pub is beside it. Both may be replaced at any time."""
     tokens: Path
     """The static token file; need not exist."""
-    shown: Callable[[str, str, str], Obj | None]
+    shown: Callable[[str, str, str], Object | None]
     """Returns the object of (resource, namespace, name) from the replica."""
-    stored: Callable[[str, str, str], Awaitable[Obj | None]]
+    stored: Callable[[str, str, str], Awaitable[Object | None]]
     """The same from the store, for objects that the replica does not have (yet)."""
 
 

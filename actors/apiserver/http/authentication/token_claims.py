@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, at, text
+from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.rbac.rules import account_name
 from actors.apiserver.http.authentication.signing import BadToken
+from protocols.kube.meta import Object
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 PRIVATE = "kubernetes.io"
@@ -22,12 +23,12 @@ RESOURCES = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 class Grant(msgspec.Struct, frozen=True):
     """Parameters of a token to issue."""
 
-    account: Obj
+    account: Object
     audiences: tuple[str, ...]
     seconds: int
     bound_kind: str = ""
-    bound: Obj | None = None
-    node: Obj | None = None
+    bound: Object | None = None
+    node: Object | None = None
     """The node of the bound pod."""
 
 
@@ -50,7 +51,7 @@ def make_claims(grant: Grant, now: float) -> dict[str, Any]:
     }
 
 
-def _named(obj: Obj) -> dict[str, str]:
+def _named(obj: Object) -> dict[str, str]:
     return {"name": text(obj, "metadata", "name"), "uid": text(obj, "metadata", "uid")}
 
 
@@ -85,7 +86,7 @@ class Reference(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
-    def matches(self, obj: Obj | None) -> bool:
+    def matches(self, obj: Object | None) -> bool:
         return bool(self.uid) and text(obj, "metadata", "uid") == self.uid
 
 

@@ -1,27 +1,27 @@
 """Discovery documents in the two forms clients ask for: resource lists and aggregated discovery."""
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource, Subresource, Table
+from protocols.kube.meta import Object
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-def core_versions(address: str) -> Obj:
+def core_versions(address: str) -> Object:
     servers = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": servers}
 
 
-def group_list(table: Table) -> Obj:
+def group_list(table: Table) -> Object:
     groups = [_group(name, versions) for name, versions in table.versions().items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def one_group(table: Table, name: str) -> Obj | None:
+def one_group(table: Table, name: str) -> Object | None:
     versions = table.versions().get(name) if name else None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
 
 
-def resource_list(table: Table, group: str, version: str) -> Obj | None:
+def resource_list(table: Table, group: str, version: str) -> Object | None:
     rows = table.in_version(group, version)
     if not rows:
         return None
@@ -30,7 +30,7 @@ def resource_list(table: Table, group: str, version: str) -> Obj | None:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
 
 
-def aggregated(table: Table, core: bool) -> Obj:
+def aggregated(table: Table, core: bool) -> Object:
     groups = {name: versions for name, versions in table.versions().items() if (name == "") is core}
     items = [
         {
@@ -42,13 +42,13 @@ def aggregated(table: Table, core: bool) -> Obj:
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _group(name: str, versions: list[str]) -> Obj:
+def _group(name: str, versions: list[str]) -> Object:
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resource(row: Resource) -> Obj:
-    entry: Obj = {
+def _resource(row: Resource) -> Object:
+    entry: Object = {
         "name": row.plural,
         "singularName": row.singular,
         "namespaced": row.namespaced,
@@ -62,8 +62,8 @@ def _resource(row: Resource) -> Obj:
     return entry
 
 
-def _sub(row: Resource, sub: Subresource) -> Obj:
-    entry: Obj = {
+def _sub(row: Resource, sub: Subresource) -> Object:
+    entry: Object = {
         "name": f"{row.plural}/{sub.name}",
         "singularName": "",
         "namespaced": row.namespaced,
@@ -75,13 +75,13 @@ def _sub(row: Resource, sub: Subresource) -> Obj:
     return entry
 
 
-def _version(table: Table, group: str, version: str) -> Obj:
+def _version(table: Table, group: str, version: str) -> Object:
     rows = [_discovered(row) for row in table.in_version(group, version)]
     return {"version": version, "resources": rows, "freshness": "Current"}
 
 
-def _discovered(row: Resource) -> Obj:
-    entry: Obj = {
+def _discovered(row: Resource) -> Object:
+    entry: Object = {
         "resource": row.plural,
         "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
         "scope": "Namespaced" if row.namespaced else "Cluster",

@@ -7,7 +7,6 @@ import msgspec
 
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
 from actors.apiserver.api.errors import ServiceUnavailable
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.target import unknown_path
 from actors.apiserver.http.authentication.signing import NoSigningKey
@@ -17,6 +16,7 @@ from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
 from actors.apiserver.http.endpoints.openapi import V2, V2_MEDIA, V2_PROTOBUF, OpenApi
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 
 Check = Callable[[], Awaitable[str]]
 """Return why a part is not ready; an empty text if it is."""
@@ -126,7 +126,7 @@ class NonResource:
             raise unknown_path()
         return Reply(msgspec.json.encode(body))
 
-    def _body(self, parts: list[str]) -> Obj | None:
+    def _body(self, parts: list[str]) -> Object | None:
         match parts:
             case [""]:
                 return {"paths": ROOTS}

@@ -9,20 +9,20 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import Resource, Table
 from actors.apiserver.api.schemas.descriptions import description
 from actors.apiserver.api.schemas.registry import META, kind_shape, registry
 from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
+from protocols.kube.meta import Object
 
-V2: Obj = {"swagger": "2.0", "info": {"title": "nodeplane", "version": "unversioned"}, "paths": {}}
+V2: Object = {"swagger": "2.0", "info": {"title": "nodeplane", "version": "unversioned"}, "paths": {}}
 V2_PROTOBUF = b"\x0a\x032.0" + b"\x12\x18\x0a\x09nodeplane\x12\x0bunversioned" + b"\x42\x00"
 """V2 as the message gnostic's openapi.v2.Document: swagger = 1, info = 2 (title = 1, version = 2), paths = 8."""
 V2_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 MACHINERY = "io.k8s.apimachinery.pkg"
-NAMED: dict[str, tuple[str, Obj]] = {
+NAMED: dict[str, tuple[str, Object]] = {
     "time": (f"{MACHINERY}.apis.meta.v1.Time", {"type": "string", "format": "date-time"}),
     "microtime": (f"{MACHINERY}.apis.meta.v1.MicroTime", {"type": "string", "format": "date-time"}),
     "quantity": (f"{MACHINERY}.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
@@ -32,7 +32,7 @@ NAMED: dict[str, tuple[str, Obj]] = {
     ),
     "any": (f"{MACHINERY}.runtime.RawExtension", {"type": "object"}),
 }
-INLINE: dict[str, Obj] = {
+INLINE: dict[str, Object] = {
     "str": {"type": "string"},
     "bool": {"type": "boolean"},
     "int32": {"type": "integer", "format": "int32"},
@@ -42,7 +42,7 @@ INLINE: dict[str, Obj] = {
 }
 
 
-def components(roots: Iterable[Shape]) -> dict[str, Obj]:
+def components(roots: Iterable[Shape]) -> dict[str, Object]:
     """Return the schemas of these structs and of all they refer to, by full name."""
     waiting, found = list(roots), {}
     while waiting:
@@ -53,7 +53,7 @@ def components(roots: Iterable[Shape]) -> dict[str, Obj]:
     return {**dict(NAMED.values()), **found}
 
 
-def reference(name: str) -> Obj:
+def reference(name: str) -> Object:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -63,8 +63,8 @@ def _structs(shape: Shape) -> list[Shape]:
     return [shape] if shape.form == STRUCT else []
 
 
-def _component(struct: Shape) -> Obj:
-    made: Obj = {"type": "object", "properties": {name: _field(struct, name) for name in struct.fields}}
+def _component(struct: Shape) -> Object:
+    made: Object = {"type": "object", "properties": {name: _field(struct, name) for name in struct.fields}}
     if struct.required:
         made["required"] = list(struct.required)
     if struct.atomic:
@@ -75,14 +75,14 @@ def _component(struct: Shape) -> Obj:
     return made
 
 
-def _field(struct: Shape, name: str) -> Obj:
+def _field(struct: Shape, name: str) -> Object:
     schema, text = _schema(struct.fields[name]), description(struct.name, name)
     if "$ref" in schema:
         schema = {"allOf": [schema]}
     return {**schema, "description": text} if text else schema
 
 
-def _schema(shape: Shape) -> Obj:
+def _schema(shape: Shape) -> Object:
     if shape.form == STRUCT:
         return reference(shape.name)
     if shape.form == LIST:
@@ -95,9 +95,9 @@ def _schema(shape: Shape) -> Obj:
     return {**INLINE[shape.form], "default": shape.default} if shape.default else INLINE[shape.form]
 
 
-def _list(shape: Shape) -> Obj:
+def _list(shape: Shape) -> Object:
     kind = "map" if shape.keys else "set" if shape.scalar_set else "atomic"
-    made: Obj = {"type": "array", "items": _schema(shape.item) if shape.item else {}, "x-kubernetes-list-type": kind}
+    made: Object = {"type": "array", "items": _schema(shape.item) if shape.item else {}, "x-kubernetes-list-type": kind}
     if shape.keys:
         made["x-kubernetes-list-map-keys"] = list(shape.keys)
     strategy, key = shape.patch
@@ -138,7 +138,7 @@ def root_of(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def resource_paths(row: Resource, names: dict[str, str]) -> dict[str, Obj]:
+def resource_paths(row: Resource, names: dict[str, str]) -> dict[str, Object]:
     """Return the operations of a resource by path; `names` are component names by kind."""
     base = f"/{root_of(row.group, row.version)}/"
     inside = f"{base}namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"{base}{row.plural}"
@@ -157,34 +157,34 @@ def resource_paths(row: Resource, names: dict[str, str]) -> dict[str, Obj]:
     return {path: {**operations, **_variables(path)} for path, operations in found.items()}
 
 
-def _without_strategic(operations: Obj) -> None:
+def _without_strategic(operations: Object) -> None:
     """Drop the strategic merge patch: only server-side apply knows how lists of custom kinds merge."""
     if "patch" in operations:
         operations["patch"]["requestBody"]["content"].pop("application/strategic-merge-patch+json")
 
 
-def _path(row: Resource, verbs: list[str], names: dict[str, str]) -> Obj:
+def _path(row: Resource, verbs: list[str], names: dict[str, str]) -> Object:
     return _operations({"group": row.group, "version": row.version, "kind": row.kind}, verbs, names)
 
 
-def _variables(path: str) -> Obj:
+def _variables(path: str) -> Object:
     words = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     return {"parameters": [{**_parameter(word, "path"), "required": True} for word in words]} if words else {}
 
 
-def _parameter(name: str, place: str = "query") -> Obj:
+def _parameter(name: str, place: str = "query") -> Object:
     return {"name": name, "in": place, "schema": {"type": TYPES.get(name, "string")}}
 
 
-def _operations(gvk: Obj, verbs: list[str] | tuple[str, ...], names: dict[str, str]) -> Obj:
+def _operations(gvk: Object, verbs: list[str] | tuple[str, ...], names: dict[str, str]) -> Object:
     return {METHODS[verb]: _operation(gvk, verb, names) for verb in verbs if verb in METHODS}
 
 
-def _operation(gvk: Obj, verb: str, names: dict[str, str]) -> Obj:
+def _operation(gvk: Object, verb: str, names: dict[str, str]) -> Object:
     name = names.get(gvk["kind"], "")
-    whole: Obj = {"schema": reference(name) if name else {"type": "object"}}
-    anything: Obj = {"schema": {"type": "object"}}
-    made: Obj = {
+    whole: Object = {"schema": reference(name) if name else {"type": "object"}}
+    anything: Object = {"schema": {"type": "object"}}
+    made: Object = {
         "x-kubernetes-action": ACTIONS.get(verb, verb),
         "x-kubernetes-group-version-kind": gvk,
         "parameters": [_parameter(name) for name in PARAMETERS[verb]],
@@ -197,8 +197,8 @@ def _operation(gvk: Obj, verb: str, names: dict[str, str]) -> Obj:
     return made
 
 
-def _response_schema(verb: str, whole: Obj) -> Obj:
-    plain: Obj = {"schema": {"type": "object"}}
+def _response_schema(verb: str, whole: Object) -> Object:
+    plain: Object = {"schema": {"type": "object"}}
     return whole if verb in ("get", "create", "update", "patch") else plain
 
 
@@ -221,7 +221,7 @@ class OpenApi:
             held = self._made[root] = (rows, msgspec.json.encode(_document(rows)))
         return held[1]
 
-    def index(self) -> Obj:
+    def index(self) -> Object:
         return {
             "paths": {
                 root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={hashlib.sha256(body).hexdigest()[:32].upper()}"}
@@ -230,7 +230,7 @@ class OpenApi:
         }
 
 
-def _document(rows: list[Resource]) -> Obj:
+def _document(rows: list[Resource]) -> Object:
     kinds = {kind: shape for kind, shape in _kinds(rows).items() if shape is not None}
     custom = [(row, *row.custom.component()) for row in rows if row.custom is not None]
     schemas = components([*kinds.values(), *([registry().structs[f"{META}.ObjectMeta"]] if custom else [])])

@@ -6,7 +6,7 @@ from typing import Any
 from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, TooManyRequests
-from actors.apiserver.api.objects import Obj, at, items, now, text
+from actors.apiserver.api.objects import at, items, now, text
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
 from actors.apiserver.api.workers import offload, workers
@@ -18,6 +18,7 @@ from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+from protocols.kube.meta import Object
 
 GROUP_BYTES = 16
 """Cost of deciding for one group, in bytes of a body."""
@@ -26,7 +27,7 @@ GROUP_BYTES = 16
 class Reviews:
     def __init__(self, authorizer: Authorizer, authority: TokenAuthority) -> None:
         self._authorizer, self._authority = authorizer, authority
-        self._answers: dict[str, Callable[[Request, Obj], Awaitable[Obj]]] = {
+        self._answers: dict[str, Callable[[Request, Object], Awaitable[Object]]] = {
             "TokenReview": self._token,
             "SelfSubjectReview": self._self,
             "SubjectAccessReview": self._access,
@@ -45,10 +46,10 @@ class Reviews:
         body["status"] = status
         return Reply(dump(body, request.form), 201, request.form.media_type)
 
-    async def _self(self, request: Request, _body: Obj) -> Obj:
+    async def _self(self, request: Request, _body: Object) -> Object:
         return {"userInfo": user_info(request.user)}
 
-    async def _token(self, _request: Request, body: Obj) -> Obj:
+    async def _token(self, _request: Request, body: Object) -> Object:
         token = at(body, "spec", "token")
         if not isinstance(token, str) or not token:
             raise BadRequest("token is required for TokenReview in authentication")
@@ -59,29 +60,29 @@ class Reviews:
             return {"authenticated": False, "user": {}, "error": str(error)}
         return {"authenticated": True, "user": user_info(proven.user), "audiences": list(proven.audiences)}
 
-    async def _access(self, request: Request, body: Obj) -> Obj:
+    async def _access(self, request: Request, body: Object) -> Object:
         spec = body.get("spec") or {}
         groups = spec.get("groups")
         size = GROUP_BYTES * len(groups) if isinstance(groups, list) else 0
         return await offload(size, lambda: self._decide_for_other(request, spec))
 
-    def _decide_for_other(self, request: Request, spec: Obj) -> Obj:
+    def _decide_for_other(self, request: Request, spec: Object) -> Object:
         user = User(text(spec, "user"), tuple(_strings(spec.get("groups"))), text(spec, "uid"))
         if not user.name and not user.groups:
             raise _invalid(request, "spec.user", user.name, "at least one of user or group must be specified")
         return self._decide(request, user, spec)
 
-    async def _local_access(self, request: Request, body: Obj) -> Obj:
+    async def _local_access(self, request: Request, body: Object) -> Object:
         namespace = text(body, "spec", "resourceAttributes", "namespace")
         if namespace != request.target.namespace:
             detail = "must match metadata.namespace"
             raise _invalid(request, "spec.resourceAttributes.namespace", namespace, detail)
         return await self._access(request, body)
 
-    async def _own_access(self, request: Request, body: Obj) -> Obj:
+    async def _own_access(self, request: Request, body: Object) -> Object:
         return self._decide(request, request.user, body.get("spec") or {})
 
-    def _decide(self, request: Request, user: User, spec: Obj) -> Obj:
+    def _decide(self, request: Request, user: User, spec: Object) -> Object:
         resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         if isinstance(resource, dict) == isinstance(other, dict):
             detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -92,7 +93,7 @@ class Reviews:
             self._check_known()
         return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
 
-    async def _own_rules(self, request: Request, body: Obj) -> Obj:
+    async def _own_rules(self, request: Request, body: Object) -> Object:
         namespace = text(body, "spec", "namespace")
         if not namespace:
             raise BadRequest("no namespace on request")
@@ -106,7 +107,7 @@ class Reviews:
             **({"evaluationError": "the rules of nodes depend on objects and are not listed"} if node else {}),
         }
 
-    def _rules(self, user: User, namespace: str) -> list[Obj]:
+    def _rules(self, user: User, namespace: str) -> list[Object]:
         """Runs in a thread: a user may hold tens of thousands of rules."""
         return [rule.as_object() for rule in dict.fromkeys(self._authorizer.rules(user, namespace))]
 
@@ -115,8 +116,8 @@ class Reviews:
             raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
 
 
-def user_info(user: User) -> Obj:
-    parts: Obj = {
+def user_info(user: User) -> Object:
+    parts: Object = {
         "username": user.name,
         "uid": user.uid,
         "groups": list(user.groups),
@@ -125,7 +126,7 @@ def user_info(user: User) -> Obj:
     return {key: value for key, value in parts.items() if value}
 
 
-def _resource_attributes(asked: Obj) -> Attributes:
+def _resource_attributes(asked: Object) -> Attributes:
     """Attributes without a resource mean all resources, so only a rule for all allows them."""
     return Attributes(
         verb=text(asked, "verb"),
@@ -139,7 +140,7 @@ def _resource_attributes(asked: Obj) -> Attributes:
     )
 
 
-def _equalities(asked: Obj) -> list[tuple[str, str]]:
+def _equalities(asked: Object) -> list[tuple[str, str]]:
     found = []
     for term in items(asked, "fieldSelector", "requirements"):
         values = _strings(term.get("values"))
@@ -148,7 +149,7 @@ def _equalities(asked: Obj) -> list[tuple[str, str]]:
     return found
 
 
-def _other_attributes(asked: Obj) -> Attributes:
+def _other_attributes(asked: Object) -> Attributes:
     return Attributes(text(asked, "verb"), text(asked, "path"))
 
 

@@ -7,7 +7,7 @@ from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import Obj, at, items, now
+from actors.apiserver.api.objects import at, items, now
 from actors.apiserver.api.query import write_options
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target
@@ -25,6 +25,7 @@ from actors.apiserver.writes.owners import updaters
 from actors.apiserver.writes.patch import check_media, patcher
 from actors.apiserver.writes.update import updated
 from actors.apiserver.writes.validation import Review, body_kind
+from protocols.kube.meta import Object
 
 CONDITION = "DisruptionTarget"
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -41,7 +42,7 @@ class Evicting:
         asked = _eviction_options(target, body)
         options = delete_options(asked, {}, request.dry_runs)
 
-        def mark_evicted(pod: Obj) -> Obj:
+        def mark_evicted(pod: Object) -> Object:
             check_preconditions(target, options, pod)
             return pod if pod["metadata"].get("deletionTimestamp") else _with_condition(pod)
 
@@ -54,7 +55,7 @@ class Evicting:
         return Reply(dump(SUCCESS, request.form), 201, request.form.media_type)
 
 
-def _eviction_options(target: Target, body: Obj) -> Obj:
+def _eviction_options(target: Target, body: Object) -> Object:
     """Return the delete options of an Eviction. Raises BadRequest."""
     check_kind(body, "Eviction", "policy/v1")
     metadata = check_metadata(body)
@@ -68,7 +69,7 @@ def _eviction_options(target: Target, body: Obj) -> Obj:
     return options
 
 
-def _with_condition(pod: Obj) -> Obj:
+def _with_condition(pod: Object) -> Object:
     status = pod.setdefault("status", {})
     others = [condition for condition in items(status, "conditions") if condition.get("type") != CONDITION]
     mine = {
@@ -104,12 +105,12 @@ class Scaling:
         change = patcher(request.target, media, decode_json(raw))
         return await self._write(request, change, "PatchOptions")
 
-    async def _write(self, request: Request, change: Callable[[Obj], Obj], kind: str) -> Reply:
+    async def _write(self, request: Request, change: Callable[[Object], Object], kind: str) -> Reply:
         target = request.target
         options = write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
         review, owners = Review(options.validation), updaters(target, options)
 
-        def mutate(old: Obj) -> Obj | None:
+        def mutate(old: Object) -> Object | None:
             wanted = change(scale_of(target, old))
             check_kind(wanted, "Scale", "autoscaling/v1")
             review.body(wanted, body_kind(target.resource, target.subresource))
@@ -132,9 +133,9 @@ def main_resource(target: Target) -> Target:
     return Target(target.resource, target.verb, target.namespace, target.name)
 
 
-def scale_of(target: Target, obj: Obj) -> Obj:
+def scale_of(target: Target, obj: Object) -> Object:
     metadata = {field: obj["metadata"][field] for field in IDENTITY if field in obj["metadata"]}
-    scale: Obj = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {}, "status": {}}
+    scale: Object = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {}, "status": {}}
     replicas = _at(target, "specReplicasPath", obj)
     if replicas is not None:
         scale["spec"]["replicas"] = replicas
@@ -145,13 +146,13 @@ def scale_of(target: Target, obj: Obj) -> Obj:
     return scale
 
 
-def _at(target: Target, field: str, obj: Obj) -> Any:
+def _at(target: Target, field: str, obj: Object) -> Any:
     custom = target.resource.custom
     path = custom.scale.get(field) if custom is not None else ""
     return value_at(obj, path) if path else None
 
 
-def _replicas(target: Target, scale: Obj) -> int:
+def _replicas(target: Target, scale: Object) -> int:
     replicas = at(scale, "spec", "replicas")
     replicas = 0 if replicas is None else replicas
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
@@ -160,7 +161,7 @@ def _replicas(target: Target, scale: Obj) -> int:
     return replicas
 
 
-def with_replicas(target: Target, obj: Obj, replicas: int) -> Obj:
+def with_replicas(target: Target, obj: Object, replicas: int) -> Object:
     """Return a copy with the replicas set; parts of the path that are missing or no objects become objects."""
     assert target.resource.custom is not None
     *steps, last = target.resource.custom.scale["specReplicasPath"].removeprefix(".").split(".")
@@ -172,5 +173,5 @@ def with_replicas(target: Target, obj: Obj, replicas: int) -> Obj:
     return made
 
 
-def _scale_reply(request: Request, obj: Obj) -> Reply:
+def _scale_reply(request: Request, obj: Object) -> Reply:
     return Reply(dump(scale_of(request.target, obj), request.form), media_type=request.form.media_type)

@@ -9,7 +9,7 @@ import msgspec
 from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
-from actors.apiserver.api.objects import Obj, at, items, now, text
+from actors.apiserver.api.objects import at, items, now, text
 from actors.apiserver.api.query import write_options
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.target import Attributes, details, not_found
@@ -21,6 +21,7 @@ from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RES
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+from protocols.kube.meta import Object
 
 SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 2**32
 GROUP = "authentication.k8s.io"
@@ -35,7 +36,7 @@ class TokenOptions(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
-def read_request(body: Obj) -> TokenOptions:
+def read_request(body: Object) -> TokenOptions:
     """Raises Invalid."""
     spec = body.setdefault("spec", {})
     causes = [*_time_causes(spec), *_audience_causes(spec), *_bound_causes(spec)]
@@ -53,7 +54,7 @@ def read_request(body: Obj) -> TokenOptions:
     )
 
 
-def _time_causes(spec: Obj) -> list[Cause]:
+def _time_causes(spec: Object) -> list[Cause]:
     path, seconds = "spec.expirationSeconds", spec.get("expirationSeconds")
     if seconds is None:
         return []
@@ -66,13 +67,13 @@ def _time_causes(spec: Obj) -> list[Cause]:
     )
 
 
-def _audience_causes(spec: Obj) -> list[Cause]:
+def _audience_causes(spec: Object) -> list[Cause]:
     value = spec.get("audiences")
     good = value is None or (isinstance(value, list) and all(isinstance(each, str) and each for each in value))
     return [] if good else [invalid("spec.audiences", value, "must be a list of names")]
 
 
-def _bound_causes(spec: Obj) -> list[Cause]:
+def _bound_causes(spec: Object) -> list[Cause]:
     path, bound = "spec.boundObjectRef", spec.get("boundObjectRef")
     if bound is None:
         return []
@@ -84,7 +85,7 @@ def _bound_causes(spec: Obj) -> list[Cause]:
     return [] if text(bound, "name") else [required(f"{path}.name")]
 
 
-Stored = Callable[[str, str, str], Awaitable[Obj | None]]
+Stored = Callable[[str, str, str], Awaitable[Object | None]]
 
 
 class Tokens:
@@ -147,7 +148,7 @@ class Tokens:
             unfit = f"{request.user.name} is not authorized to request tokens for this audience"
             _refuse(request, f"audience {json.dumps(audience)} not found in pod spec volume, {unfit}")
 
-    async def _may_ask(self, request: Request, audience: str, pod: Obj) -> bool:
+    async def _may_ask(self, request: Request, audience: str, pod: Object) -> bool:
         """Return True if a volume of the pod or an RBAC rule names the audience.
 
         Follows upstream's admission plugin NodeRestriction with ServiceAccountNodeAudienceRestriction.
@@ -163,7 +164,7 @@ class Tokens:
         right = Attributes(verb, "", "", audience, "", target.namespace, target.name)
         return bool(audience) and self._authorizer.allows(request.user, right)
 
-    async def _driver_audiences(self, namespace: str, pod: Obj, volume: Obj) -> set[str]:
+    async def _driver_audiences(self, namespace: str, pod: Object, volume: Object) -> set[str]:
         """Return the audiences of tokens that the CSI driver of a volume asks for."""
         driver, claim = text(volume, "csi", "driver"), text(volume, "persistentVolumeClaim", "claimName")
         if volume.get("ephemeral") is not None:
@@ -175,7 +176,7 @@ class Tokens:
         known = await self._stored("csidrivers", "", driver) if driver else None
         return {text(asked, "audience") for asked in items(known, "spec", "tokenRequests")}
 
-    async def _bound(self, namespace: str, asked: TokenOptions) -> Obj:
+    async def _bound(self, namespace: str, asked: TokenOptions) -> Object:
         """The object to bind to. Raises NotFound, Conflict."""
         row = self._table.of(RESOURCES[BOUND[asked.kind]])
         found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
@@ -188,7 +189,7 @@ class Tokens:
         return found
 
 
-def _check_pod(account: str, asked: TokenOptions, bound: Obj | None) -> None:
+def _check_pod(account: str, asked: TokenOptions, bound: Object | None) -> None:
     if asked.kind == "Pod" and text(bound, "spec", "serviceAccountName") != account:
         raise BadRequest(
             f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'

@@ -11,7 +11,6 @@ from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
 from actors.apiserver.api.errors import NotFound, StoreReadError
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.query import WriteOptions, write_options
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.api.target import Attributes, Target, conflict, forbidden, not_found
@@ -35,6 +34,7 @@ from actors.apiserver.writes.patch import (
 )
 from actors.apiserver.writes.update import bound, replace_mutation
 from actors.apiserver.writes.validation import Review, body_kind
+from protocols.kube.meta import Object
 
 log = logging.getLogger("apiserver")
 MOST_CORRUPT = 10
@@ -84,7 +84,7 @@ class Writing:
                 reply = await _changed(request, await self.change(request, mutation, options, len(raw)))
             return _warned(reply, review.warnings)
 
-    async def _apply(self, request: Request, wanted: Obj, options: WriteOptions, size: int) -> Reply:
+    async def _apply(self, request: Request, wanted: Object, options: WriteOptions, size: int) -> Reply:
         target = request.target
         try:
             outcome = await self.change(request, apply_mutation(target, wanted, options), options, size)
@@ -149,7 +149,7 @@ class Writing:
         checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
         return await self._loop.run(target, checked, options.dry_run)
 
-    async def _create(self, request: Request, body: Obj, options: WriteOptions, owners: Owners, size: int) -> Reply:
+    async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:
         if self._admission.concerns(request.user, request.target):
             await self._admission.prepared(request.target, body)
             await offload(size, lambda: self._admission.created(request.user, request.target, body))
@@ -164,19 +164,19 @@ class Writing:
         checked = self._admission.mutation(request.user, request.target, mutation)
         return await self._loop.run(request.target, checked, options.dry_run, size)
 
-    async def _bind(self, request: Request, binding: Obj, options: WriteOptions) -> Reply:
+    async def _bind(self, request: Request, binding: Object, options: WriteOptions) -> Reply:
         await self.change(request, lambda pod: bound(request.target, binding, pod), options)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Reply(dump(status, request.form), 201, request.form.media_type)
 
 
-async def _body(request: Request, review: Review) -> tuple[Obj, int]:
+async def _body(request: Request, review: Review) -> tuple[Object, int]:
     """Return the object of the body, without fields its kind does not have, and the size of the body in bytes."""
     raw, media = await read_body(request.http), media_type(request.http.headers.get(hdrs.CONTENT_TYPE, ""))
     return await offload_decoding(raw, media, lambda: _decode_body(raw, media, request.target, review)), len(raw)
 
 
-def _decode_body(raw: bytes, media: str, target: Target, review: Review) -> Obj:
+def _decode_body(raw: bytes, media: str, target: Target, review: Review) -> Object:
     sent = body_kind(target.resource, target.subresource)
     body = decode_object(raw, media, sent.kind)
     review.text(raw, media, body)
@@ -217,11 +217,11 @@ def _rendered(request: Request, stored: Stored) -> bytes:
     return render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
 
 
-def _success(target: Target, stored: Stored) -> Obj:
+def _success(target: Target, stored: Stored) -> Object:
     return _removed(target, stored.obj["metadata"].get("uid", ""))
 
 
-def _removed(target: Target, uid: str = "") -> Obj:
+def _removed(target: Target, uid: str = "") -> Object:
     details = {"name": target.name, "group": target.resource.group, "kind": target.resource.plural, "uid": uid}
     return {
         "kind": "Status",

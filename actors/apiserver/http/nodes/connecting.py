@@ -7,13 +7,13 @@ import msgspec
 from aiohttp import web
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 from actors.apiserver.reads.reader import Reader
 from protocols.kube.errors import StatusError
+from protocols.kube.meta import Object
 from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
 from protocols.streams.connections import FORWARD, VERSION_HEADER, Spdy, join, offered, upgrade, wants_spdy
 from protocols.streams.spdy_channels import OFFERED, SpdyChannels, wanted
@@ -32,7 +32,7 @@ def connect_verb(target: Target) -> str:
 class Connecting:
     """`node` returns the node object of a name from the replica."""
 
-    def __init__(self, reader: Reader, client: NodeClient, node: Callable[[str], Obj | None]) -> None:
+    def __init__(self, reader: Reader, client: NodeClient, node: Callable[[str], Object | None]) -> None:
         self._reader = reader
         self._client = client
         self._node = node

@@ -7,8 +7,9 @@ from multidict import MultiMapping
 
 from actors.apiserver.api.causes import Cause, invalid, invalid_object
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.query import integer
+from protocols.kube.meta import Object
 
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 REACHABLE = ("InternalDNS", "InternalIP")
@@ -32,7 +33,7 @@ class Location(msgspec.Struct, frozen=True):
     query: tuple[tuple[str, str], ...]
 
 
-def log_location(pod: Obj, node: Callable[[str], Obj | None], query: Query) -> Location | None:
+def log_location(pod: Object, node: Callable[[str], Object | None], query: Query) -> Location | None:
     """Return None while the pod has no node: its log is empty. Raises BadRequest, Invalid, ServiceUnavailable."""
     container = container_of(pod, query.get("container", ""))
     _check_log(query)
@@ -43,7 +44,7 @@ def log_location(pod: Obj, node: Callable[[str], Obj | None], query: Query) -> L
     return _located(pod, node, "containerLogs", container, passed)
 
 
-def stream_location(kind: str, pod: Obj, node: Callable[[str], Obj | None], query: Query) -> Location:
+def stream_location(kind: str, pod: Object, node: Callable[[str], Object | None], query: Query) -> Location:
     """`kind`: exec, attach or portForward. Raises BadRequest, ServiceUnavailable."""
     container = container_of(pod, query.get("container", "")) if kind != "portForward" else ""
     name = text(pod, "metadata", "name")
@@ -62,7 +63,7 @@ def stream_location(kind: str, pod: Obj, node: Callable[[str], Obj | None], quer
     return _located(pod, node, kind, container, tuple(passed))
 
 
-def container_of(pod: Obj, wanted: str) -> str:
+def container_of(pod: Object, wanted: str) -> str:
     """Return the container of a request: the only one if it names none. Raises BadRequest."""
     name = text(pod, "metadata", "name")
     names = {kind: [text(c, "name") for c in items(pod, "spec", kind)] for kind in CONTAINER_LISTS}
@@ -93,7 +94,7 @@ def _check_log(query: Mapping[str, str]) -> None:
 
 
 def _located(
-    pod: Obj, node: Callable[[str], Obj | None], kind: str, container: str, query: tuple[tuple[str, str], ...]
+    pod: Object, node: Callable[[str], Object | None], kind: str, container: str, query: tuple[tuple[str, str], ...]
 ) -> Location:
     name = text(pod, "spec", "nodeName")
     host, port = address(name, node(name))
@@ -101,7 +102,7 @@ def _located(
     return Location(name, host, port, "/" + "/".join([*parts, *filter(None, (container,))]), query)
 
 
-def address(name: str, node: Obj | None) -> tuple[str, int]:
+def address(name: str, node: Object | None) -> tuple[str, int]:
     """Return the host and port of a node. Raises ServiceUnavailable."""
     if node is None:
         raise ServiceUnavailable(f'node "{name}" of the pod does not exist')

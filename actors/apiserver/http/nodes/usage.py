@@ -12,12 +12,13 @@ import msgspec
 
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import ApiError, NotFound
-from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.objects import text
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, address
 from protocols.kube.errors import StatusError
+from protocols.kube.meta import Object
 
 ANSWER_S = 5.0
 """A node whose whole report takes longer is left out."""
@@ -78,7 +79,7 @@ class TooLong(ApiError):
     """Raised for a report of more than LARGEST bytes; the node is left out."""
 
 
-Found = list[tuple[Obj, Summary]]
+Found = list[tuple[Object, Summary]]
 
 
 class Usage:
@@ -87,8 +88,8 @@ class Usage:
     def __init__(
         self,
         client: NodeClient,
-        nodes: Callable[[], Iterable[Obj]],
-        pod: Callable[[str], Obj | None],
+        nodes: Callable[[], Iterable[Object]],
+        pod: Callable[[str], Object | None],
         answer_s: float = ANSWER_S,
     ) -> None:
         self._client, self._nodes, self._pod, self._answer_s = client, nodes, pod, answer_s
@@ -115,14 +116,14 @@ class Usage:
         body = {"kind": row.listing, "apiVersion": row.api_version, "metadata": {}, "items": items}
         return Reply(dump(body), warnings=left_out)
 
-    def _items(self, request: Request, found: Found) -> list[Obj]:
+    def _items(self, request: Request, found: Found) -> list[Object]:
         row, namespace = request.target.resource, request.target.namespace
         if not row.namespaced:
             return [_item(row.kind, node, report.node, report) for node, report in found if report.node]
         pods = (item for node, report in found for item in self._pods(row.kind, node, report, namespace))
         return sorted(pods, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
-    def _pods(self, kind: str, node: Obj, report: Summary, namespace: str) -> Iterator[Obj]:
+    def _pods(self, kind: str, node: Object, report: Summary, namespace: str) -> Iterator[Object]:
         """Return the usage of the pods that run on the node, each once; others are dropped."""
         named = {(pod.podRef.namespace, pod.podRef.name): pod for pod in report.pods or ()}
         for (space, name), figures in named.items():
@@ -133,7 +134,7 @@ class Usage:
                 item["containers"] = [{"name": each.name, "usage": each.shown()} for each in figures.containers]
                 yield item
 
-    async def _ask_all(self, nodes: Iterable[Obj]) -> tuple[Found, list[str]]:
+    async def _ask_all(self, nodes: Iterable[Object]) -> tuple[Found, list[str]]:
         """Return the reports, and a warning for each node without one."""
         asked = list(nodes)
         answers = await asyncio.gather(*(self._ask(node) for node in asked))
@@ -146,7 +147,7 @@ class Usage:
                 left_out.append(f'node "{text(node, "metadata", "name")}" is left out: {answer}')
         return found, left_out
 
-    async def _ask(self, node: Obj) -> Summary | str:
+    async def _ask(self, node: Object) -> Summary | str:
         """Return the report of a node, or why there is none."""
         name = text(node, "metadata", "name")
         answer = await self._report(name, node)
@@ -159,7 +160,7 @@ class Usage:
             self._silent[name] = answer
         return answer
 
-    async def _report(self, name: str, node: Obj) -> Summary | str:
+    async def _report(self, name: str, node: Object) -> Summary | str:
         try:
             where = Location(name, *address(name, node), PATH, ())
             async with self._slots, asyncio.timeout(self._answer_s), await self._client.get(where) as answer:
@@ -193,7 +194,7 @@ async def _decoded(body: bytes) -> Summary:
 _decode = msgspec.json.Decoder(Summary).decode
 
 
-def _item(kind: str, obj: Obj, figures: Measurement, report: Summary) -> Obj:
+def _item(kind: str, obj: Object, figures: Measurement, report: Summary) -> Object:
     metadata = obj.get("metadata") or {}
     kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
     return {

@@ -8,7 +8,7 @@
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.names import (
     class_causes,
@@ -31,6 +31,7 @@ from actors.apiserver.resources.dra.values import (
     taint_causes,
     taints_causes,
 )
+from protocols.kube.meta import Object
 from protocols.kube.names import QUALIFIED, SUBDOMAIN
 
 EXTENDED = "must be a valid extended resource name"
@@ -39,14 +40,14 @@ EXTENDED = "must be a valid extended resource name"
 class ClassStrategy(Strategy):
     has_generation = True
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return _class_causes(spec_of(obj), {})
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return _class_causes(spec_of(new), spec_of(old))
 
 
-def _class_causes(spec: Obj, before: Obj) -> list[Cause]:
+def _class_causes(spec: Object, before: Object) -> list[Cause]:
     causes = selectors_causes("spec.selectors", spec.get("selectors"), Budget(), before.get("selectors"))
     causes += config_causes("spec.config", spec.get("config"))
     name = spec.get("extendedResourceName")
@@ -74,10 +75,10 @@ FILTERS = {"deviceClassName": class_causes, "driver": driver_causes, "pool": poo
 class PatchStrategy(Strategy):
     has_generation = True
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         self.prepare_update(obj, {})
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         """Drop fields of disabled gates, unless the stored patch uses them."""
         devices, before = _devices(new), _devices(old)
         for field, gate in FIELDS.items():
@@ -85,18 +86,18 @@ class PatchStrategy(Strategy):
                 devices.pop(field, None)
         stamp(rows(devices.get("taints")), rows(before.get("taints")))
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return _patch_causes(obj, {})
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return _patch_causes(new, table(_devices(old).get("filter")))
 
 
-def _devices(obj: Obj) -> Obj:
+def _devices(obj: Object) -> Object:
     return table(spec_of(obj).get("devices"))
 
 
-def _patch_causes(obj: Obj, before: Obj) -> list[Cause]:
+def _patch_causes(obj: Object, before: Object) -> list[Cause]:
     if not isinstance(spec_of(obj).get("devices"), dict):
         return [required("spec.devices")]
     path, devices = "spec.devices", _devices(obj)
@@ -114,7 +115,7 @@ def _patch_causes(obj: Obj, before: Obj) -> list[Cause]:
     return causes + _taints_causes(f"{path}.taints", devices.get("taints"))
 
 
-def _filter_causes(path: str, filter: Obj, before: Obj) -> list[Cause]:
+def _filter_causes(path: str, filter: Object, before: Object) -> list[Cause]:
     """Validate the filter; an empty name is invalid, unlike an absent one."""
     causes: list[Cause] = []
     for name, check in FILTERS.items():
@@ -124,7 +125,7 @@ def _filter_causes(path: str, filter: Obj, before: Obj) -> list[Cause]:
     return causes + selectors_causes(f"{path}.selectors", filter.get("selectors"), Budget(), stored)
 
 
-def _amount_causes(path: str, value: Obj) -> list[Cause]:
+def _amount_causes(path: str, value: Object) -> list[Cause]:
     if value.get("requestPolicy") is not None:
         return [forbidden(f"{path}.requestPolicy", "a patch changes the value only; the policy is the driver's")]
     return capacity_causes(path, value, shared=False)
@@ -148,16 +149,16 @@ class RuleStrategy(Strategy):
     has_status = True
     has_generation = True
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
         stamp(_taint(obj), [])
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
         before = _taint(old)
         stamp(_taint(new), [{**taint, "key": each.get("key")} for taint in before for each in _taint(new)])
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         selector = table(spec.get("deviceSelector"))
         causes: list[Cause] = []
@@ -168,11 +169,11 @@ class RuleStrategy(Strategy):
             return [*causes, required("spec.taint")]
         return causes + taint_causes("spec.taint", spec["taint"])
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return each("status.conditions", at(new, "status", "conditions"), CONDITIONS, lambda path, value: [])
 
 
-def _taint(obj: Obj) -> list[Obj]:
+def _taint(obj: Object) -> list[Object]:
     """Return the taint as a list of at most one."""
     taint = at(obj, "spec", "taint")
     return [taint] if isinstance(taint, dict) else []

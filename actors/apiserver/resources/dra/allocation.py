@@ -4,12 +4,13 @@ import ipaddress
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.resources.dra.names import driver_causes, each, label_causes, pool_causes, rows, table
 from actors.apiserver.resources.dra.requests import REFERENCE, references_causes
 from actors.apiserver.resources.dra.selectors import object_causes, opaque_causes
 from actors.apiserver.resources.dra.slices import selector_causes
 from actors.apiserver.resources.dra.values import tolerations_causes
+from protocols.kube.meta import Object
 
 RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
 INTERFACE, HARDWARE = 256, 128
@@ -17,11 +18,11 @@ SOURCES = ("FromClaim", "FromClass")
 LATE = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 
 
-def identity(row: Obj) -> tuple[Any, ...]:
+def identity(row: Object) -> tuple[Any, ...]:
     return (row.get("driver"), row.get("pool"), row.get("device"), row.get("shareID"))
 
 
-def drop_deallocated(status: Obj) -> None:
+def drop_deallocated(status: Object) -> None:
     """Remove the status of devices that are no longer allocated."""
     if "devices" in status and not table(status.get("allocation")):
         del status["devices"]
@@ -30,7 +31,7 @@ def drop_deallocated(status: Obj) -> None:
         status["devices"] = [row for row in rows(status["devices"]) if identity(row) in held]
 
 
-def status_causes(new: Obj, old: Obj) -> list[Cause]:
+def status_causes(new: Object, old: Object) -> list[Cause]:
     status, before = table(new.get("status")), table(old.get("status"))
     allocation = status.get("allocation")
     causes: list[Cause] = []
@@ -47,7 +48,7 @@ def identity_of(row: Any) -> tuple[Any, ...]:
     return identity(table(row))
 
 
-def _request_names(claim: Obj) -> set[str]:
+def _request_names(claim: Object) -> set[str]:
     found: set[str] = set()
     for request in rows(at(claim, "spec", "devices", "requests")):
         name = request.get("name") or ""
@@ -55,7 +56,7 @@ def _request_names(claim: Obj) -> set[str]:
     return found
 
 
-def _allocation_causes(path: str, allocation: Obj, names: set[str]) -> list[Cause]:
+def _allocation_causes(path: str, allocation: Object, names: set[str]) -> list[Cause]:
     devices = table(allocation.get("devices"))
 
     def result(at: str, value: Any) -> list[Cause]:
@@ -78,7 +79,7 @@ def _allocation_causes(path: str, allocation: Obj, names: set[str]) -> list[Caus
     return causes + selector_causes(f"{path}.nodeSelector", allocation.get("nodeSelector"))
 
 
-def _consumers_causes(status: Obj, before: Obj, ending: bool) -> list[Cause]:
+def _consumers_causes(status: Object, before: Object, ending: bool) -> list[Cause]:
     path, consumers = "status.reservedFor", status.get("reservedFor")
 
     def check(at: str, value: Any) -> list[Cause]:
@@ -105,7 +106,7 @@ def _device_causes(path: str, value: Any) -> list[Cause]:
     return causes + _network_causes(f"{path}.networkData", table(row.get("networkData")))
 
 
-def _network_causes(path: str, network: Obj) -> list[Cause]:
+def _network_causes(path: str, network: Object) -> list[Cause]:
     causes = []
     for name, limit in (("interfaceName", INTERFACE), ("hardwareAddress", HARDWARE)):
         if len(network.get(name) or "") > limit:

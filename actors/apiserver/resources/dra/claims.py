@@ -3,12 +3,13 @@
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.objects import Obj, at
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy, restore
 from actors.apiserver.resources.dra.allocation import drop_deallocated, status_causes
 from actors.apiserver.resources.dra.names import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
 from actors.apiserver.resources.dra.selectors import spec_of
+from protocols.kube.meta import Object
 
 IMMUTABLE = "field is immutable"
 ADMIN = "resource.kubernetes.io/admin-access"
@@ -21,29 +22,29 @@ class _SpecStrategy(Strategy):
 
     _path: tuple[str, ...]
 
-    def _devices(self, obj: Obj) -> Obj:
+    def _devices(self, obj: Object) -> Object:
         return table(at(obj, *self._path, "devices"))
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         default_devices(self._devices(obj))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
         if not self.gate(TAINTS_GATE):
             for part in _parts(self._devices(obj)):
                 part.pop("tolerations", None)
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         if not isinstance(at(obj, *self._path), dict):
             return [required(".".join(self._path))]
         return devices_causes(".".join((*self._path, "devices")), self._devices(obj))
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         if new.get("spec") == old.get("spec"):
             return []
         return [invalid("spec", new.get("spec"), IMMUTABLE)]
 
-    def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
+    def check_namespace(self, obj: Object, namespace: Object) -> list[Cause]:
         """Require the admin-access label on the namespace of requests with adminAccess."""
         if table(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
             return []
@@ -59,30 +60,30 @@ class ClaimStrategy(_SpecStrategy):
     has_status = True
     _path = ("spec",)
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_status(self, new: Object, old: Object) -> None:
         super().prepare_status(new, old)
         version = new["metadata"].get("resourceVersion")
         restore(new, old, "metadata")
         new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
         drop_deallocated(table(new.get("status")))
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return status_causes(new, old)
 
 
 class TemplateStrategy(_SpecStrategy):
     _path = ("spec", "spec")
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         if not isinstance(spec_of(obj).get("spec"), dict):
             return [required("spec.spec")] if obj.get("spec") is not None else [required("spec")]
         return _metadata_causes(table(spec_of(obj).get("metadata"))) + super().validate_create(obj)
 
 
-def _metadata_causes(metadata: Obj) -> list[Cause]:
+def _metadata_causes(metadata: Object) -> list[Cause]:
     extra = [name for name in metadata if name not in ("labels", "annotations") and metadata[name]]
     return [forbidden(f"spec.metadata.{name}", "may not be set in a template") for name in sorted(extra)]
 
 
-def _parts(devices: Any) -> list[Obj]:
+def _parts(devices: Any) -> list[Object]:
     return [part for request in rows(table(devices).get("requests")) for part in parts(request)]

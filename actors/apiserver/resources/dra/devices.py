@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
 from actors.apiserver.resources.dra.administration import ClassStrategy, PatchStrategy, RuleStrategy
@@ -19,9 +19,10 @@ from protocols.dra.versions import (
     same,
     wrapped_devices,
 )
+from protocols.kube.meta import Object
 
 
-def claim_state(obj: Obj) -> str:
+def claim_state(obj: Object) -> str:
     states = ["deleted"] if text(obj, "metadata", "deletionTimestamp") else []
     if not at(obj, "status", "allocation"):
         return ",".join([*states, "pending"])
@@ -29,7 +30,7 @@ def claim_state(obj: Obj) -> str:
     return ",".join([*states, "reserved"] if items(obj, "status", "reservedFor") else states)
 
 
-def patch_filter(obj: Obj) -> str:
+def patch_filter(obj: Object) -> str:
     """Return the Filter column of a ResourceSlicePatch."""
     filter = at(obj, "spec", "devices", "filter") or {}
     names = [f"{key}={text(filter, field)}" for key, field in FILTER_WORDS.items() if text(filter, field)]

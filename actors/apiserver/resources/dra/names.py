@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_long, too_many
-from actors.apiserver.api.objects import Obj
+from protocols.kube.meta import Object
 from protocols.kube.names import LABEL, LABEL_TEXT, QUALIFIED, QUALIFIED_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT, VALUE_TEXT
 
 Check = Callable[[str, Any], list[Cause]]
@@ -33,12 +33,12 @@ def repeated(path: str, keys: Iterable[Any]) -> list[Cause]:
     return causes
 
 
-def table(value: Any) -> Obj:
+def table(value: Any) -> Object:
     """Return the value if it is a map, else an empty map."""
     return value if isinstance(value, dict) else {}
 
 
-def rows(value: Any) -> list[Obj]:
+def rows(value: Any) -> list[Object]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid, required, unsupported
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.resources.dra.names import (
     class_causes,
     each,
@@ -17,6 +16,7 @@ from actors.apiserver.resources.dra.names import (
 )
 from actors.apiserver.resources.dra.selectors import Budget, opaque_causes, selectors_causes
 from actors.apiserver.resources.dra.values import default_tolerations, tolerations_causes
+from protocols.kube.meta import Object
 
 REQUESTS, ALTERNATIVES, CONSTRAINTS, CONFIGS = 32, 8, 32, 32
 MODES = ("All", "ExactCount")
@@ -24,13 +24,13 @@ ONE_FORM = "exactly one of `exactly` or `firstAvailable` is required"
 REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
 
-def parts(request: Obj) -> list[Obj]:
+def parts(request: Object) -> list[Object]:
     """Return the exact request or its alternatives."""
     exactly = request.get("exactly")
     return ([exactly] if isinstance(exactly, dict) else []) + rows(request.get("firstAvailable"))
 
 
-def default_devices(devices: Obj) -> None:
+def default_devices(devices: Object) -> None:
     for part in (part for request in rows(devices.get("requests")) for part in parts(request)):
         if not part.get("allocationMode"):
             part["allocationMode"] = "ExactCount"
@@ -39,7 +39,7 @@ def default_devices(devices: Obj) -> None:
         default_tolerations(part)
 
 
-def devices_causes(path: str, devices: Obj) -> list[Cause]:
+def devices_causes(path: str, devices: Object) -> list[Cause]:
     """Validate spec.devices."""
     requests, budget = devices.get("requests"), Budget()
     names = _names(requests)
@@ -78,7 +78,7 @@ def _twice(path: str, values: Any, limit: int) -> list[Cause]:
     return [cause._replace(field=f"{cause.field}.name") for cause in found]
 
 
-def _request_causes(path: str, request: Obj, budget: Budget) -> list[Cause]:
+def _request_causes(path: str, request: Object, budget: Budget) -> list[Cause]:
     causes = label_causes(f"{path}.name", request.get("name") or "")
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
     if not isinstance(exactly, dict) and not alternatives:
@@ -98,7 +98,7 @@ def _request_causes(path: str, request: Obj, budget: Budget) -> list[Cause]:
     return causes + _twice(f"{path}.firstAvailable", alternatives, ALTERNATIVES)
 
 
-def _part_causes(path: str, part: Obj, budget: Budget) -> list[Cause]:
+def _part_causes(path: str, part: Object, budget: Budget) -> list[Cause]:
     causes = class_causes(f"{path}.deviceClassName", part.get("deviceClassName") or "")
     causes += selectors_causes(f"{path}.selectors", part.get("selectors"), budget)
     causes += _count_causes(path, part.get("allocationMode") or "", part.get("count") or 0)
@@ -117,7 +117,7 @@ def _count_causes(path: str, mode: str, count: int) -> list[Cause]:
     return [unsupported(f"{path}.allocationMode", mode, MODES)]
 
 
-def _constraint_causes(path: str, constraint: Obj, names: set[str]) -> list[Cause]:
+def _constraint_causes(path: str, constraint: Object, names: set[str]) -> list[Cause]:
     causes = references_causes(f"{path}.requests", constraint.get("requests"), names)
     given = [name for name in ("matchAttribute", "distinctAttribute") if constraint.get(name) is not None]
     if not given:

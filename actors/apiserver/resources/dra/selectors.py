@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.resources.dra.names import driver_causes, each, table
 from protocols.cel.programs import compiled
 from protocols.cel.source import LIMIT, CompileError, TooComplex, TooLong
+from protocols.kube.meta import Object
 
 SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024
 
@@ -83,5 +83,5 @@ def config_causes(path: str, configs: Any, limit: int = CONFIGS) -> list[Cause]:
     return each(path, configs, limit, opaque_causes)
 
 
-def spec_of(obj: Obj) -> Obj:
+def spec_of(obj: Object) -> Object:
     return table(obj.get("spec"))

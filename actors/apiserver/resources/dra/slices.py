@@ -3,7 +3,6 @@
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid, required, too_many
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.dra.names import (
     driver_causes,
@@ -19,6 +18,7 @@ from actors.apiserver.resources.dra.names import (
 )
 from actors.apiserver.resources.dra.selectors import spec_of
 from actors.apiserver.resources.dra.values import attribute_causes, capacity_causes, stamp, taints_causes
+from protocols.kube.meta import Object
 
 SETS, USES, COUNTERS = 8, 2, 32
 
@@ -76,10 +76,10 @@ TAINTS_GATE = "DRADeviceTaints"
 class SliceStrategy(Strategy):
     has_generation = True
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         self.prepare_update(obj, {})
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         """Drop taints while their gate is disabled, unless the stored slice has some; set missing timestamps."""
         used = any(device.get("taints") for device in rows(spec_of(old).get("devices")))
         if not used and not self.gate(TAINTS_GATE):
@@ -89,10 +89,10 @@ class SliceStrategy(Strategy):
         for device in rows(spec_of(new).get("devices")):
             stamp(rows(device.get("taints")), before.get(device.get("name"), []))
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return slice_causes(spec_of(obj))
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(new), spec_of(old)
         fixed = [
             ("spec.driver", spec.get("driver"), before.get("driver")),
@@ -102,7 +102,7 @@ class SliceStrategy(Strategy):
         return slice_causes(spec) + [invalid(path, mine, IMMUTABLE) for path, mine, was in fixed if mine != was]
 
 
-def slice_causes(spec: Obj) -> list[Cause]:
+def slice_causes(spec: Object) -> list[Cause]:
     causes = driver_causes("spec.driver", spec.get("driver") or "") + _pool_causes(table(spec.get("pool")))
     causes += places_causes("spec", spec, PLACES, ONE_PLACE)
     causes += selector_causes("spec.nodeSelector", spec.get("nodeSelector"))
@@ -113,7 +113,7 @@ def slice_causes(spec: Obj) -> list[Cause]:
     return causes + _devices_causes(devices, spec) + counter_sets_causes("spec.sharedCounters", counters)
 
 
-def _pool_causes(pool: Obj) -> list[Cause]:
+def _pool_causes(pool: Object) -> list[Cause]:
     causes = pool_causes("spec.pool.name", pool.get("name") or "")
     generation, count = pool.get("generation") or 0, pool.get("resourceSliceCount") or 0
     if generation < 0:
@@ -123,7 +123,7 @@ def _pool_causes(pool: Obj) -> list[Cause]:
     return causes
 
 
-def places_causes(path: str, holder: Obj, names: tuple[str, ...], text: str) -> list[Cause]:
+def places_causes(path: str, holder: Object, names: tuple[str, ...], text: str) -> list[Cause]:
     """Require exactly one of the fields that select nodes."""
     causes, found = [], [name for name in names if holder.get(name) is not None]
     for name in found:
@@ -148,7 +148,7 @@ def selector_causes(path: str, selector: Any) -> list[Cause]:
     return []
 
 
-def _devices_causes(devices: Any, spec: Obj) -> list[Cause]:
+def _devices_causes(devices: Any, spec: Object) -> list[Cause]:
     rich = any(device.get("taints") or device.get("consumesCounters") for device in rows(devices))
     limit = RICH_DEVICES if rich else DEVICES
     if len(rows(devices)) > limit:
@@ -163,7 +163,7 @@ def repeated_names(path: str, values: Any) -> list[Cause]:
     return [cause._replace(field=f"{cause.field}.name") for cause in found]
 
 
-def _device_causes(path: str, device: Obj, spec: Obj) -> list[Cause]:
+def _device_causes(path: str, device: Object, spec: Object) -> list[Cause]:
     attributes, capacity = table(device.get("attributes")), table(device.get("capacity"))
     causes = label_causes(f"{path}.name", device.get("name") or "")
     if (count := len(attributes) + len(capacity)) > ENTRIES:
@@ -180,7 +180,7 @@ def _device_causes(path: str, device: Obj, spec: Obj) -> list[Cause]:
     return causes + _own_place(path, device, spec) + _binding_causes(path, device)
 
 
-def _own_place(path: str, device: Obj, spec: Obj) -> list[Cause]:
+def _own_place(path: str, device: Object, spec: Object) -> list[Cause]:
     if spec.get("perDeviceNodeSelection"):
         causes = places_causes(path, device, OWN_PLACES, ONE_OWN_PLACE)
         return causes + selector_causes(f"{path}.nodeSelector", device.get("nodeSelector"))
@@ -189,7 +189,7 @@ def _own_place(path: str, device: Obj, spec: Obj) -> list[Cause]:
     ]
 
 
-def _binding_causes(path: str, device: Obj) -> list[Cause]:
+def _binding_causes(path: str, device: Object) -> list[Cause]:
     wanted, failing = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
     causes = []
     for name, found in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):

@@ -3,10 +3,11 @@
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects import Obj, now
+from actors.apiserver.api.objects import now
 from actors.apiserver.resources.dra.names import each, label_key_causes, label_value_causes, rows, table
 from protocols.cel.library import parse_version
 from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
 
 KINDS = ("int", "bool", "string", "version")
@@ -59,7 +60,7 @@ def _quantity(value: Any) -> Quantity | None:
         return None
 
 
-def _policy_causes(path: str, policy: Obj, amount: Quantity) -> list[Cause]:
+def _policy_causes(path: str, policy: Object, amount: Quantity) -> list[Cause]:
     values, bounds, default = policy.get("validValues"), policy.get("validRange"), _quantity(policy.get("default"))
     if values and bounds is not None:
         return [
@@ -91,7 +92,7 @@ def _values_causes(path: str, values: Any, default: Quantity | None, amount: Qua
     return causes
 
 
-def _range_causes(path: str, bounds: Obj, amount: Quantity) -> list[Cause]:
+def _range_causes(path: str, bounds: Object, amount: Quantity) -> list[Cause]:
     low, high, step = (_quantity(bounds.get(name)) for name in ("min", "max", "step"))
     if low is None:
         return [required(f"{path}.min")]
@@ -120,7 +121,7 @@ def taints_causes(path: str, taints: Any) -> list[Cause]:
     return each(path, taints, TAINTS, taint_causes)
 
 
-def stamp(taints: list[Obj], before: list[Obj]) -> None:
+def stamp(taints: list[Object], before: list[Object]) -> None:
     """Set timeAdded on taints.
 
     A taint without a time gets the current second; with the same key and effect as before, it retains its time, so
@@ -140,7 +141,7 @@ TOLERATIONS = 16
 OPERATORS = ("Equal", "Exists")
 
 
-def default_tolerations(holder: Obj) -> None:
+def default_tolerations(holder: Object) -> None:
     for toleration in rows(holder.get("tolerations")):
         if not toleration.get("operator"):
             toleration["operator"] = "Equal"

@@ -6,11 +6,11 @@ Objects are defaulted, validated and stored as v1; paths in errors are those of 
 from collections.abc import Callable
 
 from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.resource import CachedConverter
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from protocols.dra.versions import GROUP, Convert, same
+from protocols.kube.meta import Object
 
 
 class VersionConverter(CachedConverter):
@@ -24,7 +24,7 @@ class VersionConverter(CachedConverter):
         obj = self._show(decode_stored(stored.raw, stored.rv))
         return Stored(stored.key, stored.rv, encode_object({**obj, "apiVersion": self._version}))
 
-    def to_stored(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Object) -> Object:
         return {**self._store(obj), "apiVersion": self._stored}
 
 
@@ -38,7 +38,7 @@ class VersionStrategy(Strategy):
         self.has_status = inner.has_status
         self.has_generation = inner.has_generation
 
-    def _through(self, obj: Obj, *hook: Callable[[Obj], None]) -> None:
+    def _through(self, obj: Object, *hook: Callable[[Object], None]) -> None:
         hub = self._store(obj)
         for each in hook:
             each(hub)
@@ -46,28 +46,28 @@ class VersionStrategy(Strategy):
         obj.clear()
         obj.update(shown)
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         self._through(obj, self._inner.default)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         self._through(obj, self._inner.prepare_create)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_update(self, new: Object, old: Object) -> None:
         before = self._store(old)
         self._through(new, lambda hub: self._inner.prepare_update(hub, before))
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_status(self, new: Object, old: Object) -> None:
         before = self._store(old)
         self._through(new, lambda hub: self._inner.prepare_status(hub, before))
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return self._inner.validate_create(self._store(obj))
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self._inner.validate_update(self._store(new), self._store(old))
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return self._inner.validate_status(self._store(new), self._store(old))
 
-    def check_namespace(self, obj: Obj, namespace: Obj) -> list[Cause]:
+    def check_namespace(self, obj: Object, namespace: Object) -> list[Cause]:
         return self._inner.check_namespace(self._store(obj), namespace)

@@ -1,17 +1,18 @@
 """Table cells of pods: ready count, status and restarts."""
 
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.resources.cells import NONE, age_of
+from protocols.kube.meta import Object
 
 TERMINAL = ("Succeeded", "Failed")
 
 
-def sidecars(pod: Obj) -> set[str]:
+def sidecars(pod: Object) -> set[str]:
     """Return the names of restartable init containers."""
     return {text(c, "name") for c in items(pod, "spec", "initContainers") if c.get("restartPolicy") == "Always"}
 
 
-def ready(pod: Obj) -> str:
+def ready(pod: Object) -> str:
     beside = sidecars(pod)
     total = len(items(pod, "spec", "containers")) + len(beside)
     states = items(pod, "status", "containerStatuses")
@@ -19,7 +20,7 @@ def ready(pod: Obj) -> str:
     return f"{sum(1 for s in states if s.get('ready') is True and at(s, 'state', 'running') is not None)}/{total}"
 
 
-def status(pod: Obj) -> str:
+def status(pod: Object) -> str:
     word = _init_word(pod) or _container_word(pod, _initial_word(pod))
     if text(pod, "metadata", "deletionTimestamp"):
         if text(pod, "status", "reason") == "NodeLost":
@@ -29,7 +30,7 @@ def status(pod: Obj) -> str:
     return word
 
 
-def _initial_word(pod: Obj) -> str:
+def _initial_word(pod: Object) -> str:
     gated = any(
         c.get("type") == "PodScheduled" and c.get("reason") == "SchedulingGated"
         for c in items(pod, "status", "conditions")
@@ -37,7 +38,7 @@ def _initial_word(pod: Obj) -> str:
     return "SchedulingGated" if gated else text(pod, "status", "reason") or text(pod, "status", "phase")
 
 
-def _init_word(pod: Obj) -> str:
+def _init_word(pod: Object) -> str:
     """Return the state of the first unfinished init container, or an empty string."""
     beside, states = sidecars(pod), items(pod, "status", "initContainerStatuses")
     for index, state in enumerate(states):
@@ -55,11 +56,11 @@ def _init_word(pod: Obj) -> str:
     return ""
 
 
-def _exit_word(ended: Obj) -> str:
+def _exit_word(ended: Object) -> str:
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
-def _container_word(pod: Obj, word: str) -> str:
+def _container_word(pod: Object, word: str) -> str:
     running = False
     for state in reversed(items(pod, "status", "containerStatuses")):
         waiting, ended = text(state, "state", "waiting", "reason"), at(state, "state", "terminated")
@@ -74,11 +75,11 @@ def _container_word(pod: Obj, word: str) -> str:
     return word
 
 
-def _is_ready(pod: Obj) -> bool:
+def _is_ready(pod: Object) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in items(pod, "status", "conditions"))
 
 
-def restarts(pod: Obj) -> str:
+def restarts(pod: Object) -> str:
     beside = sidecars(pod)
     states = items(pod, "status", "containerStatuses")
     states += [s for s in items(pod, "status", "initContainerStatuses") if text(s, "name") in beside or not states]
@@ -88,12 +89,12 @@ def restarts(pod: Obj) -> str:
     return f"{total} ({age_of(last)} ago)" if total and last else str(total)
 
 
-def ip(pod: Obj) -> str:
+def ip(pod: Object) -> str:
     first = next((text(item, "ip") for item in items(pod, "status", "podIPs")), "")
     return first or text(pod, "status", "podIP") or NONE
 
 
-def gates(pod: Obj) -> str:
+def gates(pod: Object) -> str:
     wanted = [text(gate, "conditionType") for gate in items(pod, "spec", "readinessGates")]
     met = {text(c, "type") for c in items(pod, "status", "conditions") if c.get("status") == "True"}
     return f"{sum(1 for gate in wanted if gate in met)}/{len(wanted)}" if wanted else NONE

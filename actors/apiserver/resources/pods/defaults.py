@@ -1,7 +1,8 @@
 """Defaults of pods."""
 
-from actors.apiserver.api.objects import Obj, at, is_mirror, items, text
+from actors.apiserver.api.objects import at, is_mirror, items, text
 from actors.apiserver.resources.pods.whole import default_whole, has_whole
+from protocols.kube.meta import Object
 
 GRACE_SECONDS = 30
 QOS_RESOURCES = ("cpu", "memory")
@@ -9,7 +10,7 @@ PROBE_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
-def apply_defaults(pod: Obj) -> None:
+def apply_defaults(pod: Object) -> None:
     """Set spec defaults in place; validation reports fields of the wrong type."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
@@ -29,12 +30,12 @@ def apply_defaults(pod: Obj) -> None:
         _volume(volume)
 
 
-def _service_account(spec: Obj) -> None:
+def _service_account(spec: Object) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def default_words(container: Obj) -> None:
+def default_words(container: Object) -> None:
     """Set the defaults that apply to every kind of container."""
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
@@ -42,7 +43,7 @@ def default_words(container: Obj) -> None:
         container["imagePullPolicy"] = _pull_policy(container.get("image"))
 
 
-def _container(container: Obj) -> None:
+def _container(container: Object) -> None:
     default_words(container)
     for port in items(container, "ports"):
         port.setdefault("protocol", "TCP")
@@ -62,7 +63,7 @@ def _pull_policy(image: object) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def default_requests(container: Obj) -> None:
+def default_requests(container: Object) -> None:
     """Default requests to limits."""
     resources = container.setdefault("resources", {})
     limits = at(resources, "limits")
@@ -70,7 +71,7 @@ def default_requests(container: Obj) -> None:
         resources["requests"] = {**limits, **resources.get("requests", {})}
 
 
-def _volume(volume: Obj) -> None:
+def _volume(volume: Object) -> None:
     for kind in ("configMap", "secret", "projected", "downwardAPI"):
         source = volume.get(kind)
         if isinstance(source, dict):
@@ -79,7 +80,7 @@ def _volume(volume: Obj) -> None:
         volume["hostPath"].setdefault("type", "")
 
 
-def qos_class(pod: Obj) -> str:
+def qos_class(pod: Object) -> str:
     """Return Guaranteed, Burstable or BestEffort from cpu and memory of the pod or its containers."""
     containers = [*items(pod, "spec", "containers"), *items(pod, "spec", "initContainers")]
     if has_whole(pod):
@@ -95,5 +96,5 @@ def qos_class(pod: Obj) -> str:
     return "Guaranteed" if fixed else "Burstable"
 
 
-def initial_status(pod: Obj) -> Obj:
+def initial_status(pod: Object) -> Object:
     return {"phase": "Pending", "qosClass": text(pod, "status", "qosClass") or qos_class(pod)}

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
+from protocols.kube.meta import Object
 
 FIELD = "allocatedResourcesStatus"
 GATE, MESSAGE_GATE = "ResourceHealthStatus", "ResourceHealthStatusMessage"
@@ -23,7 +24,7 @@ NO_POD_CLAIM = (
 )
 
 
-def health_causes(pod: Obj) -> list[Cause]:
+def health_causes(pod: Object) -> list[Cause]:
     causes = []
     for field, containers in STATUSES:
         specs = {text(container, "name"): container for container in items(pod, "spec", containers)}
@@ -43,7 +44,7 @@ NameCheck = Callable[[str], str]
 """Returns the fault of an entry's name, or an empty string."""
 
 
-def _allowed(container: Obj | None) -> NameCheck:
+def _allowed(container: Object | None) -> NameCheck:
     """Return the check for a container's entries; containers absent from the spec are not checked."""
     if container is None:
         return lambda name: ""
@@ -58,7 +59,7 @@ def _allowed(container: Obj | None) -> NameCheck:
     return check
 
 
-def _claim_name(claim: Obj) -> str:
+def _claim_name(claim: Object) -> str:
     request = text(claim, "request")
     return f"{CLAIM}{text(claim, 'name')}/{request}" if request else f"{CLAIM}{text(claim, 'name')}"
 
@@ -81,7 +82,7 @@ def _entries(path: str, owner: Any, check: NameCheck) -> list[Cause]:
     return causes
 
 
-def _devices(path: str, entry: Obj) -> list[Cause]:
+def _devices(path: str, entry: Object) -> list[Cause]:
     causes, seen = [], set[str]()
     for index, device in enumerate(items(entry, "resources")):
         at_device, resource_id = f"{path}[{index}]", text(device, "resourceID")
@@ -104,7 +105,7 @@ def _message(path: str, message: Any) -> list[Cause]:
     return []
 
 
-def drop_disabled(status: Obj, old: Any, gate: Callable[[str], bool]) -> None:
+def drop_disabled(status: Object, old: Any, gate: Callable[[str], bool]) -> None:
     """Drop fields of disabled gates, unless the stored object has them."""
     if not gate(GATE) and not any(owner.get(FIELD) for owner in _owners(old)):
         for owner in _owners(status):
@@ -114,7 +115,7 @@ def drop_disabled(status: Obj, old: Any, gate: Callable[[str], bool]) -> None:
             device.pop("message", None)
 
 
-def _owners(status: Any) -> Iterator[Obj]:
+def _owners(status: Any) -> Iterator[Object]:
     """Yield the pod status and the container statuses."""
     if isinstance(status, dict):
         yield status
@@ -122,7 +123,7 @@ def _owners(status: Any) -> Iterator[Obj]:
         yield from items(status, field)
 
 
-def _device_entries(status: Any) -> Iterator[Obj]:
+def _device_entries(status: Any) -> Iterator[Object]:
     for owner in _owners(status):
         for entry in items(owner, FIELD):
             yield from items(entry, "resources")

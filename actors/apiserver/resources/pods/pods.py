@@ -1,7 +1,7 @@
 """The pods resource: defaults, status subresource, graceful deletion."""
 
 from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.objects import Obj, at, text
+from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
@@ -22,6 +22,7 @@ from actors.apiserver.resources.pods.subresources import (
     keep_resize,
     resize_causes,
 )
+from protocols.kube.meta import Object
 
 TERMINAL = ("Succeeded", "Failed")
 PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
@@ -33,14 +34,14 @@ class PodStrategy(Strategy):
     parts = tuple(PARTS)
     has_generation = True
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         apply_defaults(obj)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Object) -> None:
         obj.pop("status", None)
         obj["status"] = initial_status(obj)
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_status(self, new: Object, old: Object) -> None:
         restore_all_but(new, old, "status", "metadata")
         new["metadata"].pop("ownerReferences", None)
         if "ownerReferences" in old["metadata"]:
@@ -50,21 +51,21 @@ class PodStrategy(Strategy):
             status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))
             drop_disabled(status, old.get("status"), self.gate)
 
-    def validate_status(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return health_causes(new) + mirror_change_causes(new, old)
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         return pod_causes(obj) + claim_causes(obj) + created_causes(obj) + mirror_causes(obj)
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return (pod_causes(new) or spec_change_causes(new, old)) + mirror_change_causes(new, old)
 
-    def part(self, subresource: str, new: Obj, old: Obj) -> list[Cause]:
+    def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         keep, causes = PARTS[subresource]
         keep(new, old)
         return causes(new, old)
 
-    def grace_seconds(self, obj: Obj, asked: int | None) -> int:
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """Return the grace period; 0 for a pod that has no node or has finished."""
         if not text(obj, "spec", "nodeName") or text(obj, "status", "phase") in TERMINAL:
             return 0

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
-from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, items, text
+from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, text
 from actors.apiserver.resources.dra.names import class_causes, label_causes
 from actors.apiserver.resources.pods.whole import whole_causes
+from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -21,7 +22,7 @@ LABEL_TEXT = (
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-def pod_causes(pod: Obj) -> list[Cause]:
+def pod_causes(pod: Object) -> list[Cause]:
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return [required("spec.containers")]
@@ -38,7 +39,7 @@ def pod_causes(pod: Obj) -> list[Cause]:
     return causes
 
 
-def _spec_causes(spec: Obj) -> list[Cause]:
+def _spec_causes(spec: Object) -> list[Cause]:
     causes = []
     if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
         policies = ("Always", "OnFailure", "Never")
@@ -52,14 +53,14 @@ def _spec_causes(spec: Obj) -> list[Cause]:
     return causes
 
 
-def _list_type(spec: Obj, field: str) -> list[Cause]:
+def _list_type(spec: Object, field: str) -> list[Cause]:
     value = spec.get(field)
     if value is None or (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
         return []
     return [invalid(f"spec.{field}", value, "must be a list of objects")]
 
 
-def _container_causes(path: str, container: Obj, seen: set[str]) -> list[Cause]:
+def _container_causes(path: str, container: Object, seen: set[str]) -> list[Cause]:
     causes, name = container_words(path, container), container.get("name")
     if isinstance(name, str) and name in seen:
         causes.append(duplicate(f"{path}.name", name))
@@ -68,7 +69,7 @@ def _container_causes(path: str, container: Obj, seen: set[str]) -> list[Cause]:
     return causes + resource_causes(f"{path}.resources", container)
 
 
-def container_words(path: str, container: Obj) -> list[Cause]:
+def container_words(path: str, container: Object) -> list[Cause]:
     """Validate the fields common to every kind of container."""
     causes, name = [], container.get("name")
     if not name:
@@ -86,13 +87,13 @@ def container_words(path: str, container: Obj) -> list[Cause]:
     return causes + _env_causes(f"{path}.env", container)
 
 
-def _env_causes(path: str, container: Obj) -> list[Cause]:
+def _env_causes(path: str, container: Object) -> list[Cause]:
     return [
         required(f"{path}[{index}].name") for index, env in enumerate(items(container, "env")) if not env.get("name")
     ]
 
 
-def resource_causes(path: str, container: Obj) -> list[Cause]:
+def resource_causes(path: str, container: Object) -> list[Cause]:
     resources = container.get("resources")
     if not isinstance(resources, dict):
         return [invalid(path, resources, "must be an object")]
@@ -118,7 +119,7 @@ def _quantity_causes(path: str, name: str, value: Any) -> list[Cause]:
     return []
 
 
-def _pair_causes(path: str, requests: Obj, limits: Obj) -> list[Cause]:
+def _pair_causes(path: str, requests: Object, limits: Object) -> list[Cause]:
     """Check requests against limits.
 
     Extended resources cannot be overcommitted: request and limit must be equal. Other requests must not
@@ -154,7 +155,7 @@ def _is_strings(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
 
 
-def spec_change_causes(new: Obj, old: Obj) -> list[Cause]:
+def spec_change_causes(new: Object, old: Object) -> list[Cause]:
     """Allow changes to images, a shorter deadline, added tolerations and removed scheduling gates only."""
     causes = _deadline_causes(new.get("spec") or {}, old.get("spec") or {})
     if _frozen(new.get("spec") or {}) != _frozen(old.get("spec") or {}) or not _tolerations_kept(new, old):
@@ -167,7 +168,7 @@ def spec_change_causes(new: Obj, old: Obj) -> list[Cause]:
     return causes
 
 
-def _frozen(spec: Obj) -> Obj:
+def _frozen(spec: Object) -> Object:
     mutable = ("tolerations", "activeDeadlineSeconds", "schedulingGates")
     kept = {key: value for key, value in spec.items() if key not in mutable}
     for field in ("containers", "initContainers"):
@@ -176,14 +177,14 @@ def _frozen(spec: Obj) -> Obj:
     return kept
 
 
-def _tolerations_kept(new: Obj, old: Obj) -> bool:
+def _tolerations_kept(new: Object, old: Object) -> bool:
     now = items(new, "spec", "tolerations")
     gates_before = items(old, "spec", "schedulingGates")
     gates_lifted_only = all(gate in gates_before for gate in items(new, "spec", "schedulingGates"))
     return all(toleration in now for toleration in items(old, "spec", "tolerations")) and gates_lifted_only
 
 
-def _deadline_causes(new: Obj, old: Obj) -> list[Cause]:
+def _deadline_causes(new: Object, old: Object) -> list[Cause]:
     before, after = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
     if _is_int(before) and (not _is_int(after) or after > before):
         return [invalid("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")]
@@ -194,7 +195,7 @@ SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 NAMES = "`resourceClaimName`, `resourceClaimTemplateName`"
 
 
-def claim_causes(pod: Obj) -> list[Cause]:
+def claim_causes(pod: Object) -> list[Cause]:
     path, claims = "spec.resourceClaims", items(pod, "spec", "resourceClaims")
     if claims and is_mirror(pod):
         return [forbidden(path, "static pods do not support resource claims")]
@@ -210,7 +211,7 @@ def claim_causes(pod: Obj) -> list[Cause]:
     return causes
 
 
-def _claim(path: str, claim: Obj) -> list[Cause]:
+def _claim(path: str, claim: Object) -> list[Cause]:
     causes = label_causes(f"{path}.name", claim.get("name") or "")
     given = [source for source in SOURCES if claim.get(source) is not None]
     if not given:
@@ -220,7 +221,7 @@ def _claim(path: str, claim: Obj) -> list[Cause]:
     return causes + class_causes(f"{path}.{given[0]}", claim[given[0]])
 
 
-def _used(path: str, container: Obj, names: set[str]) -> list[Cause]:
+def _used(path: str, container: Object, names: set[str]) -> list[Cause]:
     causes: list[Cause] = []
     seen = set()
     for index, use in enumerate(items(container, "resources", "claims")):
@@ -238,7 +239,7 @@ def _used(path: str, container: Obj, names: set[str]) -> list[Cause]:
 MIRROR_FIELD = f"metadata.annotations[{MIRROR}]"
 
 
-def mirror_causes(pod: Obj) -> list[Cause]:
+def mirror_causes(pod: Object) -> list[Cause]:
     """Return the faults of a new pod's annotation."""
     if not is_mirror(pod) or text(pod, "spec", "nodeName"):
         return []
@@ -246,7 +247,7 @@ def mirror_causes(pod: Obj) -> list[Cause]:
     return [invalid(MIRROR_FIELD, value, "must set spec.nodeName if mirror pod annotation is set")]
 
 
-def mirror_change_causes(new: Obj, old: Obj) -> list[Cause]:
+def mirror_change_causes(new: Object, old: Object) -> list[Cause]:
     """Return the faults of a changed annotation. Call it on every path that writes metadata."""
     if not is_mirror(old):
         return [forbidden(MIRROR_FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []

@@ -9,17 +9,18 @@ from copy import deepcopy
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, not_found
-from actors.apiserver.api.objects import Obj, at, is_mirror, items
+from actors.apiserver.api.objects import at, is_mirror, items
 from actors.apiserver.resources.pods.defaults import default_requests, default_words, qos_class
 from actors.apiserver.resources.pods.rules import container_words, resource_causes
 from actors.apiserver.resources.pods.whole import has_whole
+from protocols.kube.meta import Object
 
 LISTS = ("containers", "initContainers")
 MUTABLE = ("cpu", "memory")
 FIELDS = ("resources", "resizePolicy")
 
 
-def keep_resize(new: Obj, old: Obj) -> None:
+def keep_resize(new: Object, old: Object) -> None:
     """Restrict the change to resources and resize policies of existing containers."""
     wanted = {field: {c.get("name"): c for c in items(new, "spec", field)} for field in LISTS}
     new.clear()
@@ -29,7 +30,7 @@ def keep_resize(new: Obj, old: Obj) -> None:
             _take(container, wanted[field].get(container.get("name")))
 
 
-def _take(container: Obj, given: Obj | None) -> None:
+def _take(container: Object, given: Object | None) -> None:
     for field in FIELDS:
         if given is None or field not in given:
             continue
@@ -37,7 +38,7 @@ def _take(container: Obj, given: Obj | None) -> None:
     default_requests(container)
 
 
-def resize_causes(new: Obj, old: Obj) -> list[Cause]:
+def resize_causes(new: Object, old: Object) -> list[Cause]:
     if is_mirror(old):
         return [forbidden("", "static pods cannot be resized")]
     if has_whole(old):
@@ -48,7 +49,7 @@ def resize_causes(new: Obj, old: Obj) -> list[Cause]:
     return wrong
 
 
-def _containers(field: str, new: Obj, old: Obj) -> Iterator[Cause]:
+def _containers(field: str, new: Object, old: Object) -> Iterator[Cause]:
     for index, (now, before) in enumerate(zip(items(new, "spec", field), items(old, "spec", field), strict=True)):
         path = f"spec.{field}[{index}].resources"
         if now.get("resources") == before.get("resources"):
@@ -61,7 +62,7 @@ def _containers(field: str, new: Obj, old: Obj) -> Iterator[Cause]:
             yield from _changed(path, now["resources"], before.get("resources") or {})
 
 
-def _changed(path: str, new: Obj, old: Obj) -> Iterator[Cause]:
+def _changed(path: str, new: Object, old: Object) -> Iterator[Cause]:
     for side in ("requests", "limits"):
         now, before = new.get(side) or {}, old.get(side) or {}
         if any(name not in now for name in before):
@@ -79,7 +80,7 @@ NOT_THEIRS_EITHER = ("restartPolicy", "restartPolicyRules")
 REFUSED = "cannot be set for an Ephemeral Container"
 
 
-def keep_ephemeral(new: Obj, old: Obj) -> None:
+def keep_ephemeral(new: Object, old: Object) -> None:
     """Restrict the change to ephemeral containers."""
     wanted = at(new, "spec", KEY)
     new.clear()
@@ -91,7 +92,7 @@ def keep_ephemeral(new: Obj, old: Obj) -> None:
         default_words(container)
 
 
-def ephemeral_causes(new: Obj, old: Obj) -> list[Cause]:
+def ephemeral_causes(new: Object, old: Object) -> list[Cause]:
     if is_mirror(old):
         return [forbidden("", "static pods do not support ephemeral containers")]
     given = at(new, "spec", KEY)
@@ -100,11 +101,11 @@ def ephemeral_causes(new: Obj, old: Obj) -> list[Cause]:
     return [*_each(new), *_kept(items(new, "spec", KEY), items(old, "spec", KEY))]
 
 
-def created_causes(pod: Obj) -> list[Cause]:
+def created_causes(pod: Object) -> list[Cause]:
     return [forbidden(FIELD, "cannot be set on create")] if at(pod, "spec", KEY) else []
 
 
-def _each(pod: Obj) -> Iterator[Cause]:
+def _each(pod: Object) -> Iterator[Cause]:
     others = {c.get("name") for field in ("containers", "initContainers") for c in items(pod, "spec", field)}
     seen: set[Any] = set(others)
     for index, container in enumerate(items(pod, "spec", KEY)):
@@ -123,11 +124,11 @@ def _each(pod: Obj) -> Iterator[Cause]:
                     yield forbidden(f"{path}.volumeMounts[{place}].{field}", REFUSED)
 
 
-def _set_fields(container: Obj) -> Iterator[str]:
+def _set_fields(container: Object) -> Iterator[str]:
     yield from (field for field in (*NOT_THEIRS, *NOT_THEIRS_EITHER) if container.get(field))
 
 
-def _kept(new: list[Obj], old: list[Obj]) -> Iterator[Cause]:
+def _kept(new: list[Object], old: list[Object]) -> Iterator[Cause]:
     now = {container.get("name"): container for container in new}
     for container in old:
         name = container.get("name")

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from actors.apiserver.api.causes import Cause, invalid, unsupported
-from actors.apiserver.api.objects import Obj, at, items
+from actors.apiserver.api.objects import at, items
 from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
 
 NAMES = ("cpu", "memory")
@@ -12,7 +13,7 @@ HUGE = "hugepages-"
 SIDES = ("limits", "requests")
 
 
-def default_whole(spec: Obj) -> None:
+def default_whole(spec: Object) -> None:
     """Default missing requests to the sum over the containers, or else to the limit."""
     whole = spec.get("resources")
     limits = at(whole, "limits")
@@ -22,23 +23,23 @@ def default_whole(spec: Obj) -> None:
     whole["requests"] = {**asked, **whole.get("requests", {})}
 
 
-def has_whole(pod: Obj) -> bool:
+def has_whole(pod: Object) -> bool:
     return any(name in (at(pod, "spec", "resources", side) or {}) for side in SIDES for name in NAMES)
 
 
-def whole_causes(spec: Obj) -> list[Cause]:
+def whole_causes(spec: Object) -> list[Cause]:
     """Validate names and bounds. Quantities must be syntactically valid."""
     return [*_names(spec), *_bounds(spec)]
 
 
-def _names(spec: Obj) -> Iterator[Cause]:
+def _names(spec: Object) -> Iterator[Cause]:
     for side in SIDES:
         for name in at(spec, "resources", side) or {}:
             if name not in NAMES and not name.startswith(HUGE):
                 yield unsupported(f"spec.resources.{side}", name, ("cpu", HUGE, "memory"))
 
 
-def _bounds(spec: Obj) -> Iterator[Cause]:
+def _bounds(spec: Object) -> Iterator[Cause]:
     limits, requests = (at(spec, "resources", side) or {} for side in SIDES)
     for name, asked in requests.items():
         if name in limits and _nanos(asked) > _nanos(limits[name]):
@@ -56,7 +57,7 @@ def _bounds(spec: Obj) -> Iterator[Cause]:
                 yield invalid(f"spec.containers[{index}].resources.limits[{name}]", str(own), text)
 
 
-def _sum(spec: Obj, side: str, name: str) -> str:
+def _sum(spec: Object, side: str, name: str) -> str:
     """Return the sum over app containers and sidecars, or an empty string for zero."""
     sidecars = [c for c in items(spec, "initContainers") if c.get("restartPolicy") == "Always"]
     found = [(at(c, "resources", side) or {}).get(name, "0") for c in [*items(spec, "containers"), *sidecars]]

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid, required, unsupported
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.authorization.rbac.rules import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
+from protocols.kube.meta import Object
 
 SUBJECTS = ("Group", "ServiceAccount", "User")
 RULE_LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
@@ -26,7 +27,7 @@ class RoleStrategy(Strategy):
     def __init__(self, namespaced: bool) -> None:
         self._namespaced = namespaced
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         if not objects(obj.get("rules")):
             return [invalid("rules", obj["rules"], "must be a list of rules")]
         causes = [
@@ -37,7 +38,7 @@ class RoleStrategy(Strategy):
         return causes if self._namespaced else causes + _aggregation_causes(obj)
 
 
-def rule_causes(rule: Obj, path: str, namespaced: bool) -> list[Cause]:
+def rule_causes(rule: Object, path: str, namespaced: bool) -> list[Cause]:
     wrong = [field for field in RULE_LISTS if not strings(rule.get(field))]
     if wrong:
         return [invalid(f"{path}.{field}", rule[field], "must be a list of strings") for field in wrong]
@@ -51,7 +52,7 @@ def rule_causes(rule: Obj, path: str, namespaced: bool) -> list[Cause]:
     return causes
 
 
-def _url_causes(rule: Obj, path: str, namespaced: bool) -> list[Cause]:
+def _url_causes(rule: Object, path: str, namespaced: bool) -> list[Cause]:
     urls = rule["nonResourceURLs"]
     causes = []
     if namespaced:
@@ -61,7 +62,7 @@ def _url_causes(rule: Obj, path: str, namespaced: bool) -> list[Cause]:
     return causes
 
 
-def _aggregation_causes(obj: Obj) -> list[Cause]:
+def _aggregation_causes(obj: Object) -> list[Cause]:
     aggregation = obj.get("aggregationRule")
     if aggregation is None:
         return []
@@ -81,7 +82,7 @@ class BindingStrategy(Strategy):
         self._kinds = kinds
         """Kinds of role that roleRef may name."""
 
-    def default(self, obj: Obj) -> None:
+    def default(self, obj: Object) -> None:
         reference = obj.get("roleRef")
         if isinstance(reference, dict) and not reference.get("apiGroup"):
             reference["apiGroup"] = GROUP
@@ -89,7 +90,7 @@ class BindingStrategy(Strategy):
             if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
                 subject["apiGroup"] = GROUP
 
-    def validate_create(self, obj: Obj) -> list[Cause]:
+    def validate_create(self, obj: Object) -> list[Cause]:
         causes = self._role_causes(obj.get("roleRef"))
         if not objects(obj.get("subjects")):
             return [*causes, invalid("subjects", obj["subjects"], "must be a list of subjects")]
@@ -97,7 +98,7 @@ class BindingStrategy(Strategy):
             causes += _subject_causes(subject, f"subjects[{index}]")
         return causes
 
-    def validate_update(self, new: Obj, old: Obj) -> list[Cause]:
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new)
         if new.get("roleRef") != old.get("roleRef"):
             causes.append(invalid("roleRef", new.get("roleRef"), "cannot change roleRef"))
@@ -116,7 +117,7 @@ class BindingStrategy(Strategy):
         return causes
 
 
-def _subject_causes(subject: Obj, path: str) -> list[Cause]:
+def _subject_causes(subject: Object, path: str) -> list[Cause]:
     wrong = [
         field for field in ("kind", "name", "namespace", "apiGroup") if not isinstance(subject.get(field, ""), str)
     ]
@@ -134,12 +135,12 @@ def _subject_causes(subject: Obj, path: str) -> list[Cause]:
     return causes
 
 
-def _role(obj: Obj) -> str:
+def _role(obj: Object) -> str:
     return f"{text(obj, 'roleRef', 'kind')}/{text(obj, 'roleRef', 'name')}"
 
 
-def _subjects(kind: str) -> Callable[[Obj], str]:
-    def cell(obj: Obj) -> str:
+def _subjects(kind: str) -> Callable[[Object], str]:
+    def cell(obj: Object) -> str:
         found = [subject for subject in items(obj, "subjects") if subject.get("kind") == kind]
         account = kind == "ServiceAccount"
         names = (f"{text(s, 'namespace')}/{text(s, 'name')}" if account else text(s, "name") for s in found)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import Forbidden
-from actors.apiserver.api.objects import Obj, at, is_mirror, items
+from actors.apiserver.api.objects import at, is_mirror, items
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Attributes, Target
 from actors.apiserver.api.user import User
@@ -27,6 +27,7 @@ from actors.apiserver.writes.admission.pods import (
     wants_token,
 )
 from actors.apiserver.writes.loop import Mutation
+from protocols.kube.meta import Object
 
 OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}
 """Upstream's admission operations by verb; all other verbs are updates."""
@@ -46,7 +47,7 @@ class Admission(msgspec.Struct, frozen=True):
         row = target.resource
         return target.verb != "create" or row.full_name == "pods" or row.group == RBAC or is_node(user)
 
-    async def prepared(self, target: Target, obj: Obj) -> None:
+    async def prepared(self, target: Target, obj: Object) -> None:
         """Apply the RuntimeClass of a new pod, before validation. Raises Forbidden."""
         row = target.resource
         if self.runtime_class is None or (row.group, row.plural, target.subresource) != ("", "pods", ""):
@@ -56,7 +57,7 @@ class Admission(msgspec.Struct, frozen=True):
             fault = apply_class(obj, await self.runtime_class(name) if name else None)
             self._reject(_attributes("create", target, obj), fault)
 
-    def created(self, user: User, target: Target, obj: Obj) -> None:
+    def created(self, user: User, target: Target, obj: Object) -> None:
         """Check a new object. A pod gets token and pull secrets of its service account. Raises Forbidden."""
         if not isinstance(obj.get("metadata"), dict):
             return
@@ -67,7 +68,7 @@ class Admission(msgspec.Struct, frozen=True):
         if wanted.full_resource == "pods" and not wanted.group:
             self._add_account_parts(wanted, obj)
 
-    def _add_account_parts(self, wanted: Attributes, pod: Obj) -> None:
+    def _add_account_parts(self, wanted: Attributes, pod: Object) -> None:
         if not isinstance(pod.get("spec"), dict):
             return
         if is_mirror(pod):
@@ -88,7 +89,7 @@ class Admission(msgspec.Struct, frozen=True):
         return check(user, target, operation, mutate)
 
     def _before(self, user: User, target: Target, operation: str, mutate: Mutation) -> Mutation:
-        def checked(old: Obj) -> Obj | None:
+        def checked(old: Object) -> Object | None:
             if is_node(user):
                 self._check(user, target, _attributes(target.verb, target, old), operation, {}, old)
             return mutate(old)
@@ -96,7 +97,7 @@ class Admission(msgspec.Struct, frozen=True):
         return checked
 
     def _after(self, user: User, target: Target, operation: str, mutate: Mutation) -> Mutation:
-        def checked(old: Obj) -> Obj | None:
+        def checked(old: Object) -> Object | None:
             before = fresh_copy(old)
             new = mutate(old)
             if new is not None:
@@ -105,7 +106,7 @@ class Admission(msgspec.Struct, frozen=True):
 
         return checked
 
-    def _check(self, user: User, target: Target, wanted: Attributes, operation: str, new: Obj, old: Obj) -> None:
+    def _check(self, user: User, target: Target, wanted: Attributes, operation: str, new: Object, old: Object) -> None:
         if is_node(user):
             write = NodeWrite(node_of(user), operation, wanted, new, old, self.nodes)
             self._reject(wanted, node_fault(write))
@@ -118,7 +119,7 @@ class Admission(msgspec.Struct, frozen=True):
             raise Forbidden(f'{full_name(wanted)} "{wanted.name}" is forbidden: {fault}', attributes_details(wanted))
 
 
-def _attributes(verb: str, target: Target, obj: Obj) -> Attributes:
+def _attributes(verb: str, target: Target, obj: Object) -> Attributes:
     row = target.resource
     name = target.name or str(at(obj, "metadata", "name") or "")
     return Attributes(verb, "", row.group, row.plural, target.subresource, target.namespace, name)

@@ -8,12 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NotFound
-from actors.apiserver.api.objects import Obj, text
+from actors.apiserver.api.objects import text
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule, quoted, read_rules
+from protocols.kube.meta import Object
 
 ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")
@@ -24,7 +25,7 @@ COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion"
 class EscalationCheck(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
-    def fault(self, user: User, wanted: Attributes, new: Obj, old: Obj) -> str:
+    def fault(self, user: User, wanted: Attributes, new: Object, old: Object) -> str:
         """Return why this write would grant permissions that the user lacks; empty if it does not.
 
         `old` is empty for a creation. `wanted.name` is the name in the path, which is empty for a POST: permission to
@@ -36,7 +37,7 @@ class EscalationCheck(msgspec.Struct, frozen=True):
             return self._binding_fault(user, wanted, new)
         return self._role_fault(user, wanted, new, old) if wanted.resource in ROLES else ""
 
-    def _role_fault(self, user: User, wanted: Attributes, new: Obj, old: Obj) -> str:
+    def _role_fault(self, user: User, wanted: Attributes, new: Object, old: Object) -> str:
         if self.authorizer.allows(user, replace(wanted, verb="escalate")):
             return ""
         if fault := self._excess(user, wanted.namespace, read_rules(new)):
@@ -44,7 +45,7 @@ class EscalationCheck(msgspec.Struct, frozen=True):
         aggregates = new.get("aggregationRule") is not None or old.get("aggregationRule") is not None
         return self._excess(user, "", EVERYTHING) if aggregates else ""
 
-    def _binding_fault(self, user: User, wanted: Attributes, new: Obj) -> str:
+    def _binding_fault(self, user: User, wanted: Attributes, new: Object) -> str:
         kind, name = text(new, "roleRef", "kind"), text(new, "roleRef", "name")
         namespace = "" if kind == "ClusterRole" else wanted.namespace
         role = Attributes("bind", wanted.path, GROUP, f"{kind.lower()}s", "", wanted.namespace, name)
@@ -65,7 +66,7 @@ class EscalationCheck(msgspec.Struct, frozen=True):
         return f"{who} is attempting to grant RBAC permissions not currently held:\n{listed}"
 
 
-def _granting(obj: Obj) -> Obj:
+def _granting(obj: Object) -> Object:
     """Return the object without metadata that only the garbage collector changes."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in COLLECTED}
     return {**obj, "metadata": metadata}

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from actors.apiserver.api.errors import NotFound
-from actors.apiserver.api.objects import MIRROR, Obj, at, is_mirror, items, text
+from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, text
 from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.node_graph import references
 from actors.apiserver.authorization.node_rules import LEASE_NAMESPACE, Lookup
+from protocols.kube.meta import Object
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 OWN_DOMAINS = ("kubernetes.io", "k8s.io")
@@ -46,8 +47,8 @@ class NodeWrite(msgspec.Struct, frozen=True):
     node: str
     operation: str
     wanted: Attributes
-    new: Obj
-    old: Obj
+    new: Object
+    old: Object
     nodes: Lookup
 
 
@@ -89,7 +90,7 @@ def _mirror_fault(write: NodeWrite) -> str:
     return f'node "{node}" can not create pods that reference {referenced}' if referenced else ""
 
 
-def _referenced(pod: Obj) -> str:
+def _referenced(pod: Object) -> str:
     """Return the first kind of objects that the pod refers to and a mirror pod may not; empty if there is none."""
     volumes = items(pod, "spec", "volumes")
     projected = [source for volume in volumes for source in items(volume, "projected", "sources")]
@@ -104,7 +105,7 @@ def _referenced(pod: Obj) -> str:
     return next((kind for kind, is_there in found.items() if is_there), "")
 
 
-def account_of(pod: Obj) -> str:
+def account_of(pod: Object) -> str:
     """Return the service account of a pod. `serviceAccount` is the deprecated name of the field."""
     return text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount")
 
@@ -144,7 +145,7 @@ def _pod_status(write: NodeWrite) -> str:
     return ""
 
 
-def _claim_statuses(pod: Obj) -> list[tuple[object, object]]:
+def _claim_statuses(pod: Object) -> list[tuple[object, object]]:
     statuses = items(pod, "status", "resourceClaimStatuses")
     return [(status.get("name"), status.get("resourceClaimName")) for status in statuses]
 
@@ -169,7 +170,7 @@ def _node(write: NodeWrite) -> str:
     return _node_change(node, new, old) if write.operation == UPDATE else ""
 
 
-def _node_change(node: str, new: Obj, old: Obj) -> str:
+def _node_change(node: str, new: Object, old: Object) -> str:
     source = at(new, "spec", "configSource")
     if source is not None and source != at(old, "spec", "configSource"):
         return f'node "{node}" is not allowed to update configSource to a new non-nil configSource'
@@ -181,7 +182,7 @@ def _node_change(node: str, new: Obj, old: Obj) -> str:
     return f"is not allowed to modify labels: {labels}" if labels else ""
 
 
-def _forbidden_labels(new: Obj, old: Obj) -> str:
+def _forbidden_labels(new: Object, old: Object) -> str:
     now, before = at(new, "metadata", "labels") or {}, at(old, "metadata", "labels") or {}
     changed = (key for key in {*now, *before} if key not in now or key not in before or now[key] != before[key])
     return ", ".join(sorted(key for key in changed if not node_may_label(key)))
@@ -209,7 +210,7 @@ def _volume_claim(write: NodeWrite) -> str:
     return f'node "{write.node}" is not allowed to update fields other than status.quantity and status.conditions'
 
 
-def _without_resize(claim: Obj) -> Obj:
+def _without_resize(claim: Object) -> Object:
     metadata = {k: v for k, v in (claim.get("metadata") or {}).items() if k not in ("resourceVersion", "managedFields")}
     status = {key: value for key, value in (claim.get("status") or {}).items() if key not in RESIZE_STATUS}
     return {**claim, "metadata": metadata, "status": status}

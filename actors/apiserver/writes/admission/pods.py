@@ -7,25 +7,26 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.apiserver.api.objects import Obj, at, items, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.authorization.node_graph import references
 from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
 
-Find = Callable[[str], Awaitable[Obj | None]]
+Find = Callable[[str], Awaitable[Object | None]]
 """Return a RuntimeClass by name, from the store if the replica lacks it; None if there is none."""
 
 
-def names_class(pod: Obj) -> str:
+def names_class(pod: Object) -> str:
     name = at(pod, "spec", "runtimeClassName")
     return name if isinstance(name, str) else ""
 
 
-def concerns(pod: Obj) -> bool:
+def concerns(pod: Object) -> bool:
     return isinstance(pod.get("spec"), dict) and bool(names_class(pod) or at(pod, "spec", "overhead"))
 
 
-def apply_class(pod: Obj, found: Obj | None) -> str:
+def apply_class(pod: Object, found: Object | None) -> str:
     """Apply the class `found` to a pod. Return why the pod is rejected; empty if it is not.
 
     `found` is None if the pod names no class, or one that does not exist.
@@ -36,7 +37,7 @@ def apply_class(pod: Obj, found: Obj | None) -> str:
     return _overhead(pod["spec"], found or {}) or _scheduling(pod["spec"], found or {})
 
 
-def _overhead(spec: Obj, found: Obj) -> str:
+def _overhead(spec: Object, found: Object) -> str:
     given, fixed = spec.get("overhead"), at(found, "overhead", "podFixed")
     if not isinstance(fixed, dict) or not fixed:
         return "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead" if given else ""
@@ -54,7 +55,7 @@ def _amounts(resources: object) -> dict[str, Quantity] | None:
         return None
 
 
-def _scheduling(spec: Obj, found: Obj) -> str:
+def _scheduling(spec: Object, found: Object) -> str:
     requested = spec.get("nodeSelector")
     selector: dict[str, object] = requested if isinstance(requested, dict) else {}
     for key, value in (at(found, "scheduling", "nodeSelector") or {}).items():
@@ -75,20 +76,20 @@ SECONDS = 3607
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def wants_token(pod: Obj, account: Obj | None) -> bool:
+def wants_token(pod: Object, account: Object | None) -> bool:
     """Return True if the pod gets a token. The field of the pod overrides that of its account."""
     own = at(pod, "spec", "automountServiceAccountToken")
     return bool((account or {}).get("automountServiceAccountToken") if own is None else own)
 
 
-def wants_pull_secrets(pod: Obj, account: Obj | None) -> bool:
+def wants_pull_secrets(pod: Object, account: Object | None) -> bool:
     """Return True if the pod gets the pull secrets of its account: it has none of its own."""
     if items(pod, "spec", "imagePullSecrets"):
         return False
     return bool((account or {}).get("imagePullSecrets"))
 
 
-def mirror_fault(pod: Obj) -> str:
+def mirror_fault(pod: Object) -> str:
     """Return why this mirror pod is rejected: it may not refer to accounts, secrets or tokens."""
     if text(pod, "spec", "serviceAccountName") or text(pod, "spec", "serviceAccount"):
         return "a mirror pod may not reference service accounts"
@@ -100,7 +101,7 @@ def mirror_fault(pod: Obj) -> str:
     return ""
 
 
-def mount_token(pod: Obj) -> None:
+def mount_token(pod: Object) -> None:
     """Add the volume with token, CA and namespace. Containers with their own mount at its path keep that one.
 
     Callers add it only if automountServiceAccountToken is true. Upstream adds it unless the field is false, but here
@@ -120,7 +121,7 @@ def mount_token(pod: Obj) -> None:
         container["volumeMounts"] = [*items(container, "volumeMounts"), mount]
 
 
-def _ours(volume: Obj) -> bool:
+def _ours(volume: Object) -> bool:
     return str(volume.get("name") or "").startswith(PREFIX) and "projected" in volume
 
 

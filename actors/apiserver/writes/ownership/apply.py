@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.shape import LIST, STRUCT, Shape
 from actors.apiserver.writes.ownership.compare import changes, element_of, owned, parts
 from actors.apiserver.writes.ownership.entries import (
@@ -18,6 +17,7 @@ from actors.apiserver.writes.ownership.entries import (
 )
 from actors.apiserver.writes.ownership.fields import Fields, member, paths, touched, union
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 
 
 class ConfigInvalid(NodeplaneError):
@@ -41,7 +41,7 @@ class OwnedByOthers(NodeplaneError):
 GONE = object()
 
 
-def pruned(obj: Obj, dropped: Fields, kept: Fields, shape: Shape) -> Obj:
+def pruned(obj: Object, dropped: Fields, kept: Fields, shape: Shape) -> Object:
     """Remove fields that a manager has abandoned and no other owns.
 
     `dropped` are the fields that the manager owned, `kept` those that any manager owns from now on.
@@ -98,9 +98,9 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def merged(live: Obj, config: Obj, shape: Shape) -> Obj:
+def merged(live: Object, config: Object, shape: Shape) -> Object:
     """Merge a configuration into an object. Unchanged parts are shared. Raises ConfigInvalid."""
-    made: Obj = _merge(live, config, shape, "")
+    made: Object = _merge(live, config, shape, "")
     return made
 
 
@@ -165,11 +165,13 @@ BEFORE = "before-first-apply"
 
 
 class Applied(msgspec.Struct, frozen=True):
-    obj: Obj
+    obj: Object
     entries: Entries
 
 
-def applied(live: Obj, config: Obj, shape: Shape, entries: Entries, author: Author, force: bool = False) -> Applied:
+def applied(
+    live: Object, config: Object, shape: Shape, entries: Entries, author: Author, force: bool = False
+) -> Applied:
     """Apply `config`, which has no nulls, to `live`, {} before creation. Raises ConfigInvalid, OwnedByOthers."""
     if live and not entries:
         entries = tracked({}, live, shape, Author(BEFORE, UPDATE, author.api_version), [])

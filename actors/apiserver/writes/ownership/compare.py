@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from actors.apiserver.api.objects import Obj
 from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
 from actors.apiserver.writes.ownership.fields import SELF, Fields, key_element, value_element
+from protocols.kube.meta import Object
 
 Part = tuple[Any, Shape]
 
@@ -88,7 +88,7 @@ class Changes(NamedTuple):
     removed: Fields
 
 
-def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
+def changes(old: Object, new: Object, shape: Shape) -> Changes:
     """Return the changes from `old` ({} before creation) to `new`, without fields that only the server sets."""
     written: Fields = {}
     removed: Fields = {}
@@ -101,7 +101,7 @@ def changes(old: Obj, new: Obj, shape: Shape) -> Changes:
     return Changes(written, removed)
 
 
-def fields_of_new(new: Obj, shape: Shape) -> Fields:
+def fields_of_new(new: Object, shape: Shape) -> Fields:
     """Return the fields of a new object: the same as changes({}, new, shape), but faster."""
     kinds, other = shape.fields, shape.item
     written: Fields = {}
@@ -119,7 +119,7 @@ def fields_of_new(new: Obj, shape: Shape) -> Fields:
     return written
 
 
-def owned(config: Obj, shape: Shape) -> Fields:
+def owned(config: Object, shape: Shape) -> Fields:
     """Return the fields of an applied configuration."""
     found: Fields = {}
     for name, field in _fields(shape, config):
@@ -143,7 +143,7 @@ def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
     return tree
 
 
-def _fields(shape: Shape, *objects: Obj) -> Iterable[tuple[str, Shape]]:
+def _fields(shape: Shape, *objects: Object) -> Iterable[tuple[str, Shape]]:
     """Return the top-level fields of the objects that their schema knows or preserves."""
     kinds, other = shape.fields, shape.item
     found = []

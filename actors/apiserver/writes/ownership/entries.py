@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import Obj, now
+from actors.apiserver.api.objects import now
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.ownership.compare import Changes, changes, fields_of_new
 from actors.apiserver.writes.ownership.fields import SELF, Fields, minus, union
 from protocols.kube.jsons import read_json
+from protocols.kube.meta import Object
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATERS = 10
@@ -138,7 +139,7 @@ def _normal_element(element: str) -> str:
     return element[:2] + msgspec.json.encode(value, order="sorted").decode()
 
 
-def tracked(old: Obj, new: Obj, shape: Shape, author: Author, entries: Entries) -> Entries:
+def tracked(old: Object, new: Object, shape: Shape, author: Author, entries: Entries) -> Entries:
     """Return the entries after `author` changed `old` ({} before creation) to `new`."""
     if not (old or entries):
         fields = fields_of_new(new, shape)

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.resources import container_resources, linux_resources, oom_score
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.containers.names import PLACE, has_hosts, hosts_file
 from actors.podworker.pods.containers.sandbox import pod_labels
 from actors.podworker.pods.containers.security import ImageUser, container_security
@@ -16,6 +16,7 @@ from actors.podworker.pods.containers.termination_messages import message_file, 
 from actors.podworker.pods.environment.references import Found
 from actors.podworker.pods.environment.variables import Budget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
+from protocols.kube.meta import Object
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
 from protocols.wire import cri_pb2
 

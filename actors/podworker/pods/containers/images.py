@@ -13,10 +13,11 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound
 from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.references import SECRET, Ref, fetch
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kube.jsons import read_json
+from protocols.kube.meta import Object
 from protocols.wire import cri_pb2
 
 DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")

@@ -7,8 +7,9 @@ plus its host aliases. Pods that add nothing there see the node's file itself.
 from collections.abc import Iterable
 from pathlib import Path
 
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.volumes.paths import pod_directory
+from protocols.kube.meta import Object
 from protocols.wire import cri_pb2
 
 CLUSTER_DOMAIN = "cluster.local"

@@ -5,9 +5,10 @@ from pathlib import Path
 from actors.podworker.model.dependencies import Objects
 from actors.podworker.model.errors import RuntimeClassUnknown
 from actors.podworker.model.resources import linux_resources, pod_resources
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.containers.names import dns_config, hostname
 from actors.podworker.pods.containers.security import sandbox_security, sysctls
+from protocols.kube.meta import Object
 from protocols.wire import cri_pb2
 
 POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"

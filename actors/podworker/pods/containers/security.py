@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
+from protocols.kube.meta import Object
 from protocols.wire import cri_pb2
 
 MASKED = (

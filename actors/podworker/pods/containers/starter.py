@@ -11,7 +11,7 @@ from actors.podworker.logs import files
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
 from actors.podworker.model.resources import extended_resources
-from actors.podworker.model.types import ContainerSpec, Kill, Object, PodSpec, Start, StartFailure, Waiting
+from actors.podworker.model.types import ContainerSpec, Kill, PodSpec, Start, StartFailure, Waiting
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.images import ERR_PULL, Images
 from actors.podworker.pods.containers.killer import Killer
@@ -26,6 +26,7 @@ from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook
 from actors.podworker.pods.volumes import sub_path
 from actors.podworker.pods.volumes.paths import VolumePaths
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.wire import cri_pb2
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.resources import milli
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
+from protocols.kube.meta import Object
 
 
 def field_value(path: str, spec: PodSpec, node: Node) -> str:

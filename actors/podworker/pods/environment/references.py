@@ -9,8 +9,9 @@ from typing import Protocol
 import msgspec
 
 from actors.podworker.model.errors import ReferenceUnreadable
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 Contents = dict[str, bytes]

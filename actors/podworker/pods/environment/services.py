@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from actors.podworker.model.dependencies import Address
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
+from protocols.kube.meta import Object
 
 API_NAMESPACE, API_NAME = "default", "kubernetes"
 HEADLESS = "None"

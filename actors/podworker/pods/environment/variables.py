@@ -5,9 +5,10 @@ from functools import cached_property
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Contents, Found, Ref
+from protocols.kube.meta import Object
 
 MAX_ENVIRONMENT = 8 << 20
 """Characters of a container's variables, and of its command. Linux executes nothing above 6 MiB."""

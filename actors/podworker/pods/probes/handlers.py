@@ -12,9 +12,10 @@ import aiohttp
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed
-from actors.podworker.model.types import ContainerSpec, Object
+from actors.podworker.model.types import ContainerSpec
 from actors.podworker.pods.probes.results import Attempt, Outcome, Target, target
 from protocols.bus import BusError, DeadlineExceeded
+from protocols.kube.meta import Object
 from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024

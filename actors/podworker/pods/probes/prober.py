@@ -8,7 +8,7 @@ import msgspec
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.types import SECOND, ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import SECOND, ContainerSpec, PodSpec
 from actors.podworker.pods.probes.handlers import check
 from actors.podworker.pods.probes.results import (
     LIVENESS,
@@ -28,6 +28,7 @@ from actors.podworker.pods.probes.results import (
     target,
     verdict_of,
 )
+from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRIES = 3

@@ -9,7 +9,8 @@ from enum import Enum
 
 import msgspec
 
-from actors.podworker.model.types import INIT, ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import INIT, ContainerSpec, PodSpec
+from protocols.kube.meta import Object
 
 LIVENESS, READINESS, STARTUP = "Liveness", "Readiness", "Startup"
 FIELDS = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "startupProbe"}

@@ -10,12 +10,12 @@ from actors.podworker.model.types import (
     SIDECAR,
     BackoffEntry,
     ContainerSpec,
-    Object,
     PodSpec,
     Start,
     Waiting,
 )
 from actors.podworker.pods.restarts import backoff
+from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 CRASH_LOOP = "CrashLoopBackOff"

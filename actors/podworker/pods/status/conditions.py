@@ -6,8 +6,9 @@ Podworker's own conditions are computed, those of others are retained; transitio
 from collections import Counter
 from collections.abc import Mapping
 
-from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.restarts.policy import may_restart
+from protocols.kube.meta import Object
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = (SUCCEEDED, FAILED)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.restarts.policy import policy_of
+from protocols.kube.meta import Object
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.model.types import Object
 from protocols.kube.jsons import read_json
+from protocols.kube.meta import Object
 from protocols.messages.devices import UNKNOWN
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 

@@ -6,11 +6,12 @@ import msgspec
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.resources import SIDES, Sizes
-from actors.podworker.model.types import APP, INIT, ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.model.types import APP, INIT, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.status.conditions import FAILED, OWN, PENDING, TERMINAL, compute_conditions, compute_phase
 from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
+from protocols.kube.meta import Object
 from protocols.kube.times import format_ns
 from protocols.messages.health import HeldResource, PodHeld, PodResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus

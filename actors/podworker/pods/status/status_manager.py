@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.podworker.model.errors import MirrorMissing
-from actors.podworker.model.types import SECOND, Object, PodSpec
+from actors.podworker.model.types import SECOND, PodSpec
 from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.process.rates import backoff_delay
 
 MERGE_KEYS = {

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.variables import Budget, expand
 from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, SUPPORTED, WRITTEN, kind_of, volumes_of
+from protocols.kube.meta import Object
 
 PODS = "pods"
 MAX_SUB_PATH = 64 << 10

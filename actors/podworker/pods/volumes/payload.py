@@ -7,9 +7,10 @@ import msgspec
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
 from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref, secret_ref
+from protocols.kube.meta import Object
 
 EMPTY_DIR, HOST_PATH = "emptyDir", "hostPath"
 WRITTEN = ("configMap", "secret", "downwardAPI", "projected")

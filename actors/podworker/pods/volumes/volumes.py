@@ -17,7 +17,7 @@ import msgspec
 from actors.podworker.model.dependencies import Dependencies, Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.model.resources import milli
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.references import fetch, volume_refs
 from actors.podworker.pods.volumes import atomic
 from actors.podworker.pods.volumes.paths import volume_path
@@ -33,6 +33,7 @@ from actors.podworker.pods.volumes.payload import (
     volumes_of,
 )
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 
 CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "directory"),

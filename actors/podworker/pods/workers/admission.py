@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.podworker.model.resources import GUARANTEED, extended_resources, has_own, milli, qos_class
-from actors.podworker.model.types import ContainerSpec, Object, PodSpec, Waiting
+from actors.podworker.model.types import ContainerSpec, PodSpec, Waiting
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
+from protocols.kube.meta import Object
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
 

@@ -7,9 +7,10 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ClaimsNotReady
-from actors.podworker.model.types import Object, PodSpec
+from actors.podworker.model.types import PodSpec
 from protocols.bus import BusError, DeadlineExceeded, NotFound, Unavailable
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim, PrepareClaims
 
 EXTENDED = ""

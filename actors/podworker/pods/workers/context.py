@@ -8,7 +8,7 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies, Pleg
 from actors.podworker.model.errors import PodStatusUnknown
 from actors.podworker.model.resources import NodeCapacity, Sizes
-from actors.podworker.model.types import BackoffEntry, Object, PodSpec, Stage, StartFailure, Waiting
+from actors.podworker.model.types import BackoffEntry, PodSpec, Stage, StartFailure, Waiting
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
 from actors.podworker.pods.probes.prober import PodProbes
@@ -16,6 +16,7 @@ from actors.podworker.pods.restarts.backoff import Pauses
 from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
 from actors.podworker.pods.workers.claims import uses_claims
+from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import PodStatus

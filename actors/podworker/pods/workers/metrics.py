@@ -4,7 +4,8 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from actors.podworker.model.types import Object, Stage
+from actors.podworker.model.types import Stage
+from protocols.kube.meta import Object
 
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)

@@ -17,9 +17,10 @@ from actors.podworker.model.resources import (
     restarts_for,
     with_allocated,
 )
-from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Object, Waiting
+from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Waiting
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols.bus import BusError
+from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 AGAIN_NS = 10 * SECOND

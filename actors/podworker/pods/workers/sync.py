@@ -9,7 +9,7 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.model.resources import with_allocated
-from actors.podworker.model.types import SECOND, Object, Plan, PodSpec, Start, Waiting
+from actors.podworker.model.types import SECOND, Plan, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
@@ -25,6 +25,7 @@ from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.kube.times import parse_time
 from protocols.messages.pleg import PodStatus
 

@@ -16,7 +16,7 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.resources import NodeCapacity
-from actors.podworker.model.types import SECOND, Object, PodSpec, Stage, read_pod
+from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
 from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
@@ -24,6 +24,7 @@ from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
 from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
 from protocols.messages.health import PodResourceStatus
 from protocols.process.rates import TokenBucket, backoff_delay
 
