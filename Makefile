@@ -35,7 +35,8 @@ bench: compiled
 	@$(VENV)/bin/nodeplane bench
 
 lint: $(STAMP)
-	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy && $(PY) -m protocols.wire.generate --check
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy && \
+		$(PY) -m protocols.wire.generate --check && $(PY) -m pytest -q tests/unit/test_imports.py
 
 format: $(STAMP)
 	@$(VENV)/bin/ruff check --fix-only -q . ; $(VENV)/bin/ruff format -q .
