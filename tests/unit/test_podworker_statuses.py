@@ -147,7 +147,7 @@ async def test_an_abandoned_status_is_retried_without_a_sync(immediate, monkeypa
 
 
 async def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(immediate, monkeypatch):
-    monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.05)
+    monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 1.5)
 
     async with running_manager() as (api, manager, _told):
         api.faults = [refusal(403)] * statuses.MAX_REJECTIONS
@@ -159,7 +159,7 @@ async def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once
         manager.publish(SPEC, {"phase": "Unknown"})
         await settle(manager)
         manager.forget("uid-1")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1.6)
         assert api.bodies == [{"phase": "Failed"}]
 
 
