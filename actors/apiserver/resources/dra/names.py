@@ -33,6 +33,12 @@ def repeated(path: str, keys: Iterable[Any]) -> list[Cause]:
     return causes
 
 
+def repeated_names(path: str, values: Any) -> list[Cause]:
+    """Report duplicate names at the name field of the later element."""
+    found = repeated(path, [value.get("name") for value in rows(values)])
+    return [cause._replace(field=f"{cause.field}.name") for cause in found]
+
+
 def table(value: Any) -> Object:
     """Return the value if it is a map, else an empty map."""
     return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ from actors.apiserver.resources.dra.names import (
     keyed,
     label_causes,
     qualified_causes,
-    repeated,
+    repeated_names,
     rows,
     table,
 )
@@ -72,10 +72,7 @@ def _names(requests: Any) -> set[str]:
 
 
 def _twice(path: str, values: Any, limit: int) -> list[Cause]:
-    if len(rows(values)) > limit:
-        return []
-    found = repeated(path, [value.get("name") for value in rows(values)])
-    return [cause._replace(field=f"{cause.field}.name") for cause in found]
+    return repeated_names(path, values) if len(rows(values)) <= limit else []
 
 
 def _request_causes(path: str, request: Object, budget: Budget) -> list[Cause]:

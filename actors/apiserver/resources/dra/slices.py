@@ -13,6 +13,7 @@ from actors.apiserver.resources.dra.names import (
     pool_causes,
     qualified_causes,
     repeated,
+    repeated_names,
     rows,
     table,
 )
@@ -155,12 +156,6 @@ def _devices_causes(devices: Any, spec: Object) -> list[Cause]:
         return [too_many("spec.devices", len(devices), limit)]
     causes = each("spec.devices", devices, limit, lambda path, device: _device_causes(path, table(device), spec))
     return causes + repeated_names("spec.devices", devices)
-
-
-def repeated_names(path: str, values: Any) -> list[Cause]:
-    """Report duplicate names at the name field of the later element."""
-    found = repeated(path, [value.get("name") for value in rows(values)])
-    return [cause._replace(field=f"{cause.field}.name") for cause in found]
 
 
 def _device_causes(path: str, device: Object, spec: Object) -> list[Cause]:
