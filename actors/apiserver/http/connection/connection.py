@@ -76,10 +76,15 @@ class Connections(BoundedServer):
 
 
 class ShortResponse(web.StreamResponse):
-    """A response written in one piece: aiohttp's own way leads through four coroutines."""
+    """A response written in one piece: aiohttp's own way leads through four coroutines.
+
+    The server asks it for the members below and nothing else, so the headers and cookies that the base class would
+    make for each response are left out.
+    """
+
+    __slots__ = ("_reply", "_request")
 
     def __init__(self, request: web.BaseRequest, reply: Reply) -> None:
-        super().__init__(status=reply.status)
         self._request, self._reply = request, reply
 
     @property
