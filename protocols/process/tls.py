@@ -73,15 +73,24 @@ class ServerContexts(msgspec.Struct, frozen=True):
     """Digest of the client CAs."""
 
 
-def server_contexts(make: Callable[[], ssl.SSLContext], client_ca: Path) -> ServerContexts:
-    """`make` makes one without CA. Raises OSError, of which SSLError is one."""
-    answering, verifying = make(), make()
-    for context in (answering, verifying):
-        disable_sessions(context)
+def server_contexts(cert: Path, key: Path, client_ca: Path) -> ServerContexts:
+    """Return the contexts of an HTTPS server. Raises OSError, of which SSLError is one."""
+    answering, verifying = _server_context(cert, key), _server_context(cert, key)
     authorities = client_ca.read_bytes()
     verifying.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))  # comments may be anything
     verifying.sslobject_class = _Connection
     return ServerContexts(answering, verifying, hashlib.sha256(authorities).digest())
+
+
+def _server_context(cert: Path, key: Path) -> ssl.SSLContext:
+    """Request client certificates without requiring them: a client without one gets an HTTP error."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(cert, key)
+    disable_sessions(context)
+    return context
 
 
 class _Connection(ssl.SSLObject):

@@ -1,6 +1,6 @@
 """HTTP listener for untrusted networks: bounds open connections and the cost of unauthenticated clients."""
 
-from protocols.serving.connection import BoundedConnection, BoundedServer, mark_authenticated
+from protocols.serving.connection import BoundedConnection, BoundedServer, Detached, mark_authenticated
 from protocols.serving.listener import CannotBind, Listener, ListenerOptions
 from protocols.serving.unauthenticated import Limits, UnauthenticatedConnections
 
@@ -8,6 +8,7 @@ __all__ = [
     "BoundedConnection",
     "BoundedServer",
     "CannotBind",
+    "Detached",
     "Limits",
     "Listener",
     "ListenerOptions",

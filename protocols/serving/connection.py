@@ -184,6 +184,20 @@ class BoundedConnection(web.RequestHandler):
             slot.leave()
 
 
+class Detached(web.StreamResponse):
+    """The response of a request whose connection has left HTTP: the server writes nothing more, and closes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
 def mark_authenticated(request: web.BaseRequest) -> None:
     """Lift the bounds of the connection of an authenticated request."""
     protocol = cast(Any, request.protocol)

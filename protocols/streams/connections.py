@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp import web
 
 from protocols.errors import NodeplaneError
+from protocols.serving import Detached
 
 SPDY = "SPDY/3.1"
 VERSION_HEADER = "X-Stream-Protocol-Version"
@@ -116,7 +117,7 @@ class Spdy:
     @property
     def answer(self) -> web.StreamResponse:
         """The response that a handler returns at the end."""
-        return _Answered()
+        return Detached()
 
     async def receive(self) -> aiohttp.WSMessage:
         if self.close_code is None and (data := await self._wire.read()):
@@ -149,20 +150,6 @@ class Spdy:
                 while await self._wire.read():
                     pass
         return True
-
-
-class _Answered(web.StreamResponse):
-    """The answer was written past the server, which finds nothing left to write and closes the connection."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.force_close()
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        return None
 
 
 def upgrade(request: web.BaseRequest, protocol: str) -> Wire:

@@ -26,15 +26,10 @@ def pki() -> Iterator[Path]:
 
 
 def contexts(pki: Path, name: str = "ours", curve: str = "") -> ServerContexts:
-    def make() -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.verify_mode = ssl.CERT_OPTIONAL
-        context.load_cert_chain(pki / name / "server.crt", pki / name / "server.key")
-        if curve:
-            context.set_ecdh_curve(curve)
-        return context
-
-    return server_contexts(make, pki / name / "ca.crt")
+    made = server_contexts(pki / name / "server.crt", pki / name / "server.key", pki / name / "ca.crt")
+    for context in (made.answering, made.verifying) if curve else ():
+        context.set_ecdh_curve(curve)
+    return made
 
 
 def listening(pki: Path, curve: str = "") -> ssl.SSLContext:

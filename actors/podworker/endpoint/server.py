@@ -62,7 +62,7 @@ class NodeEndpoint:
         try:
             options = self._options
             files = (options.cert, options.key, options.client_ca)
-            context = serving(Renewed(files, lambda: server_contexts(lambda: _tls_context(options), options.client_ca)))
+            context = serving(Renewed(files, lambda: server_contexts(*files)))
             await self._runner.setup()
             self.port = self._listen(context)
             write_atomic(self._options.port_file, str(self.port).encode())
@@ -112,13 +112,3 @@ def _authorize(request: web.BaseRequest) -> None:
     name = next((value for pairs in certificate["subject"] for key, value in pairs if key == "commonName"), "")
     if name != CALLER:
         raise CallerForbidden(f'user "{name}" may not use this node\'s endpoint; ask the API server')
-
-
-def _tls_context(options: EndpointOptions) -> ssl.SSLContext:
-    """Request client certificates without requiring them, so that other clients get an HTTP error. Raises OSError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(options.cert, options.key)
-    return context

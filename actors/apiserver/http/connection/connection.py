@@ -22,7 +22,7 @@ from actors.apiserver.api.encoding.negotiate import Headers, written
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.connection.responses import Reply, Response
 from protocols.process.tls import is_trusted
-from protocols.serving import BoundedConnection, BoundedServer
+from protocols.serving import BoundedConnection, BoundedServer, Detached
 
 AUTHENTICATED_IDLE_S = 75.0
 """Longest idle time of a connection whose client has authenticated."""
@@ -129,24 +129,14 @@ def _encode_head(version: HttpVersion, status: int, headers: Headers, keep_alive
     return f"HTTP/{version.major}.{version.minor} {status} {REASONS.get(status, '')}\r\n{head}".encode()
 
 
-class Detached(web.StreamResponse):
-    """The response of a request whose connection was taken over: the server writes and closes nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.force_close()
-
-    async def prepare(self, request: web.BaseRequest) -> None:
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        return None
+class WatchStarted(Detached):
+    """The response of a watch, whose connection was taken over. The watch notes its own end."""
 
 
 def take_over(http: web.BaseRequest) -> asyncio.Transport:
     """Take the transport of the request's connection from the server.
 
-    The caller calls `set_protocol` on it at once and responds with `Detached`. Raises ServiceUnavailable when the
+    The caller calls `set_protocol` on it at once and responds with `WatchStarted`. Raises ServiceUnavailable when the
     client has left already.
     """
     protocol = http.protocol

@@ -17,7 +17,7 @@ from actors.apiserver.api.encoding.render import list_parts, render_list, render
 from actors.apiserver.api.errors import MethodNotAllowed, ServiceUnavailable
 from actors.apiserver.api.query import resource_version
 from actors.apiserver.api.workers import offload, workers
-from actors.apiserver.http.connection.connection import Detached, take_over
+from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.fairness.control import WATCH, LongRunning
@@ -103,7 +103,7 @@ class Watching:
         if request.options.initial_events:
             opened = replace(opened, initial=self._timed(request, opened.initial, began))
         self._begin(request, hub, opened, answer.lines())
-        return Detached()
+        return WatchStarted()
 
     def close(self) -> None:
         """Call it once no watch is open."""

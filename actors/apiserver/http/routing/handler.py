@@ -18,7 +18,7 @@ from actors.apiserver.api.target import Attributes
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
-from actors.apiserver.http.connection.connection import Detached
+from actors.apiserver.http.connection.connection import WatchStarted
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented, wants_pretty
 from actors.apiserver.http.endpoints.nonresource import NonResource
@@ -70,7 +70,7 @@ class Handler:
                 response = error_response(call, error)
             if wants_pretty(http):
                 response = indented(response)
-            code, answered = response.status, not isinstance(response, Detached)
+            code, answered = response.status, not isinstance(response, WatchStarted)
             self._measure(call, response)
             return response
         finally:

@@ -135,16 +135,6 @@ def _ours(record: logging.LogRecord) -> bool:
 def tls_contexts(options: ServerOptions) -> ServerContexts:
     """Raises CannotListen."""
     try:
-        return server_contexts(lambda: _tls_context(options), options.client_ca)
+        return server_contexts(options.cert, options.key, options.client_ca)
     except OSError as error:
         raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
-
-
-def _tls_context(options: ServerOptions) -> ssl.SSLContext:
-    """Request client certificates without requiring them: health checks have none. Raises OSError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(options.cert, options.key)
-    return context
