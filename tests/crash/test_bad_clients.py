@@ -16,8 +16,8 @@ from protocols.wire import podresources_v1_pb2 as wire
 from protocols.wire import podresources_v1_pb2_grpc as stubs
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
+from tests.support.plane_client import connect
 from tests.support.podwatch import OPTIONS
-from tests.support.watchers import connect
 from tests.support.witnesses import CONFIGMAPS, Witnesses, lives, pod, with_devices
 
 STALE_CLIENTS = 30

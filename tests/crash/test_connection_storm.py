@@ -16,7 +16,7 @@ from protocols.serving.listener import YOUNG_S
 from protocols.serving.unauthenticated import Limits
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
-from tests.support.watchers import connect
+from tests.support.plane_client import connect
 from tests.support.witnesses import Witnesses, lives
 
 STORM = 1500

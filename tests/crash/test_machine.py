@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
-from tests.support.watchers import connect
+from tests.support.plane_client import connect
 from tests.support.witnesses import CONFIGMAPS, Witnesses, container_of, lives, others, pod, with_devices
 
 BEHIND = ("store", "watchcache", "controllers", "scheduler", "runtime", "cri", "pleg", "devices", "podworker", "health")

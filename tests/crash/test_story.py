@@ -17,10 +17,11 @@ import pytest
 
 from tests.support import oracle
 from tests.support.equality import nothing_left, replicas_equal
-from tests.support.plane import Plane, until
+from tests.support.plane import Plane, condition, until
 from tests.support.podwatch import PodWatch
 from tests.support.seed import ROUNDS, SEED
 from tests.support.watchers import ApiWatcher
+from tests.support.witnesses import allocatable, device_health, main_status, pod, with_devices
 from tests.support.writer import Writer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gpu-pod.yaml"
@@ -32,9 +33,8 @@ RESOURCE = "example.com/gpu"
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
     with Plane() as plane:
-        plane.plugin()
-        until("4 devices", lambda: allocatable(plane) == "4")
-        plane.apply(rival())
+        with_devices(plane)
+        plane.apply(pod("rival", devices=2))  # holds the other two all the while
         plane.pod_ready("rival")
         yield plane
 
@@ -55,7 +55,7 @@ class Story:
         return lambda: ready(self.plane) and len(health(self.plane)) == 2
 
     def break_device(self) -> Callable[[], object]:
-        self.held = sorted(health(self.plane))
+        self.held = sorted(until("its devices", lambda: health(self.plane)))
         return self._set_device("unhealthy", "Unhealthy")
 
     def mend_device(self) -> Callable[[], object]:
@@ -67,10 +67,10 @@ class Story:
         return lambda: health(self.plane).get(device) == expected
 
     def kill_container(self) -> Callable[[], object]:
-        before = restarts(self.plane)
+        before = restarts(until("its pod", lambda: self.plane.get("pod", "gpu-pod")))
         for pid in until("the container's process", lambda: own_containers(self.plane)):
             os.kill(pid, signal.SIGKILL)
-        return lambda: restarts(self.plane) > before and ready(self.plane)
+        return lambda: restarts(self.plane.get("pod", "gpu-pod")) > before and ready(self.plane)
 
     def delete(self) -> Callable[[], object]:
         retried("delete", lambda: self.plane.kubectl("delete", "pod", "gpu-pod", "--wait=false"))
@@ -149,38 +149,20 @@ def retried(what: str, act: Callable[[], object]) -> None:
 
 
 def ready(plane: Plane) -> bool:
-    conditions = plane.get("pod", "gpu-pod").get("status", {}).get("conditions", [])
-    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+    return condition(plane.get("pod", "gpu-pod"), "Ready") == "True"
 
 
 def health(plane: Plane) -> dict[str, str]:
-    statuses = plane.get("pod", "gpu-pod").get("status", {}).get("containerStatuses", [{}])
-    entries = statuses[0].get("allocatedResourcesStatus", [])
-    return {item["resourceID"]: item["health"] for entry in entries for item in entry["resources"]}
+    return device_health(plane.get("pod", "gpu-pod"))
 
 
-def restarts(plane: Plane) -> int:
-    statuses = plane.get("pod", "gpu-pod").get("status", {}).get("containerStatuses", [{}])
-    return int(statuses[0].get("restartCount", 0))
+def restarts(found: dict[str, Any]) -> int:
+    return int(main_status(found).get("restartCount", 0))
 
 
 def pod_gone(plane: Plane) -> bool:
-    names = plane.kubectl("get", "pods", "-o", "name", check=False).split()
-    return names == ["pod/rival"] and not own_containers(plane)
-
-
-def allocatable(plane: Plane) -> str:
-    text = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].status.allocatable.example\\.com/gpu}", check=False)
-    return text.strip()
+    return [each["metadata"]["name"] for each in plane.list("pod")] == ["rival"] and not own_containers(plane)
 
 
 def own_containers(plane: Plane) -> list[int]:
     return [pid for pid, around in oracle.containers(plane).items() if around.get("HOSTNAME") == "gpu-pod"]
-
-
-def rival() -> dict[str, Any]:
-    """Holds the other two devices all the while."""
-    container = {"name": "main", "image": "busybox", "command": ["sleep", "100000"]}
-    container["resources"] = {"limits": {RESOURCE: 2}}  # type: ignore[assignment] # JSON
-    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "rival"}, "spec": spec}

@@ -17,7 +17,7 @@ from protocols.wire import podresources_v1_pb2 as resources_wire
 from protocols.wire import podresources_v1_pb2_grpc as resources_stubs
 from tests.support.insults import GARBAGE, HTTP2, MIB, shouted, tcp_ports, unix_sockets, zmq_strangers
 from tests.support.plane import Plane, until
-from tests.support.watchers import connect
+from tests.support.plane_client import connect
 from tests.support.witnesses import Witnesses, container_of, lives, pod, with_devices
 
 
@@ -87,7 +87,7 @@ def test_wrong_versions_are_reported(plane: Plane) -> None:
             error = failure(lambda request=request: register(request, timeout=30))
             assert error.code() is not grpc.StatusCode.OK
             assert "version" in (error.details() or "")
-    assert "example.com/x" not in json.dumps(plane.get("nodes", ""))
+    assert "example.com/x" not in plane.list("node")[0]["status"]["allocatable"]
 
 
 def test_oversized_grpc_messages_are_refused(plane: Plane) -> None:

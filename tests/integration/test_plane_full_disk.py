@@ -13,8 +13,8 @@ import pytest
 from tests.support.insults import refused
 from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until
+from tests.support.plane_client import connect
 from tests.support.small_disk import SmallDisk, small_disk
-from tests.support.watchers import connect
 from tests.support.witnesses import (
     Witnesses,
     container_of,

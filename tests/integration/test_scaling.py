@@ -25,7 +25,7 @@ def plane() -> Iterator[Plane]:
     honcho = subprocess.Popen(command, cwd=REPO, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until("two API processes", lambda: (made.root / "kubeconfig").exists() and len(serving(made)) == 2)
-        until("the last of what a fresh root gets", lambda: made.get("configmap", "kube-root-ca.crt", "-n", "default"))
+        until("the last of what a fresh root gets", lambda: made.get("configmap", "kube-root-ca.crt"))
         yield made
     finally:
         stop(honcho)

@@ -300,7 +300,7 @@ def test_the_nodes_endpoint_is_the_api_servers_alone(plane):
 
 
 def ask_node(plane, user, path="/containerLogs/default/plain/a"):
-    node = plane.get("node", plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+    [node] = plane.list("node")
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     context = plane_context(plane, user)
     context.check_hostname = False  # it is no name of localhost's

@@ -12,8 +12,8 @@ import grpc
 from protocols.wire import etcd_pb2, etcd_pb2_grpc
 from tests.support import oracle
 from tests.support.plane import Plane, until
+from tests.support.plane_client import read_object
 from tests.support.podwatch import Holdings, PodWatch
-from tests.support.watchers import collection
 
 COLLECTIONS = {
     "/registry/pods/": "/api/v1/pods",
@@ -50,7 +50,7 @@ def _stored(plane: Plane, prefix: str) -> Versions:
 
 
 def _served(plane: Plane, path: str) -> Versions:
-    metas = [item["metadata"] for item in collection(plane.root, f"{path}?resourceVersion=0").get("items", ())]
+    metas = [item["metadata"] for item in read_object(plane.root, f"{path}?resourceVersion=0").get("items", ())]
     return {"/".join(filter(None, (m.get("namespace"), m["name"]))): int(m["resourceVersion"]) for m in metas}
 
 
@@ -89,7 +89,7 @@ def nothing_left(plane: Plane) -> None:
 
 
 def strays(plane: Plane) -> list[Path]:
-    uids = {item["metadata"]["uid"] for item in json.loads(plane.kubectl("get", "pods", "-A", "-o", "json"))["items"]}
+    uids = {item["metadata"]["uid"] for item in read_object(plane.root, "/api/v1/pods").get("items", ())}
     root = plane.root
     named = [*(root / "pods").glob("*"), *(root / "pods-logs").glob("*")]
     records = [*(root / "runtime").glob("sandboxes/*.json"), *(root / "runtime").glob("containers/*.json")]

@@ -1,7 +1,6 @@
 """A plane with a device plugin and a DRA driver whose devices a test makes ill and well, and pods in every state."""
 
 import asyncio
-import json
 import os
 import subprocess
 import threading
@@ -107,12 +106,7 @@ class HealthPlane:
 
     def shown(self) -> dict[str, Health]:
         """By pod: every device in its status; {} while nobody answers."""
-        text = self.plane.kubectl("get", "pods", "-o", "json", check=False)
-        try:
-            found = json.loads(text)["items"]
-        except ValueError:
-            return {}
-        return {pod["metadata"]["name"]: devices_of(pod["status"]) for pod in found}
+        return {pod["metadata"]["name"]: devices_of(pod["status"]) for pod in self.plane.list("pod")}
 
     def all_are(self, state: str, *others: str) -> Callable[[], bool]:
         """Every pod shows all its devices in that state, but for `others`, which are not looked at."""

@@ -1,29 +1,31 @@
 """One whole plane in a root of its own, driven as a person would: by nodeplane and kubectl.
 
-Only pods are read without kubectl: tests poll them, and a process for each look takes the processor from the plane.
+What tests poll (objects, the status of actors) is read without a process, which would take a processor from the plane.
 
 Its engine is SQLite, or, with NODEPLANE_TEST_STORE=etcd, an etcd of its own that outlives what the test does to it.
 """
 
 import contextlib
-import http.client
 import json
 import os
-import re
 import shutil
 import signal
-import ssl
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from actors.podworker.pods.volumes import bind_mounts as mounts
 from protocols.process.layout import Layout
+from supervisor.client.connection import Asking, ask
 from tests.support.engine import ETCD, chosen, etcd_binary
+from tests.support.plane_client import PATHS, read, read_object
 from tests.support.store_lab import etcd_process
 
 BIN = Path(sys.executable).parent
@@ -134,30 +136,13 @@ class Plane:
         home = {"HOME": str(self.root)}
         return run([str(BIN / "kubectl"), *arguments], self.environment | home, timeout, check, stdin)
 
-    def get(self, kind: str, name: str, *flags: str) -> dict[str, Any]:
+    def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """The object, or {} when it does not exist or the API is away for the moment."""
-        if kind == "pod" and not flags:
-            return self._get_pod(name)
-        text = self.kubectl("get", kind, name, "-o", "json", *flags, check=False)
-        try:
-            return dict(json.loads(text))
-        except ValueError:
-            return {}
+        return read_object(self.root, f"{PATHS[kind].format(namespace=namespace)}/{name}")
 
-    def _get_pod(self, name: str) -> dict[str, Any]:
-        layout = Layout(self.root, self.root / "kubelet")
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-            server = re.search(r"https://([^\s:]+):(\d+)", layout.kubeconfig.read_text())
-            assert server, "a kubeconfig without a server"
-            context = ssl.create_default_context(cafile=str(layout.ca_cert))
-            context.load_cert_chain(*layout.client_cert("admin"))
-            connection = http.client.HTTPSConnection(server[1], int(server[2]), timeout=90, context=context)
-            with contextlib.closing(connection):
-                connection.request("GET", f"/api/v1/namespaces/default/pods/{name}")
-                answer = connection.getresponse()
-                body = answer.read()
-            return dict(json.loads(body)) if answer.status == 200 else {}
-        return {}
+    def list(self, kind: str, namespace: str = "default") -> "list[dict[str, Any]]":
+        """The objects of a namespace, or of the cluster; [] when the API is away for the moment."""
+        return list(read_object(self.root, PATHS[kind].format(namespace=namespace)).get("items", ()))
 
     def apply(self, manifest: "dict[str, Any] | Path") -> str:
         if isinstance(manifest, Path):
@@ -166,8 +151,10 @@ class Plane:
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Actor status by instance."""
-        answer = json.loads(self.nodeplane("status", "-o", "json"))
-        return {actor["instance"]: actor for actor in answer["actors"]}
+        layout = Layout(self.root, self.root / "kubelet")
+        with ThreadPoolExecutor(1) as apart:  # from the event loop that the test may have
+            answer = apart.submit(ask, layout, Asking.status).result()
+        return {actor.instance: msgspec.to_builtins(actor) for actor in answer.actors}
 
     def plugin(self, resource: str = "example.com/gpu", devices: int = 4, numa: int = 2) -> "subprocess.Popen[bytes]":
         log = (self.root / f"plugin-{len(self.plugins)}.log").open("wb")
@@ -195,9 +182,7 @@ class Plane:
 
     def served(self, timeout: float = 60) -> None:
         """Somebody answers at the API's port, and has all there is: after an API process was killed."""
-        until(
-            "the API answers", lambda: self.kubectl("get", "--raw", "/readyz", check=False) == "ok", timeout, every=0.1
-        )
+        until("the API answers", lambda: read(self.root, "/readyz") == b"ok", timeout)
 
     def settled(self, timeout: float = 60) -> dict[str, dict[str, Any]]:
         """Every actor live and every replica at its owner's position."""

@@ -4,17 +4,13 @@ import contextlib
 import http.client
 import json
 import socket
-import ssl
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-
-import yaml
 
 from tests.support.plane import Plane, until
+from tests.support.plane_client import connect, read_object
 
 SILENCE_S = 90.0
 """Longer than it takes to the next bookmark: a watch of which nothing comes is no broken one."""
@@ -36,7 +32,7 @@ class ApiWatcher:
         self.events: list[Seen] = []
         self.errors: list[dict[str, Any]] = []
         self.reconnects = -1
-        listed = until(f"a list of {path}", lambda: collection(plane.root, path))
+        listed = until(f"a list of {path}", lambda: read_object(plane.root, path))
         self.start_rv = self.rv = int(listed["metadata"]["resourceVersion"])
         self._connection: http.client.HTTPSConnection | None = None
         self._stop = threading.Event()
@@ -95,26 +91,3 @@ class ApiWatcher:
         if event["type"] != "BOOKMARK":
             self.events.append(Seen(event["type"], rv, metadata["name"], event["object"]))
         self.rv = rv  # last: who waits for it then reads the events
-
-
-def collection(root: Path, path: str) -> dict[str, Any]:
-    """What GET answers, {} while nobody serves it: who was broken a moment ago may still be on his way."""
-    connection = connect(root)
-    try:
-        connection.request("GET", path)
-        with connection.getresponse() as answer:
-            body = answer.read()
-        return dict(json.loads(body)) if answer.status == 200 else {}
-    except (OSError, http.client.HTTPException):
-        return {}
-    finally:
-        connection.close()
-
-
-def connect(root: Path, timeout: float = 30.0) -> http.client.HTTPSConnection:
-    """A connection to the plane's API as its kubeconfig says, with the admin's certificate."""
-    config = yaml.safe_load((root / "kubeconfig").read_text())
-    server = urlsplit(config["clusters"][0]["cluster"]["server"])
-    context = ssl.create_default_context(cafile=str(root / "pki" / "ca.crt"))
-    context.load_cert_chain(str(root / "pki" / "admin.crt"), str(root / "pki" / "admin.key"))
-    return http.client.HTTPSConnection(server.hostname or "", server.port, timeout=timeout, context=context)

@@ -86,8 +86,8 @@ def container_of(plane: Plane, name: str) -> tuple[int, str]:
 
 def allocatable(plane: Plane) -> str:
     """What the node offers of the devices, as text; "" when nobody answers."""
-    path = "jsonpath={.items[0].status.allocatable.example\\.com/gpu}"
-    return plane.kubectl("get", "nodes", "-o", path, check=False).strip()
+    node = next(iter(plane.list("node")), {})
+    return str(node.get("status", {}).get("allocatable", {}).get("example.com/gpu", ""))
 
 
 def with_devices(plane: Plane) -> Plane:

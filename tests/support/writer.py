@@ -6,7 +6,7 @@ import threading
 import time
 
 from tests.support.plane import Plane, until
-from tests.support.watchers import collection, connect
+from tests.support.plane_client import connect, read_object
 
 
 class Writer:
@@ -50,7 +50,7 @@ class Writer:
     def nothing_lost(self) -> None:
         """Every acknowledged write is there, with what was written."""
         path = "/api/v1/namespaces/default/configmaps"
-        items = until("a list of configmaps", lambda: collection(self._plane.root, path))["items"]
+        items = until("a list of configmaps", lambda: read_object(self._plane.root, path))["items"]
         stored = {item["metadata"]["name"]: item.get("data", {}).get("value") for item in items}
         lost = {name for name, value in self.acknowledged.items() if stored.get(name) != value}
         assert not lost, f"acknowledged but lost: {sorted(lost)}"
