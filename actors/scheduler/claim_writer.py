@@ -24,6 +24,7 @@ from protocols.dra.pods import (
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS
 from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
+from protocols.process.rates import backoff_delay
 
 WATCH_TIMEOUT_S = 10.0
 MAX_ATTEMPTS = 5
@@ -118,7 +119,7 @@ class ClaimWriter:
         """Write one assignment, until it is done or known never to be."""
         claim = self._store.get(assignment.key)
         uncertain = False
-        tries, pause = 0, PAUSE_S
+        tries = failures = 0
         while True:
             try:
                 claim = await self._write_once(pod, assignment, claim)
@@ -140,11 +141,12 @@ class ClaimWriter:
                 self._ledger.release(assignment.uid)
                 raise ClaimChanged(f"claim {assignment.key} changed too often in the meantime")
             try:
+                failures += 1
+                pause = backoff_delay(failures, PAUSE_S, MAX_PAUSE_S)
                 claim, uncertain = await self._reread(assignment, uncertain, pause)
             except ApiError:
                 self._ledger.release(assignment.uid)
                 raise
-            pause = min(MAX_PAUSE_S, pause * 2)
 
     async def _reread(self, assignment: Assignment, uncertain: bool, pause: float) -> tuple[Object | None, bool]:
         """Return the current claim, retrying while the API does not answer."""

@@ -20,6 +20,7 @@ from protocols.bus.frames import (
     cost,
 )
 from protocols.bus.types import Event
+from protocols.process.rates import backoff_delay
 
 
 class FollowerOptions(msgspec.Struct, frozen=True):
@@ -102,7 +103,8 @@ class Follower:
         self._proven = 0
         self._tick = Heard(0, 0, 0, False)
         self._heard_at = float("-inf")
-        self._retry = 0.0
+        self._tries = 0
+        """Syncs asked for or put off since the last success."""
         self._chunks: list[Chunk] = []
         self._held: deque[EventFrame] = deque()
         self._held_bytes = 0
@@ -137,7 +139,7 @@ class Follower:
         self._heard_at = now
         if mark > self.mark:
             self.mark = mark
-        self._settled, self._partial, self._retry = self.mark, 0, 0.0
+        self._settled, self._partial, self._tries = self.mark, 0, 0
         return True
 
     def step(self, message: Message, now: float) -> list[Action]:
@@ -219,8 +221,7 @@ class Follower:
     def _hurry(self, now: float) -> None:
         """An owner that was busy or not ready speaks of the stream: ask at the first retry interval again."""
         if self.wake_at is None or self.wake_at > now + self._options.retry_first:
-            self._retry = self._options.retry_first
-            self.wake_at = now + self._retry
+            self._tries, self.wake_at = 1, now + self._options.retry_first
 
     def _take_mark(self, tick: Heard) -> None:
         if tick.seq != self.seq:
@@ -238,7 +239,7 @@ class Follower:
         self.syncs += 1
         if not self._link:
             self.wake_at = None
-        elif self._retry:
+        elif self._tries:
             self._back_off(now)
         else:
             self._ask(now)
@@ -251,8 +252,8 @@ class Follower:
     def _back_off(self, now: float) -> None:
         silent = now - self._heard_at > self._options.stale_after
         most = self._options.retry_stale if silent and self.epoch else self._options.retry_most
-        self._retry = min(most, self._retry * 2) if self._retry else self._options.retry_first
-        self.wake_at = now + self._retry
+        self._tries += 1
+        self.wake_at = now + backoff_delay(self._tries, self._options.retry_first, most)
 
     def _on_busy(self, busy: BusyFrame, now: float) -> None:
         if busy.id == self.syncs and not self._live:
@@ -262,7 +263,7 @@ class Follower:
     def _on_link(self, up: bool, now: float) -> None:
         """A new connection may be a new owner: always ask. A lost one leaves what we have; silence makes it stale."""
         self._link = up
-        self._retry = 0.0
+        self._tries = 0
         if up:
             self._begin(now)
         else:
@@ -342,7 +343,7 @@ class Follower:
             return
         if now - self._heard_at > self._options.stale_after:
             self._heard_at = now
-        self._retry = 0.0
+        self._tries = 0
         self.wake_at = None
         self._set_synced(True)
 

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from protocols.etcd.errors import DeadlineExceeded, EtcdError, Unavailable, etcd_error
 from protocols.etcd.members import Method
+from protocols.process.rates import backoff_delay
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 FIRST_PART = 1 / 6
@@ -32,7 +33,7 @@ async def call(method: Method, request: Message, timeout: float, retry: bool) ->
     members, several = method.members, method.members.several
     deadline = monotonic() + timeout
     patience = timeout * FIRST_PART if retry and several else timeout
-    pause, tries = FIRST_PAUSE, 0
+    tries = 0
     while True:
         tries += 1
         member = members.at_hand
@@ -45,11 +46,11 @@ async def call(method: Method, request: Message, timeout: float, retry: bool) ->
             return Answer(answer, tries)
         except grpc.aio.AioRpcError as failure:
             error = members.blamed(member, etcd_error(failure))
+        pause = backoff_delay(tries, FIRST_PAUSE, LONGEST_PAUSE)
         left = deadline - monotonic() - pause
         if not retry or left <= 0 or not _worth_another(error, several):
             raise error
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 async def ask(method: Method, member: int, request: Message, timeout: float) -> Any:

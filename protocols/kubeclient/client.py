@@ -18,6 +18,7 @@ from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable, EventI
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
 from protocols.kube.resources import Resource
+from protocols.process.rates import backoff_delay
 from protocols.process.tls import Renewed
 
 LINE_LIMIT = 16 << 20
@@ -192,8 +193,10 @@ class ApiClient:
         self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, timeout: float | None
     ) -> Object:
         end = time.monotonic() + (timeout or self._options.timeout)
-        pause = RETRY_FIRST_S
+        tries = 0
         while True:
+            tries += 1
+            pause = backoff_delay(tries, RETRY_FIRST_S, RETRY_MOST_S)
             try:
                 return await self._once(method, path, query, body, media, end - time.monotonic())
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -201,11 +204,10 @@ class ApiClient:
                 if sent or time.monotonic() + pause >= end:
                     raise ApiAway(f"{method} {path}: {_text(error)}") from None
             except ApiError as error:
-                if error.retry_after is None or time.monotonic() + error.retry_after >= end:
+                pause = max(pause, error.retry_after or 0)
+                if error.retry_after is None or time.monotonic() + pause >= end:
                     raise
-                pause = max(RETRY_FIRST_S, error.retry_after)
             await asyncio.sleep(pause)
-            pause = min(RETRY_MOST_S, pause * 2)
 
     async def _once(
         self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, left: float

@@ -21,6 +21,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import PrepareClaims
+from protocols.process.rates import backoff_delay
 
 
 class KeyedLocks:
@@ -225,7 +226,7 @@ class OrphanCleaner:
             del self._tasks[uid]
 
     async def _unprepare_orphan(self, uid: str) -> None:
-        pause, logged = self._options.limits.retry_first, ""
+        limits, logged, failures = self._options.limits, "", 0
         while True:
             try:
                 await self._options.unprepare(uid)
@@ -236,8 +237,8 @@ class OrphanCleaner:
             else:
                 self._options.log.info("claims of deleted pod unprepared uid=%s", uid)
                 return self.ended(uid)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.limits.retry_max)
+            failures += 1
+            await asyncio.sleep(backoff_delay(failures, limits.retry_first, limits.retry_max))
 
     def close(self) -> None:
         for task in self._tasks.values():

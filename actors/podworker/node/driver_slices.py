@@ -5,12 +5,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 
 import msgspec
 
 from protocols.errors import NodeplaneError
 from protocols.kube.resources import RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
+from protocols.process.rates import backoff_delay
 
 GRACE_S = 30.0
 RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0
@@ -59,10 +61,9 @@ class GoneDrivers:
         self._failures.pop(driver, None)
 
     def failed(self, driver: str, now: float, jitter: float = 1.0) -> None:
-        failures = self._failures.get(driver, 0)
-        self._failures[driver] = failures + 1
+        failures = self._failures[driver] = self._failures.get(driver, 0) + 1
         if driver in self._due:
-            self._due[driver] = now + min(RETRY_FIRST_S * 2 ** min(failures, 9) * jitter, RETRY_MOST_S)
+            self._due[driver] = now + backoff_delay(failures, RETRY_FIRST_S * jitter, RETRY_MOST_S)
 
 
 class SliceCleanerOptions(msgspec.Struct, frozen=True):
@@ -105,15 +106,13 @@ class SliceCleaner:
         while (connected := self._options.connected()) is None:
             await self._woken.wait()
             self._woken.clear()
-        pause = FIRST_S
-        while True:
+        for failures in count(1):
             try:
                 found = await self._options.client.list(RESOURCESLICES, field_selector=self._selector())
                 break
             except NodeplaneError as error:
                 log.info("resource slices not listed yet, retrying error=%s", error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, MOST_S)
+                await asyncio.sleep(backoff_delay(failures, FIRST_S, MOST_S))
         drivers = {str((item.get("spec") or {}).get("driver", "")) for item in found.get("items") or ()}
         self._gone.found(drivers, self._options.connected() or connected, time.monotonic())
 

@@ -10,6 +10,7 @@ from protocols.kube.meta import Object
 from protocols.kube.resources import NODES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.process.rates import backoff_delay
 
 MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
 """Devices that the API allows in a slice; fewer when they consume shared counters."""
@@ -124,19 +125,19 @@ class Publisher:
             watching.cancel()
 
     async def _publish_changes(self) -> None:
-        pause, complaint = RETRY_FIRST, ""
+        failures, complaint = 0, ""
         while True:
             await self._dirty.wait()
             self._dirty.clear()
             try:
                 await self._reconcile()
-                pause, complaint = RETRY_FIRST, ""
+                failures, complaint = 0, ""
             except NodeplaneError as error:
                 if str(error) != complaint:
                     self._say(f"slices not published yet: {error}")
                 complaint = str(error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, RETRY_MOST)
+                failures += 1
+                await asyncio.sleep(backoff_delay(failures, RETRY_FIRST, RETRY_MOST))
                 self._dirty.set()
 
     async def _reconcile(self) -> None:

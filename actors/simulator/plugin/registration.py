@@ -10,6 +10,7 @@ from actors.simulator.engine.files import changes_in
 from actors.simulator.plugin.script import Register
 from actors.simulator.plugin.server import PluginOptions, PluginServer
 from protocols.process.inotify import Changes
+from protocols.process.rates import backoff_delay
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import unix_channel
 from protocols.wire.plugins import REGISTER, VERSION
@@ -26,7 +27,7 @@ class Registration:
         self._server = server
         self._say = say
         self._registered_at: tuple[int, int] | None = None
-        self._retry = RETRY_FIRST
+        self._attempts = 0
         self._last_error = ""
         self._changes: Changes | None = None
         self._held = False
@@ -84,7 +85,7 @@ class Registration:
             self._log_once(f"registration failed: {error.details()}")
             self._held = overrides != Register()
             return self._held
-        self._registered_at, self._retry, self._last_error = node, RETRY_FIRST, ""
+        self._registered_at, self._attempts, self._last_error = node, 0, ""
         self.first.set()
         self._say(f"registered {request.resource_name} with {len(self._server.devices)} devices")
         return True
@@ -98,8 +99,8 @@ class Registration:
         return status.st_ino, status.st_ctime_ns
 
     def _next_backoff(self) -> float:
-        self._retry, now = min(self._retry * 2, RETRY_MOST), self._retry
-        return now
+        self._attempts += 1
+        return backoff_delay(self._attempts, RETRY_FIRST, RETRY_MOST)
 
     def _log_once(self, line: str) -> None:
         """Log an error once, not once per attempt."""

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from contextlib import suppress
+from itertools import count
 from typing import ClassVar, Protocol
 
 from actors.watchcache.cache.history_check import HistoryCheck, HistoryLost
@@ -29,6 +30,7 @@ from protocols.etcd import (
     WatchBatch,
 )
 from protocols.etcd.paging import Listing
+from protocols.process.rates import backoff_delay
 
 
 class StoreTooOld(NodeplaneError):
@@ -162,7 +164,7 @@ class StoreFollower:
         """
         await self._check_version()
         self._state.load(*await self._list_store(), self._in_order)
-        pause = self._options.first_backoff
+        failures = 0
         while True:
             before = self._state.position
             try:
@@ -174,22 +176,19 @@ class StoreFollower:
                 log.warning("store watch broke, will reopen error=%s", error)
                 self._on_unavailable(str(error))
             self.reconnects += 1
-            pause = self._options.first_backoff if self._state.position > before else pause
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.max_backoff)
+            failures = 1 if self._state.position > before else failures + 1
+            await asyncio.sleep(self._backoff(failures))
 
     async def _check_version(self) -> None:
         """Read the members' versions, waiting as long as none answers; the oldest one counts."""
-        pause = self._options.first_backoff
-        while True:
+        for failures in count(1):
             try:
                 version = min((status.version for status in await self._client.statuses()), key=parse_version)
                 break
             except EtcdError as error:
                 log.warning("store version not read, will retry error=%s", error)
                 self._on_unavailable(str(error))
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.max_backoff)
+            await asyncio.sleep(self._backoff(failures))
         reject_lossy_version(version)
         self._in_order = answers_in_order(version)
         if not self._in_order:
@@ -200,11 +199,11 @@ class StoreFollower:
 
         A page that fails is read again with fewer keys. If the revision is compacted meanwhile, the list begins again.
         """
-        listing, pause = Listing(self._options.prefix), self._options.first_backoff
+        listing, failures = Listing(self._options.prefix), 0
         while not listing.complete:
             try:
                 listing.took(await self._page(listing))
-                pause = self._options.first_backoff
+                failures = 0
                 continue
             except Compacted as error:
                 listing = Listing(self._options.prefix)
@@ -215,9 +214,12 @@ class StoreFollower:
                     continue
             except EtcdError as error:
                 self._list_failed(error)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, self._options.max_backoff)
+            failures += 1
+            await asyncio.sleep(self._backoff(failures))
         return listing.kvs, listing.revision
+
+    def _backoff(self, failures: int) -> float:
+        return backoff_delay(failures, self._options.first_backoff, self._options.max_backoff)
 
     async def _page(self, listing: Listing) -> Ranged:
         return await self._client.range(listing.prefix, listing.start, listing.pager.limit, listing.revision)

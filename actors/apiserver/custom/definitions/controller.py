@@ -24,6 +24,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.custom import declared
 from protocols.kube.meta import Object
 from protocols.kube.resources import DEFINITIONS
+from protocols.process.rates import backoff_delay
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
@@ -90,7 +91,7 @@ class DefinitionController:
         return self._definitions.resource
 
     async def _finalize(self, name: str) -> None:
-        pause = FIRST_PAUSE
+        failures = 0
         await asyncio.sleep(self._turn * FIRST_PAUSE * 2)
         try:
             while (stored := self._definitions.objects.get(name)) is not None and _is_finalizing(stored):
@@ -100,8 +101,8 @@ class DefinitionController:
                         return
                 except NodeplaneError as error:
                     log.info("custom objects not deleted, will retry definition=%s error=%s", name, error)
-                await asyncio.sleep(pause)
-                pause = min(LONGEST_PAUSE, pause * 2)
+                failures += 1
+                await asyncio.sleep(backoff_delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
         finally:
             del self._finalizing[name]
             self._pending.set()

@@ -18,6 +18,7 @@ from actors.podworker.pods.environment.references import SECRET, Ref, fetch
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
+from protocols.process.rates import backoff_delay
 from protocols.wire import cri_pb2
 
 DOCKER_HUB, HUB_NAMES = "docker.io", ("index.docker.io", "registry-1.docker.io")
@@ -113,7 +114,7 @@ def _covers(registry: str, repository: str) -> bool:
 
 
 class _Failed(msgspec.Struct, frozen=True):
-    delay: float
+    times: int
     until: float
     why: str
 
@@ -193,8 +194,9 @@ class Images:
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
-            delay = min(failed.delay * 2, MOST_S) if failed else FIRST_S
-            self._failed[image] = _Failed(delay, self._clock() + delay, str(error))
+            times = failed.times + 1 if failed else 1
+            until = self._clock() + backoff_delay(times, FIRST_S, MOST_S)
+            self._failed[image] = _Failed(times, until, str(error))
             self._event(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
             raise ImageMissing(ERR_PULL, str(error)) from None
         self._failed.pop(image, None)

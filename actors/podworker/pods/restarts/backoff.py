@@ -49,7 +49,7 @@ def recover(restart_count: int, started_ns: int, spec_hash: str) -> BackoffEntry
     """Derive the entry from a container's history after a restart of this process."""
     if restart_count <= 0:
         return None
-    delay = min(INITIAL_NS << min(restart_count - 1, 10), MAXIMUM_NS)
+    delay = int(backoff_delay(restart_count, INITIAL_NS, MAXIMUM_NS))
     return BackoffEntry(delay_ns=delay, updated_ns=started_ns, hash=spec_hash)
 
 
