@@ -111,13 +111,13 @@ def test_cost_is_upstreams() -> None:
     """A tenth of the text's length, 32 times; the name of a format is looked up for one unit."""
 
     def cost(rule: str, limit: int) -> int:
-        from actors.apiserver.custom.rule.kind import Kind, size_of
+        from actors.apiserver.custom.rule.cel_type import CelType, size_of
         from actors.apiserver.custom.rule.messages import Messages
         from protocols.cel.validation import checker, compiled
 
-        kind, messages = Kind("string", limit), Messages()
-        env = checker(messages.pool(), messages.type_of(kind))
-        return cost_of(compiled(env, rule).serialize(), {"self": size_of(kind)})
+        this, messages = CelType("string", limit), Messages()
+        env = checker(messages.pool(), messages.type_of(this))
+        return cost_of(compiled(env, rule).serialize(), {"self": size_of(this)})
 
     # format.uri(), self, validate, hasValue
     assert cost("format.uri().validate(self).hasValue()", 1000) == 1 + 1 + 100 * 32 + 1

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.custom.definitions.structural import schema_faults
+from actors.apiserver.custom.rule.cel_type import escaped
 from actors.apiserver.custom.rule.check import CONTRIBUTED
 from actors.apiserver.custom.rule.evaluate import rule_causes
-from actors.apiserver.custom.rule.kind import escaped
 from actors.apiserver.custom.schema.node import Node
 
 RULES = "x-kubernetes-validations"

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.watcher.sockets import MAX_SOCKETS, RETRY_MAX_S, Kind, RegistryState, SocketIdentity, scan
+from actors.devices.watcher.sockets import MAX_SOCKETS, RETRY_MAX_S, Operation, RegistryState, SocketIdentity, scan
 
 A, B = Path("/r/a.sock"), Path("/r/b.sock")
 ONE, TWO = SocketIdentity(1, 1, 1), SocketIdentity(1, 2, 2)
@@ -59,13 +59,13 @@ def test_what_is_gone_is_taken_off_and_what_is_new_taken_in() -> None:
     progress = RegistryState()
     progress.set_desired({A: ONE}, 0.0)
     (step,) = progress.next_steps(0.0)
-    assert (step.path, step.kind) == (A, Kind.REGISTER)
+    assert (step.path, step.operation) == (A, Operation.REGISTER)
     assert progress.next_steps(0.0) == []
     progress.finished(step, True, 1.0)
     assert progress.next_due() is None
     progress.set_desired({B: ONE}, 2.0)
     steps = progress.next_steps(2.0)
-    assert {(step.path, step.kind) for step in steps} == {(A, Kind.DEREGISTER), (B, Kind.REGISTER)}
+    assert {(step.path, step.operation) for step in steps} == {(A, Operation.DEREGISTER), (B, Operation.REGISTER)}
     for step in steps:
         progress.finished(step, True, 2.0)
     assert progress.counts() == {B: (True, True)}
@@ -77,10 +77,10 @@ def test_a_path_bound_anew_is_taken_off_first() -> None:
     progress.finished(progress.next_steps(0.0)[0], True, 0.0)
     progress.set_desired({A: TWO}, 5.0)
     (off,) = progress.next_steps(5.0)
-    assert (off.kind, off.identity) == (Kind.DEREGISTER, ONE)
+    assert (off.operation, off.identity) == (Operation.DEREGISTER, ONE)
     progress.finished(off, True, 5.0)
     (on,) = progress.next_steps(6.0)
-    assert (on.kind, on.identity) == (Kind.REGISTER, TWO)
+    assert (on.operation, on.identity) == (Operation.REGISTER, TWO)
 
 
 def test_a_failing_plugin_is_tried_ever_more_rarely() -> None:

@@ -1,4 +1,7 @@
-"""Causes of a 422: invalid fields, and the error made of them."""
+"""Field errors, as of upstream's field package, and the 422 that lists them as its causes.
+
+Validation returns them all; the errors that end a request are in `errors.py`.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,7 @@
-"""Errors of the API, one class per kind of Status. Clients match on their texts."""
+"""Errors that end a request, one class per kind of Status. Clients match on their texts.
+
+The fields that a 422 lists as its causes are in `causes.py`.
+"""
 
 from typing import ClassVar
 

@@ -79,7 +79,7 @@ def _identity(entry: "os.DirEntry[str]") -> SocketIdentity | None:
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 122.0
 
 
-class Kind(Enum):
+class Operation(Enum):
     REGISTER = "register"
     DEREGISTER = "deregister"
 
@@ -87,7 +87,7 @@ class Kind(Enum):
 class Step(NamedTuple):
     path: Path
     identity: SocketIdentity
-    kind: Kind
+    operation: Operation
 
 
 @dataclass
@@ -127,7 +127,7 @@ class RegistryState:
         """Record the result of a step."""
         entry = self._entries[step.path]
         entry.busy = False
-        if step.kind is Kind.DEREGISTER:
+        if step.operation is Operation.DEREGISTER:
             entry.actual = None
         elif ok:
             entry.actual, entry.failures, entry.due = step.identity, 0, now + RETRY_FIRST_S
@@ -158,7 +158,7 @@ def _step(path: Path, entry: SocketState, now: float) -> Step | None:
     if entry.busy:
         return None
     if entry.actual is not None and entry.actual != entry.desired:
-        return Step(path, entry.actual, Kind.DEREGISTER)
+        return Step(path, entry.actual, Operation.DEREGISTER)
     if entry.desired is not None and entry.actual is None and entry.due <= now:
-        return Step(path, entry.desired, Kind.REGISTER)
+        return Step(path, entry.desired, Operation.REGISTER)
     return None

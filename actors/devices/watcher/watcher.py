@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from actors.devices.model.errors import RegistrationFailed
 from actors.devices.watcher.registrar import Handler, Registrar
-from actors.devices.watcher.sockets import Kind, RegistryState, Scan, Step, scan
+from actors.devices.watcher.sockets import Operation, RegistryState, Scan, Step, scan
 from protocols.process.inotify import Changes
 from protocols.process.sockets import prepare_directory
 
@@ -77,13 +77,15 @@ class PluginWatcher:
         return scan(self._options.directory)
 
     def _begin(self, step: Step, changes: Changes) -> None:
-        task = asyncio.create_task(self._do(step, changes), name=f"{step.kind.value} {step.path.name}")
+        task = asyncio.create_task(self._do(step, changes), name=f"{step.operation.value} {step.path.name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _do(self, step: Step, changes: Changes) -> None:
         async with self._slots:
-            ok = await (self._register(step.path) if step.kind is Kind.REGISTER else self._deregister(step.path))
+            ok = await (
+                self._register(step.path) if step.operation is Operation.REGISTER else self._deregister(step.path)
+            )
         self._state.finished(step, ok, time.monotonic())
         changes.wake()
 

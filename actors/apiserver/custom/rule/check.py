@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
-from actors.apiserver.custom.rule.kind import LIMIT, Kind, kind_of, max_count, size_of
+from actors.apiserver.custom.rule.cel_type import LIMIT, CelType, cel_type_of, max_count, size_of
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault
 from actors.apiserver.custom.schema.node import LIST_TYPE, OLD, VALIDATIONS, Node, Rule, read_rule
@@ -97,8 +97,8 @@ def _places(place: _Place) -> Iterator[_Place]:
 
 
 def _max_count(node: Node) -> int:
-    kind = kind_of(node, False)
-    return max_count(kind) if kind is not None else 1
+    cel_type = cel_type_of(node, False)
+    return max_count(cel_type) if cel_type is not None else 1
 
 
 def _text_faults(place: _Place) -> list[Cause]:
@@ -138,10 +138,10 @@ def _field_path(rule: Rule, raw: Raw, path: str) -> list[Cause]:
 def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
     """Return the faults and the costs of the rules at one path."""
     where = f"{place.path}.{VALIDATIONS}"
-    kind = kind_of(place.node, place.root)
-    if kind is None:
+    cel_type = cel_type_of(place.node, place.root)
+    if cel_type is None:
         return [Cause(where, "InternalError", NO_TYPE)], []
-    check = _Check(kind, place)
+    check = _Check(cel_type, place)
     causes: list[Cause] = []
     for index, raw in enumerate(place.raw[VALIDATIONS]):
         causes += check.rule(read_rule(raw), f"{where}[{index}]")
@@ -151,11 +151,11 @@ def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
 class _Check:
     """Compiles the rules at one path."""
 
-    def __init__(self, kind: Kind, place: _Place) -> None:
+    def __init__(self, cel_type: CelType, place: _Place) -> None:
         messages = Messages()
-        this = messages.type_of(kind)
+        this = messages.type_of(cel_type)
         self._env = checker(messages.pool(), this)
-        self._kind = kind
+        self._cel_type = cel_type
         self._place = place
         self.costs: list[_Cost] = []
 
@@ -196,7 +196,7 @@ class _Check:
         count = self._place.count
         costs = []
         for number, cap in ((1, LIMIT), (count, max(1, LIMIT // count))):
-            size = size_of(self._kind, cap)
+            size = size_of(self._cel_type, cap)
             costs.append(product(number, worst(expression, {"self": size, "oldSelf": size})))
         return max(costs)
 

@@ -21,7 +21,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.custom.rule.kind import Kind, kind_of
+from actors.apiserver.custom.rule.cel_type import CelType, cel_type_of
 from actors.apiserver.custom.rule.path import error_path
 from actors.apiserver.custom.schema.node import MISSING, OLD, Node, Rule
 from protocols.cel.source import CelError, EvaluationError, evaluation_text
@@ -59,24 +59,24 @@ def program(text: str, optional_old: bool) -> Program:
     return Program(compiled(native, text, OPTIONAL if optional_old else None), error)
 
 
-def converted(value: Any, kind: Kind) -> Any:
+def converted(value: Any, cel_type: CelType) -> Any:
     """Convert one value. Text that does not match its format remains a string, so rules on its type fail."""
-    if value is None or kind.form in ("dyn", "string", "bool"):
+    if value is None or cel_type.form in ("dyn", "string", "bool"):
         return value
-    if kind.form in _TEXTS:
-        return _read(value, kind.form)
-    if kind.form == "object":
+    if cel_type.form in _TEXTS:
+        return _read(value, cel_type.form)
+    if cel_type.form == "object":
         return {
             escaped_name: converted(value[name], each)
-            for name, (escaped_name, each) in kind.fields.items()
+            for name, (escaped_name, each) in cel_type.fields.items()
             if name in value
         }
-    if kind.item is not None:
-        item = kind.item
-        if kind.form == "list":
+    if cel_type.item is not None:
+        item = cel_type.item
+        if cel_type.form == "list":
             return [converted(each, item) for each in value]
         return {name: converted(each, item) for name, each in value.items()}
-    return _double(value) if kind.form == "double" else int(value)
+    return _double(value) if cel_type.form == "double" else int(value)
 
 
 def _double(value: int | float) -> float:
@@ -157,11 +157,11 @@ class _Walk:
     def _evaluate_all(self, value: Any, node: Node, path: str, old: Any, same: Same, root: bool) -> bool:
         has_old = old is not MISSING and old is not None
         wanted = [rule for rule in node.rules if _applies(rule, has_old, same)]
-        kind = kind_of(node, root) if wanted else None
-        if kind is None:
+        cel_type = cel_type_of(node, root) if wanted else None
+        if cel_type is None:
             return True
-        this = converted(value, kind)
-        was = converted(old, kind) if has_old and any(rule.uses_old for rule in wanted) else None
+        this = converted(value, cel_type)
+        was = converted(old, cel_type) if has_old and any(rule.uses_old for rule in wanted) else None
         where = path or NOWHERE
         for rule in wanted:
             if self._spent:

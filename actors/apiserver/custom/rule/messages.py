@@ -9,7 +9,7 @@ from google.protobuf import duration_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from actors.apiserver.custom.rule.kind import Kind
+from actors.apiserver.custom.rule.cel_type import CelType
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -38,7 +38,7 @@ class Messages:
     def __init__(self) -> None:
         self._file = FileDescriptorProto(name="rules.proto", package=PACKAGE, syntax="proto2")
         self._file.dependency.extend(known.DESCRIPTOR.name for known in KNOWN)
-        self._made: dict[int, tuple[Kind, str]] = {}
+        self._made: dict[int, tuple[CelType, str]] = {}
 
     def pool(self) -> DescriptorPool:
         pool = DescriptorPool()
@@ -47,7 +47,7 @@ class Messages:
         pool.AddSerializedFile(self._file.SerializeToString())
         return pool
 
-    def type_of(self, kind: Kind) -> "cel.Type":
+    def type_of(self, cel_type: CelType) -> "cel.Type":
         from cel_expr_python import cel
 
         plain = {
@@ -60,45 +60,45 @@ class Messages:
             "duration": cel.Type.DURATION,
             "dyn": cel.Type.DYN,
         }
-        if kind.form == "object":
-            return cel.Type(self._message(kind))
-        if kind.item is None:
-            return plain[kind.form]
-        item = self.type_of(kind.item)
-        return cel.Type.List(item) if kind.form == "list" else cel.Type.Map(cel.Type.STRING, item)
+        if cel_type.form == "object":
+            return cel.Type(self._message(cel_type))
+        if cel_type.item is None:
+            return plain[cel_type.form]
+        item = self.type_of(cel_type.item)
+        return cel.Type.List(item) if cel_type.form == "list" else cel.Type.Map(cel.Type.STRING, item)
 
-    def _message(self, kind: Kind) -> str:
-        held = self._made.get(id(kind))
+    def _message(self, cel_type: CelType) -> str:
+        held = self._made.get(id(cel_type))
         if held is not None:
             return held[1]
         name = f"{PACKAGE}.O{len(self._made)}"
-        self._made[id(kind)] = kind, name
+        self._made[id(cel_type)] = cel_type, name
         message = DescriptorProto(name=name.rpartition(".")[2])
-        ordered = sorted(kind.fields.values(), key=lambda field: field[1].form == "map")
+        ordered = sorted(cel_type.fields.values(), key=lambda field: field[1].form == "map")
         for number, (name_in_cel, each) in enumerate(ordered, 1):
             self._field(message, name_in_cel, number, each)
         self._file.message_type.append(message)
         return name
 
-    def _field(self, message: DescriptorProto, name_in_cel: str, number: int, kind: Kind) -> None:
-        if kind.form == "list" and kind.item is not None:
-            self._typed(message.field.add(name=name_in_cel, number=number, label=_F.LABEL_REPEATED), kind.item)
-        elif kind.form == "map" and kind.item is not None and _entry(name_in_cel) not in _taken(message):
+    def _field(self, message: DescriptorProto, name_in_cel: str, number: int, cel_type: CelType) -> None:
+        if cel_type.form == "list" and cel_type.item is not None:
+            self._typed(message.field.add(name=name_in_cel, number=number, label=_F.LABEL_REPEATED), cel_type.item)
+        elif cel_type.form == "map" and cel_type.item is not None and _entry(name_in_cel) not in _taken(message):
             entry = message.nested_type.add(name=_entry(name_in_cel))
             entry.options.map_entry = True
             entry.field.add(name="key", number=1, label=_F.LABEL_OPTIONAL, type=_F.TYPE_STRING)
-            self._typed(entry.field.add(name="value", number=2, label=_F.LABEL_OPTIONAL), kind.item)
+            self._typed(entry.field.add(name="value", number=2, label=_F.LABEL_OPTIONAL), cel_type.item)
             field = message.field.add(name=name_in_cel, number=number, label=_F.LABEL_REPEATED, type=_F.TYPE_MESSAGE)
             field.type_name = f".{PACKAGE}.{message.name}.{entry.name}"
         else:
-            self._typed(message.field.add(name=name_in_cel, number=number, label=_F.LABEL_OPTIONAL), kind)
+            self._typed(message.field.add(name=name_in_cel, number=number, label=_F.LABEL_OPTIONAL), cel_type)
 
-    def _typed(self, field: FieldDescriptorProto, kind: Kind) -> None:
-        if kind.form in SCALARS:
-            field.type = SCALARS[kind.form]
+    def _typed(self, field: FieldDescriptorProto, cel_type: CelType) -> None:
+        if cel_type.form in SCALARS:
+            field.type = SCALARS[cel_type.form]
             return
         field.type = _F.TYPE_MESSAGE
-        field.type_name = f".{FOREIGN[kind.form] if kind.form in FOREIGN else self._message(kind)}"
+        field.type_name = f".{FOREIGN[cel_type.form] if cel_type.form in FOREIGN else self._message(cel_type)}"
 
 
 def _entry(name_in_cel: str) -> str:

@@ -31,50 +31,50 @@ SCALARS = {"boolean": "bool", "integer": "int", "number": "double"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class CelType:
     form: str
     """One of bool, int, double, string, bytes, timestamp, duration, dyn, list, map, object."""
     most: int | None = None
     """Maximum number of characters, items or entries."""
-    item: "Kind | None" = None
-    fields: Mapping[str, tuple[str, "Kind"]] = field(default_factory=dict)
+    item: "CelType | None" = None
+    fields: Mapping[str, tuple[str, "CelType"]] = field(default_factory=dict)
     """Fields of an object by name: the escaped CEL name and the type."""
 
 
-TEXT = Kind("string")
-NAMES = Kind("object", fields={name: (name, TEXT) for name in ("name", "generateName")})
+TEXT = CelType("string")
+NAMES = CelType("object", fields={name: (name, TEXT) for name in ("name", "generateName")})
 COMMON_FIELDS = {"apiVersion": ("apiVersion", TEXT), "kind": ("kind", TEXT), "metadata": ("metadata", NAMES)}
 
 
-def kind_of(node: Node, root: bool) -> Kind | None:
+def cel_type_of(node: Node, root: bool) -> CelType | None:
     """Return the CEL type, or None if rules cannot access the value. `root`: the value is a whole API object."""
     if node.int_or_string:
-        return Kind("dyn")
+        return CelType("dyn")
     if root:
-        return Kind("object", fields={**_fields(node), **COMMON_FIELDS})
+        return CelType("object", fields={**_fields(node), **COMMON_FIELDS})
     if node.type in SCALARS:
-        return Kind(SCALARS[node.type])
+        return CelType(SCALARS[node.type])
     if node.type == "string":
-        return Kind(TEXTS.get(_text(node, "format"), "string"), _number(node, "maxLength"))
+        return CelType(TEXTS.get(_text(node, "format"), "string"), _number(node, "maxLength"))
     if node.type == "array" and node.items is not None:
-        item = kind_of(node.items, node.items.embedded)
-        return None if item is None else Kind("list", _number(node, "maxItems"), item)
+        item = cel_type_of(node.items, node.items.embedded)
+        return None if item is None else CelType("list", _number(node, "maxItems"), item)
     return _object(node) if node.type == "object" else None
 
 
-def _object(node: Node) -> Kind | None:
+def _object(node: Node) -> CelType | None:
     if isinstance(node.additional, Node):
-        item = kind_of(node.additional, node.additional.embedded)
-        return None if item is None else Kind("map", _number(node, "maxProperties"), item)
-    return Kind("object", fields=_fields(node))
+        item = cel_type_of(node.additional, node.additional.embedded)
+        return None if item is None else CelType("map", _number(node, "maxProperties"), item)
+    return CelType("object", fields=_fields(node))
 
 
-def _fields(node: Node) -> dict[str, tuple[str, Kind]]:
-    found = {name: (escaped(name), kind_of(part, part.embedded)) for name, part in node.properties.items()}
+def _fields(node: Node) -> dict[str, tuple[str, CelType]]:
+    found = {name: (escaped(name), cel_type_of(part, part.embedded)) for name, part in node.properties.items()}
     return {
-        name: (escaped_name, kind)
-        for name, (escaped_name, kind) in found.items()
-        if escaped_name is not None and kind is not None
+        name: (escaped_name, cel_type)
+        for name, (escaped_name, cel_type) in found.items()
+        if escaped_name is not None and cel_type is not None
     }
 
 
@@ -92,28 +92,28 @@ LEAST = {"bool": 4, "string": 2, "bytes": 2, "timestamp": 12, "duration": 2, "li
 """Bytes of the smallest JSON value of a type; 1 for others."""
 
 
-def size_of(kind: Kind, cap: int = LIMIT) -> Size:
+def size_of(cel_type: CelType, cap: int = LIMIT) -> Size:
     """Return the maximum size; the whole value takes at most `cap` bytes."""
-    if kind.form in ("string", "bytes", "dyn"):
-        length = min(cap, kind.most if kind.most is not None else cap)
+    if cel_type.form in ("string", "bytes", "dyn"):
+        length = min(cap, cel_type.most if cel_type.most is not None else cap)
         return Size(length, length)
-    if kind.form == "object":
-        return _object_size(kind, cap)
-    if kind.item is None:
+    if cel_type.form == "object":
+        return _object_size(cel_type, cap)
+    if cel_type.item is None:
         return ONE
-    length = max_count(kind, cap)
-    item = size_of(kind.item, cap)
+    length = max_count(cel_type, cap)
+    item = size_of(cel_type.item, cap)
     return Declared(length, min(cap, length + length * item.deep), item)
 
 
-def max_count(kind: Kind, cap: int = LIMIT) -> int:
+def max_count(cel_type: CelType, cap: int = LIMIT) -> int:
     """Return the maximum number of items or entries."""
-    least = LEAST.get(kind.item.form, 1) + 1 if kind.item is not None else 1
-    fitting = cap // (least + (3 if kind.form == "map" else 0))
-    return min(fitting, kind.most) if kind.most is not None else fitting
+    least = LEAST.get(cel_type.item.form, 1) + 1 if cel_type.item is not None else 1
+    fitting = cap // (least + (3 if cel_type.form == "map" else 0))
+    return min(fitting, cel_type.most) if cel_type.most is not None else fitting
 
 
-def _object_size(kind: Kind, cap: int) -> Size:
-    fields = {name: size_of(each, cap) for name, each in kind.fields.values()}
+def _object_size(cel_type: CelType, cap: int) -> Size:
+    fields = {name: size_of(each, cap) for name, each in cel_type.fields.values()}
     deep = min(cap, len(fields) + sum(size.deep for size in fields.values()))
     return Declared(len(fields), deep, None, fields)
