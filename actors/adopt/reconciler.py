@@ -129,6 +129,7 @@ class Reconciler:
         self._log_disk_error(warning)
         if state:
             self._options.state.restore(state)
+            self._identities.restore(((pod.namespace, pod.name), pod.uid) for pod in state.pods)
 
     async def _wait_until_due(self) -> None:
         while (pause := self._options.schedule.due() - time.monotonic()) > 0:
@@ -182,16 +183,24 @@ class Reconciler:
             state.publish_pods(events)
 
     async def _identify(self, response: v1.ListPodResourcesResponse) -> dict[str, PodAllocation]:
-        """Return the listed pods by uid. The runtime's list is fetched only if its events were not enough."""
+        """Return the listed pods by uid."""
         names = [(item.namespace, item.name) for item in response.pod_resources]
+        await self._list_sandboxes(names)
         self._identities.retain(names)
-        missing = {(pod.namespace, pod.name) for pod in self._options.state.pods.values()} - set(names)
-        if missing or any(self._uid(name) is None for name in names) or not self._options.state.owns_streams:
-            self._identities.replace(await list_sandboxes(self._options.bus))
+        uids = [self._uid(name) for name in names]
         if self._identities.waiting:
             self._options.schedule.event(time.monotonic())
-        pods = ((self._uid(name), item) for name, item in zip(names, response.pod_resources, strict=True))
+        pods = zip(uids, response.pod_resources, strict=True)
         return {uid: convert.pod(item, uid) for uid, item in pods if uid is not None}
+
+    async def _list_sandboxes(self, names: list[PodName]) -> None:
+        """Update the sandboxes. While the pods are those that are published, the runtime may be unavailable."""
+        published = {(pod.namespace, pod.name) for pod in self._options.state.pods.values()}
+        try:
+            self._identities.replace(await list_sandboxes(self._options.bus))
+        except NodeplaneError:
+            if published != set(names) or not self._options.state.owns_streams:
+                raise
 
     def _uid(self, name: PodName) -> str | None:
         return self._identities.uid_of(name, time.monotonic())

@@ -103,8 +103,35 @@ async def adopting() -> AsyncIterator[Lab]:
         await lab.close()
 
 
-def box(uid: str, name: str, ready: bool = True) -> Sandbox:
-    return Sandbox(f"s-{uid}", uid, "default", name, 1, ready)
+def box(uid: str, name: str, ready: bool = True, created: int = 1) -> Sandbox:
+    return Sandbox(f"s-{uid}", uid, "default", name, created, ready)
+
+
+async def test_reconciler_recreated_pod_is_not_published_under_dead_uid() -> None:
+    """No gap between the two is seen: kubelet's list has the same name and the same device."""
+    async with adopting() as lab:
+        lab.sandboxes = [box("u1", "web-0")]
+        lab.kubelet.admit("u1", "web-0", ("g0",))
+        await until("the first pod", lambda: "u1" in lab.pods.items)
+        lab.kubelet.release("u1")
+        lab.kubelet.admit("u2", "web-0", ("g0",))
+        lab.sandboxes = [box("u1", "web-0", ready=False)]
+        lists = lab.figure("well")
+        await until("a list between them", lambda: lab.figure("well") >= lists + 2)
+        lab.sandboxes = [box("u1", "web-0", ready=False), box("u2", "web-0", created=2)]
+        await until("the second pod", lambda: set(lab.pods.items) == {"u2"})
+
+
+async def test_reconciler_started_beside_lingering_sandbox_waits_for_ready_one() -> None:
+    async with adopting() as lab:
+        lab.sandboxes = [box("u1", "web-0", ready=False)]
+        lab.kubelet.admit("u2", "web-0", ("g0",))
+        lists = lab.figure("well")
+        await until("lists", lambda: lab.figure("well") >= lists + 3)
+        assert "u1" not in lab.pods.items
+        lab.sandboxes = [box("u1", "web-0", ready=False), box("u2", "web-0", created=2)]
+        await until("the pod", lambda: set(lab.pods.items) <= {"u2", "default/web-0"} and lab.pods.items)
+        assert "u1" not in lab.pods.items
 
 
 async def test_an_answer_that_gives_a_device_to_two_pods_is_not_published() -> None:

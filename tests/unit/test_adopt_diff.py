@@ -86,7 +86,7 @@ def sandbox(id: str, uid: str, created: int = 1, ready: bool = True, name: str =
 NAME = ("default", "p")
 
 
-def test_uid_of_is_uid_of_newest_sandbox() -> None:
+def test_uid_of_is_uid_of_newest_ready_sandbox() -> None:
     known = PodIdentities()
     assert known.uid_of(NAME, 0.0) is None
     assert known.waiting
@@ -97,10 +97,53 @@ def test_uid_of_is_uid_of_newest_sandbox() -> None:
     known.add(sandbox("s1", "u1", 1, ready=False))
     assert known.uid_of(NAME, 0.2) == "u2"
     assert (known.running("u1", NAME), known.running("u2", NAME)) == (False, True)
-    known.replace([])
-    assert known.uid_of(NAME, 0.3) == "u2", "a pod keeps its uid when its sandbox is collected"
     known.retain([])
-    assert known.uid_of(NAME, 0.4) is None
+    assert known.uid_of(NAME, 0.3) == "u2", "it runs: kubelet may have restarted"
+
+
+def test_uid_of_recreated_pod_ignores_lingering_sandbox() -> None:
+    known = PodIdentities()
+    old = sandbox("s1", "u1", 5, ready=False)
+    known.replace([old])
+    assert known.uid_of(NAME, 0.0) is None
+    known.replace([old, sandbox("s2", "u2", 4)])
+    assert known.uid_of(NAME, 0.1) == "u2", "ready ones first, whatever the clock says"
+    known.replace([old, sandbox("s2", "u2", 4, ready=False)])
+    assert known.uid_of(NAME, 0.2) == "u2"
+    known.retain([])
+    assert known.uid_of(NAME, 0.3) is None, "its end was seen"
+    known.replace([old, sandbox("s2", "u2", 4, ready=False), sandbox("s3", "u3", 6)])
+    assert known.uid_of(NAME, 0.4) == "u3"
+
+
+def test_uid_of_replaced_sandbox_keeps_uid() -> None:
+    known = PodIdentities()
+    known.replace([sandbox("s1", "u1", 1)])
+    assert known.uid_of(NAME, 0.0) == "u1"
+    known.replace([sandbox("s1", "u1", 1, ready=False)])
+    assert known.uid_of(NAME, 0.1) == "u1"
+    known.replace([sandbox("s1", "u1", 1, ready=False), sandbox("s2", "u1", 2)])
+    assert known.uid_of(NAME, 0.2) == "u1"
+
+
+def test_uid_of_replaced_pod_never_returns_to_its_predecessor() -> None:
+    known = PodIdentities()
+    known.replace([sandbox("s1", "u1", 1)])
+    assert known.uid_of(NAME, 0.0) == "u1"
+    known.replace([sandbox("s1", "u1", 1), sandbox("s2", "u2", 2)])
+    assert known.uid_of(NAME, 0.1) == "u2"
+    known.replace([sandbox("s1", "u1", 1), sandbox("s2", "u2", 2, ready=False)])
+    assert known.uid_of(NAME, 0.2) == "u2", "the old one was deleted by force and still runs"
+
+
+def test_uid_of_uid_gone_from_runtime_is_forgotten() -> None:
+    known = PodIdentities()
+    known.restore([(NAME, "u1")])
+    assert known.uid_of(NAME, 0.0) == "u1"
+    known.replace([])
+    assert known.uid_of(NAME, 0.1) is None
+    known.replace([sandbox("s2", "u2", 2)])
+    assert known.uid_of(NAME, 0.2) == "u2"
 
 
 def test_uid_of_without_sandbox_is_name_after_wait() -> None:
@@ -110,8 +153,8 @@ def test_uid_of_without_sandbox_is_name_after_wait() -> None:
     known.add(sandbox("s1", "u1"))
     assert known.uid_of(NAME, 7.0) == "default/p"
     assert known.running("default/p", NAME)
-    known.retain([])
-    assert known.uid_of(NAME, 8.0) == "u1"
+    known.replace([sandbox("s1", "u1", ready=False), sandbox("s2", "u2", 2)])
+    assert known.uid_of(NAME, 8.0) == "u2", "another pod has its name"
 
 
 def test_schedule_event_lists_at_once_and_with_growing_pauses() -> None:
