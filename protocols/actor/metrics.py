@@ -10,6 +10,9 @@ from protocols.bus import Bus
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped; those series are none of upstream's
 
+DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Default of Go's client, which upstream's histograms have; the Python library's own has three more."""
+
 
 class _PlainType(str):
     """The word `counter`, which the text writer does not recognise: it would append `_total` to the name."""

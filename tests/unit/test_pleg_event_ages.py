@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from actors.pleg.service.metrics import OURS, UPSTREAM, EventAges
+from protocols.actor.metrics import DEFAULT_BUCKETS
 
-AGES = st.lists(st.one_of(st.floats(0, 20), st.sampled_from(Histogram.DEFAULT_BUCKETS[:-1])), max_size=30)
+AGES = st.lists(st.one_of(st.floats(0, 20), st.sampled_from(DEFAULT_BUCKETS)), max_size=30)
 
 
 def lines(registry: CollectorRegistry, name: str) -> list[str]:
@@ -18,7 +19,7 @@ def lines(registry: CollectorRegistry, name: str) -> list[str]:
 def test_event_ages_match_the_librarys_histogram(seconds: list[float]) -> None:
     ours, theirs, ages = CollectorRegistry(), CollectorRegistry(), EventAges()
     ours.register(ages)
-    library = Histogram(UPSTREAM, "x", registry=theirs)
+    library = Histogram(UPSTREAM, "x", buckets=DEFAULT_BUCKETS, registry=theirs)
     for age in seconds:
         ages.observe(age)
         library.observe(age)

@@ -1,7 +1,10 @@
 """The publisher: the first change is published at once, a burst once per pod, and every lifecycle event."""
 
 import asyncio
+import logging
 from typing import Any
+
+import pytest
 
 from actors.pleg.service.publisher import MAX_DELAYED, PodPublisher
 from actors.pleg.state_machine.status_merger import Change
@@ -40,6 +43,12 @@ async def test_one_change_goes_out_at_once() -> None:
     names, events, published, at_once = await burst([change("u", "1")])
     assert (names, events, at_once) == (["1"], ["1"], 1)
     assert published["u"].name == "1"
+
+
+async def test_lifecycle_event_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="pleg"):
+        await burst([change("u", "1")])
+    assert caplog.messages == ["PodLifecycleEvent pod_uid=u type=ContainerStarted id=1"]
 
 
 async def test_of_a_burst_the_newest_status_and_every_event() -> None:

@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from protocols.actor.metrics import DEFAULT_BUCKETS
 from protocols.messages.devices import HEALTHY, UNHEALTHY, DeviceHealth
 
 MAX_SAMPLES_PER_RESOURCE = 1000
@@ -21,6 +22,7 @@ class DeviceMetrics:
             "kubelet_device_plugin_alloc_duration_seconds",
             "Duration of Allocate calls to device plugins",
             ["resource_name"],
+            buckets=DEFAULT_BUCKETS,
             registry=registry,
         )
         self._health = Gauge(

@@ -16,7 +16,7 @@ from actors.pleg.service.mode_selector import ModeSelector
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.missed_events import QUEUE_DROP, RUNTIME, STREAM_DOWN, LostEvents, MissedEvents
 from actors.pleg.state_machine.status_merger import StatusMerger
-from protocols.actor.metrics import PlainCounter
+from protocols.actor.metrics import DEFAULT_BUCKETS, PlainCounter
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,11 @@ class PlegMetrics:
         events = registry if options.gate else None
         registry.register(_StateCollector(options))
         self._last = 0.0
-        self._relist = Histogram("kubelet_pleg_relist_duration_seconds", "Full relists.", registry=registry)
-        self._interval = Histogram(
-            "kubelet_pleg_relist_interval_seconds", "Time between starts of full relists.", registry=registry
+        self._relist = _histogram("kubelet_pleg_relist_duration_seconds", "Full relists.", registry)
+        self._interval = _histogram(
+            "kubelet_pleg_relist_interval_seconds", "Time between starts of full relists.", registry
         )
-        self._pod = Histogram(
-            "kubelet_pleg_pod_relist_duration_seconds", "Inspections of single pods.", registry=registry
-        )
+        self._pod = _histogram("kubelet_pleg_pod_relist_duration_seconds", "Inspections of single pods.", registry)
         self.discarded = PlainCounter(
             "kubelet_pleg_discard_events", "Lifecycle events that could not be delivered.", registry=registry
         )
@@ -66,6 +64,10 @@ class PlegMetrics:
 
     def inspected(self, seconds: float) -> None:
         self._pod.observe(seconds)
+
+
+def _histogram(name: str, help: str, registry: CollectorRegistry) -> Histogram:
+    return Histogram(name, help, buckets=DEFAULT_BUCKETS, registry=registry)
 
 
 class _StateCollector(Collector):
@@ -133,7 +135,7 @@ class EventAges(Collector):
     """Histograms of the age of received events, coarse and fine; cheaper per event than two Histograms."""
 
     def __init__(self) -> None:
-        self._upstream, self._fine = Buckets(Histogram.DEFAULT_BUCKETS), Buckets(FINE)
+        self._upstream, self._fine = Buckets((*DEFAULT_BUCKETS, float("inf"))), Buckets(FINE)
         self._sum = 0.0
 
     def observe(self, seconds: float) -> None:

@@ -5,6 +5,7 @@ statuses of one pod only the newest is sent; every lifecycle event is sent, afte
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable
 from typing import ClassVar
@@ -16,6 +17,7 @@ from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 
 MAX_DELAYED = 64
 """Most delayed changes; one more publishes them all at once."""
+log = logging.getLogger("pleg")
 
 
 class PodPublisher:
@@ -54,6 +56,7 @@ class PodPublisher:
             elif self._published.pop(uid, None) is not None:
                 self._statuses.publish(Op.DELETE, uid, PodStatus(uid=uid))
         for event in events:
+            log.debug("PodLifecycleEvent pod_uid=%s type=%s id=%s", event.uid, event.type, event.id)
             self._lifecycle.publish(Op.APPEND, event.uid, event)
 
 

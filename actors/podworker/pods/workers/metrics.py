@@ -5,12 +5,13 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from actors.podworker.model.types import Stage
+from protocols.actor.metrics import DEFAULT_BUCKETS
 from protocols.kube.meta import Object
 
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
 STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
-"""Upstream's buckets, as its dashboards expect them; other histograms have the library's, which are upstream's too."""
+"""Upstream's buckets, as its dashboards expect them; other histograms have DEFAULT_BUCKETS."""
 
 REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory")
 """Rejection reasons used as label values; all others are counted as "Other" to bound cardinality."""
@@ -30,12 +31,14 @@ class PodMetrics:
         self.worker_start = Histogram(
             "kubelet_pod_worker_start_duration_seconds",
             "From the moment the node first saw a pod to its first sync.",
+            buckets=DEFAULT_BUCKETS,
             registry=registry,
         )
         self.work = Histogram(
             "kubelet_pod_worker_duration_seconds",
             "Duration of one sync of a pod. operation_type: create, update, sync, terminating or terminated.",
             ["operation_type"],
+            buckets=DEFAULT_BUCKETS,
             registry=registry,
         )
         self.status = Histogram(
