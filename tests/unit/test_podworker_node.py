@@ -81,6 +81,17 @@ def test_short_absences_do_not_make_the_node_unready():
     assert readiness.ready(100)
 
 
+def test_readiness_overdue_fault_has_no_grace():
+    """The threshold of PLEG, 3 minutes, has passed when it reports itself unhealthy."""
+    readiness = Readiness()
+    readiness.observe((), 1)
+    readiness.observe(("PLEG is not healthy",), 181, overdue=True)
+    assert not readiness.ready(181)
+    assert readiness.recheck_in(181) is None
+    readiness.observe((), 182)
+    assert readiness.ready(182)
+
+
 def test_a_restart_keeps_ready_for_the_grace_only():
     readiness = Readiness()
     readiness.adopt(0)

@@ -86,6 +86,7 @@ class NodeController:
         streams, runtime = self._streams, self._streams.runtime
         return NodeState(
             faults=self._faults(),
+            overdue=any(not state.healthy and state.last_relist_ns for state in streams.pleg_state.items.values()),
             runtime=f"{runtime.name}://{runtime.version}" if runtime.name else "",
             inventory=streams.inventory.items if streams.inventory.was_synced else None,
             port=self._port,

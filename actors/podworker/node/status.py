@@ -47,6 +47,8 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     """Port of the node endpoint (logs, exec); 0 = none."""
     placement: Placement | None = None
     """None until the device manager has reported: CPUs and memory in the API's status are retained."""
+    advertised: frozenset[str] = frozenset()
+    """Extended resources that other clients wrote to the status; they are retained."""
 
 
 def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
@@ -90,6 +92,12 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
     }
 
 
+def advertised_resources(known: Object, found: Object) -> frozenset[str]:
+    """Return the extended resources that another client added to the Node object `known`."""
+    names = [set((node.get("status") or {}).get("capacity") or {}) for node in (known, found)]
+    return frozenset(name for name in names[1] - names[0] if is_extended(name))
+
+
 def node_patch(before: Object, desired: Object) -> Object | None:
     """Return a strategic merge patch of the status; None if only heartbeat times differ."""
     changes = {key: value for key, value in desired.items() if key != "conditions" and before.get(key) != value}
@@ -128,7 +136,7 @@ def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str,
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
     if inputs.inventory is not None:
-        devices = dict.fromkeys(devices, "0") | {
+        devices = {name: value if name in inputs.advertised else "0" for name, value in devices.items()} | {
             name: str(_count(inventory, kind)) for name, inventory in inputs.inventory.items()
         }
     return (

@@ -11,6 +11,7 @@ from actors.podworker.node.lease import LeaseRenewer
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status import (
     NodeStatusInputs,
+    advertised_resources,
     heartbeat_patch,
     is_ready,
     new_node,
@@ -31,6 +32,8 @@ from protocols.process.rates import TokenBucket, backoff_delay
 GRACE_S = 30.0
 """Upstream's tolerance for a runtime that does not report."""
 HEARTBEAT_S = 300.0
+CHECK_S = 10.0
+"""Upstream's nodeStatusUpdateFrequency: by then, labels that somebody removed are put back."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 PATCHES_S, PATCHES_AT_ONCE = 2.0, 6.0
 log = logging.getLogger("podworker")
@@ -44,6 +47,7 @@ class Readiness:
 
     def __init__(self) -> None:
         self._last_good: float | None = None
+        self._overdue = False
         self.faults: tuple[str, ...] = ("container runtime status check may not have completed yet",)
 
     def adopt(self, now: float) -> None:
@@ -51,8 +55,12 @@ class Readiness:
         if self._last_good is None:
             self._last_good = now
 
-    def observe(self, faults: tuple[str, ...], now: float) -> None:
-        """Record the current faults, none if the node is healthy. Called on every change."""
+    def observe(self, faults: tuple[str, ...], now: float, overdue: bool = False) -> None:
+        """Record the current faults, none if the node is healthy. Called on every change.
+
+        `overdue`: a fault has lasted longer than upstream's threshold already, so the grace period does not apply.
+        """
+        self._overdue = overdue
         if not faults or not self.faults:
             self._last_good = now
         self.faults = faults
@@ -63,7 +71,8 @@ class Readiness:
         return not self.faults
 
     def ready(self, now: float) -> bool:
-        return self.healthy or (self._last_good is not None and now - self._last_good < GRACE_S)
+        within_grace = self._last_good is not None and now - self._last_good < GRACE_S
+        return self.healthy or (within_grace and not self._overdue)
 
     def recheck_in(self, now: float) -> float | None:
         """Return the seconds until the grace period ends; None if nothing changes by itself."""
@@ -77,6 +86,8 @@ class NodeState(msgspec.Struct, frozen=True):
 
     faults: tuple[str, ...]
     """Reasons why the node cannot run pods."""
+    overdue: bool = False
+    """PLEG's own threshold has passed: the node is not ready at once."""
     runtime: str = ""
     inventory: Mapping[str, ResourceInventory] | None = None
     port: int = 0
@@ -104,6 +115,8 @@ class NodeStatusUpdater:
         self._stale = False
         self._changed = asyncio.Event()
         self._heartbeat_due = 0.0
+        self._check_due = 0.0
+        self._advertised = frozenset[str]()
         self._pace = TokenBucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
 
     def wake(self) -> None:
@@ -152,7 +165,7 @@ class NodeStatusUpdater:
 
     async def _wait(self) -> None:
         now = time.monotonic()
-        delay = max(0.0, self._heartbeat_due - now)
+        delay = max(0.0, min(self._heartbeat_due, self._check_due) - now)
         recheck = self._readiness.recheck_in(now)
         try:
             async with asyncio.timeout(delay if recheck is None else min(delay, recheck)):
@@ -165,6 +178,8 @@ class NodeStatusUpdater:
         if node is None or self._stale:
             node = await self._register()
             self._stale = False
+        elif time.monotonic() >= self._check_due:
+            node = await self._check(node)
         desired, before = self._desired(node), node.get("status") or {}
         patch = node_patch(before, desired)
         if patch is None and time.monotonic() >= self._heartbeat_due:
@@ -183,7 +198,7 @@ class NodeStatusUpdater:
 
     def _inputs(self) -> NodeStatusInputs:
         state, now = self._options.state(), time.monotonic()
-        self._readiness.observe(state.faults, now)
+        self._readiness.observe(state.faults, now, state.overdue)
         return NodeStatusInputs(
             name=self._options.name,
             machine=self._options.machine,
@@ -193,6 +208,7 @@ class NodeStatusUpdater:
             inventory=state.inventory,
             port=state.port,
             placement=state.placement,
+            advertised=self._advertised,
         )
 
     def _desired(self, node: Object) -> Object:
@@ -214,7 +230,21 @@ class NodeStatusUpdater:
             node = await self._label(node)
         self._node = node
         self._heartbeat_due = time.monotonic() + HEARTBEAT_S
+        self._check_due = time.monotonic() + CHECK_S
         return node
+
+    async def _check(self, node: Object) -> Object:
+        """Read the Node object and put back what others removed. A deleted one is left to the next status patch."""
+        self._check_due = time.monotonic() + CHECK_S
+        try:
+            found = await self._label(await self._options.client.get(NODES, self._options.name))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return node
+        self._advertised |= advertised_resources(node, found)
+        self._node = found
+        return found
 
     async def _label(self, node: Object) -> Object:
         metadata, inputs = node.get("metadata") or {}, self._inputs()

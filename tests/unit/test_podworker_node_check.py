@@ -1,0 +1,69 @@
+"""The registered Node object: what others remove from it is put back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from actors.podworker.node import status_updater as agent
+from actors.podworker.node.machine import Machine
+from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
+from protocols.kube.resources import NODES
+from tests.support.memory_api import MemoryApi
+
+MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+
+
+@asynccontextmanager
+async def registered(monkeypatch: pytest.MonkeyPatch, **state: Any) -> AsyncIterator[MemoryApi]:
+    monkeypatch.setattr(agent, "CHECK_S", 0.05)
+    api = MemoryApi()
+    options = NodeStatusOptions("n1", MACHINE, api, lambda: NodeState((), **state), lambda: None)  # type: ignore[arg-type] # answers as one
+    task = asyncio.create_task(NodeStatusUpdater(options).run())
+    try:
+        await until(lambda: "n1" in api.objects["nodes"])
+        yield api
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 # the API has no events
+            await asyncio.sleep(0.01)
+
+
+def labels(api: MemoryApi) -> dict[str, Any]:
+    return api.objects["nodes"]["n1"]["metadata"]["labels"]
+
+
+async def test_updater_changed_and_removed_labels_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with registered(monkeypatch) as api:
+        node = api.objects["nodes"]["n1"]
+        before = dict(labels(api))
+        theirs = {"kubernetes.io/os": "dummyOS", "mine": "x"}
+        api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": theirs}})
+        await until(lambda: labels(api) == {**before, "mine": "x"})
+
+
+async def test_updater_extended_resource_of_another_client_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with registered(monkeypatch, inventory={}) as api:
+        node = api.objects["nodes"]["n1"]
+        status = {name: {**node["status"][name], "example.com/dongle": "4"} for name in ("capacity", "allocatable")}
+        api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": {}}, "status": {**node["status"], **status}})
+        await until(lambda: bool(labels(api)))
+        node = api.objects["nodes"]["n1"]
+        api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": {}}})
+        await until(lambda: bool(labels(api)))
+        assert api.objects["nodes"]["n1"]["status"]["capacity"]["example.com/dongle"] == "4"
+
+
+async def test_updater_deleted_node_is_not_created_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with registered(monkeypatch) as api:
+        del api.objects["nodes"]["n1"]
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert "n1" not in api.objects["nodes"]
