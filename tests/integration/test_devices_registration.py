@@ -101,6 +101,23 @@ async def test_a_rolling_update_shows_no_dip() -> None:
         assert node.figures() == (2, 2)
 
 
+async def test_end_of_newer_instance_falls_back_to_older_one() -> None:
+    async with running_node(**ONLY) as node:
+        old = await node.stub(endpoint="one.sock").with_devices("a").start()
+        await node.settled(1, 1)
+        new = await node.stub(endpoint="two.sock").with_devices("a", "b").start()
+        await node.settled(2, 2)
+        old.set_health(a="Unhealthy")
+        await new.stop()
+        await node.settled(0, 1)
+        old.set_health(a="Healthy")
+        await node.settled(1, 1)
+        await node.admit("u1", main={RESOURCE: 1})
+        assert len(old.called("allocate")) == 1
+        await old.stop()
+        await node.settled(0, 1)
+
+
 @pytest.mark.scenario("S09")
 async def test_start_removes_sockets_only_and_the_plugin_comes_back() -> None:
     async with running_node(**ONLY) as node:

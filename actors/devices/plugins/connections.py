@@ -10,7 +10,7 @@ from pathlib import Path
 
 from actors.devices.model.errors import PluginFailed, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import Limits
+from actors.devices.model.types import Limits, PluginDevice
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.devices.plugins.resource_names import check_registration
@@ -42,11 +42,13 @@ class PluginConnectionsOptions:
     status_table: PluginStatusTable = field(default_factory=PluginStatusTable)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Connection:
     plugin: Plugin
     generation: int
     task: "asyncio.Task[None]"
+    devices: list[PluginDevice] | None = None
+    """Newest list; None before the first."""
 
 
 class PluginConnections:
@@ -147,9 +149,8 @@ class PluginConnections:
         why = "replaced or deregistered"
         try:
             async for devices in plugin.lists():
-                self._options.status_table.reported(resource, generation)
                 self._retire(resource, generation, plugin.endpoint.socket)
-                if self._options.inventory.report(resource, generation, plugin.options, devices):
+                if self._report(resource, generation, devices):
                     self._options.changed(resource)
                 self._reported.set()
         except PluginFailed as error:
@@ -174,6 +175,17 @@ class PluginConnections:
             self._options.status_table.ended(resource, generation, why)
             await plugin.close()
 
+    def _report(self, resource: str, generation: int, devices: list[PluginDevice]) -> bool:
+        """Apply a connection's list. Return True if the resource changed."""
+        mine = next((item for item in self._connections.get(resource, []) if item.generation == generation), None)
+        if mine is None:
+            return False
+        mine.devices = devices
+        changed = self._options.inventory.report(resource, generation, mine.plugin.options, devices)
+        if self._options.inventory.resources[resource].serving == generation:
+            self._options.status_table.reported(resource, generation)
+        return changed
+
     def _retire(self, resource: str, generation: int, socket: Path) -> None:
         """Cancel older connections to the same socket: nobody is at their other end."""
         for connection in self._connections.get(resource, []):
@@ -184,8 +196,19 @@ class PluginConnections:
         mine = self._connections.get(resource, [])
         self._connections[resource] = [item for item in mine if item.generation != generation]
         if self._options.inventory.disconnect(resource, generation, time.monotonic()):
+            self._fall_back(resource)
             self._options.changed(resource)
+
+    def _fall_back(self, resource: str) -> None:
+        """Let the newest of the other live instances serve; without one, the grace period starts."""
+        live = [item for item in self._connections[resource] if item.devices is not None and not item.task.cancelling()]
+        if not live:
             self._call_later(self._options.limits.stop_grace, self._expire)
+            return
+        instance = max(live, key=lambda item: item.generation)
+        self._report(resource, instance.generation, instance.devices or [])
+        socket = instance.plugin.endpoint.socket.name
+        self._options.log.info("device plugin serves again resource=%s socket=%s", resource, socket)
 
     def _expire(self) -> None:
         for resource in self._options.inventory.expire(time.monotonic() + 0.01, self._options.limits.stop_grace):

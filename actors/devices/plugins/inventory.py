@@ -1,7 +1,7 @@
 """Resources, devices and health as plugins report them. Pure: no sockets, no clock.
 
-Connections are numbered by generation. The newest one that has reported serves the resource; an older one no longer
-affects it, so a rolling update of a plugin shows no dip.
+Connections are numbered by generation. The newest one that has reported serves the resource, so a rolling update of a
+plugin shows no dip; an older one affects it only after the newer ones have ended.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class Inventory:
     def report(self, name: str, generation: int, options: PluginOptions, devices: Iterable[PluginDevice]) -> bool:
         """Apply a plugin's full list. Return False if a newer connection serves or nothing changed."""
         resource = self.resources[name]
-        if generation < resource.serving:
+        if generation < resource.serving and resource.connected:
             return False
         listed = {device.id: device for device in devices}
         unchanged = resource.connected and resource.serving == generation and listed == resource.devices
