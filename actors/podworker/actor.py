@@ -6,7 +6,7 @@ On kill -9: statuses lag until the restart; it acts only on what pleg confirms, 
 """
 
 from actors.podworker.clients.bus import Streams
-from actors.podworker.endpoint.routes import PodLookup, node_endpoint
+from actors.podworker.endpoint.routes import NodeServers, PodLookup
 from actors.podworker.node.controller import NodeController
 from actors.podworker.pods.controller import PodController
 from protocols.actor import Context, run_actor
@@ -28,8 +28,9 @@ class PodWorkerActor:
         self._streams = Streams()
         self._node = NodeController(context, self._client, self._events, self._streams)
         self._pods = PodController(context, self._client, self._events, self._streams, self._node)
-        view = PodLookup(self._pods.objects, self._streams.pod_status.items.get, self._pods.complete)
-        self._endpoint = node_endpoint(context, view)
+        statuses = self._streams.pod_status.items
+        view = PodLookup(self._pods.objects, statuses.get, statuses.values, self._pods.complete)
+        self._endpoint = NodeServers(context, view, self._client)
 
     async def start(self) -> None:
         self._context.layout.kubelet.joinpath("manifests").mkdir(mode=0o700, parents=True, exist_ok=True)

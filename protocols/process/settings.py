@@ -82,6 +82,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Address the node is known by and its own endpoint (logs, exec) listens at; empty = it listens on loopback."""
     node_port: int = 0
     """Port of that endpoint; 0 = a free one."""
+    healthz_port: int = 10248
+    """Loopback port of the node's /healthz, as kubelet's; 0 = it is not served."""
     joined: bool = False
     """A node group alone: the API is another plane's, and this root has no control plane."""
     port: int

@@ -38,6 +38,9 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     node_port: Annotated[
         int, flag("PORT", "port of the node's own endpoint (logs, exec); {} = a free one (default)")
     ] = 0
+    healthz_port: Annotated[int, flag("PORT", "port of the node's /healthz on 127.0.0.1; 0 = none (default {})")] = (
+        10248
+    )
     join: Annotated[
         str, flag("FILE", "run a node of another plane, by a file of its `nodeplane node-config`; no control plane")
     ] = ""

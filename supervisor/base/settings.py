@@ -25,6 +25,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         node_name=values.node_name(options.node_name),
         node_ip=values.node_ip(options.node_ip),
         node_port=values.port(options.node_port, "--node-port"),
+        healthz_port=values.port(options.healthz_port, "--healthz-port"),
         port=port,
         bind_address=values.bind_address(options.bind_address),
         api_names=values.api_names(options.api_names, options.bind_address),

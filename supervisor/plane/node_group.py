@@ -67,6 +67,7 @@ def local_settings(plane: Settings, number: int) -> Settings:
         kubelet_dir=str(where.kubelet),
         node_name=name,
         node_port=0,
+        healthz_port=0,
         joined=True,
         runtime_endpoint=f"unix://{where.runtime_socket}",
         pod_resources=msgspec.structs.replace(plane.pod_resources, health_address=""),

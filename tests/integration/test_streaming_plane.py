@@ -290,12 +290,13 @@ def test_clients_that_know_no_websockets(plane, monkeypatch):
     until("its end", lambda: not running("sleep", "4245"))
 
 
-def test_the_nodes_endpoint_is_the_api_servers_alone(plane):
+def test_node_endpoint_admits_api_server_and_who_may_use_nodes_proxy(plane):
     assert ask_node(plane, "") == 401
-    for user in ("admin", "podworker", "scheduler"):
+    for user in ("podworker", "scheduler"):
         assert ask_node(plane, user) == 403
-    assert ask_node(plane, "apiserver-kubelet-client") == 200
-    assert ask_node(plane, "apiserver-kubelet-client", "/metrics") == 404
+    for user in ("apiserver-kubelet-client", "admin"):
+        assert ask_node(plane, user) == 200
+    assert ask_node(plane, "apiserver-kubelet-client", "/metrics/cadvisor") == 404
     assert ask_node(plane, "apiserver-kubelet-client", "/containerLogs/default/plain/a?tailLines=x") == 400
 
 

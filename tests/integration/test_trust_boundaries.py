@@ -20,9 +20,11 @@ import pytest
 
 from protocols.wire import etcd_pb2 as pb
 from tests.support.plane import BIN, REPO, Plane, until
+from tests.support.ports import free_port
 from tests.support.rights import ETCD_CLIENT, PAIRS, Caller, rights_table, rules_table
 
 SECURITY = REPO / "docs" / "explanation" / "security.md"
+HEALTHZ_PORT = free_port()
 USERS = ("admin", "scheduler", "controllers", "podworker", "health", "apiserver-kubelet-client", "apiserver")
 """Pairs of the cluster's CA."""
 MALLORY = "mallory"
@@ -31,7 +33,7 @@ LISTEN = "0A"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    with Plane("--node-name", "n1") as running:
+    with Plane("--node-name", "n1", "--healthz-port", str(HEALTHZ_PORT)) as running:
         secret = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "treasure", "key": "a"}}}
         container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"], "env": [secret]}
         spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
@@ -164,6 +166,7 @@ def named(plane: Plane) -> dict[str, int]:
         "API": api_port(plane),
         "store": port_in(plane, "store.addr"),
         "node endpoint": port_in(plane, "node-endpoint.port"),
+        "healthz": HEALTHZ_PORT,
         "metrics": int(str(status["endpoints"]["metrics"]).partition("/metrics")[0].rpartition(":")[2]),
     }
     others = set(listeners(plane)) - set(known.values())
@@ -221,7 +224,9 @@ def test_a_process_without_credentials_gets_nothing_at_any_socket(plane: Plane) 
     node = f"https://127.0.0.1:{ports['node endpoint']}"
     for path in ("/stats/summary", "/containerLogs/default/plain/a", "/exec/default/plain/a?command=id&output=1"):
         assert get(f"{node}{path}", stranger)[0] == 401
-        assert get(f"{node}{path}", unverified(plane, "admin"))[0] == 403
+        assert get(f"{node}{path}", unverified(plane, "scheduler"))[0] == 403
+    healthz = f"http://127.0.0.1:{ports['healthz']}"
+    assert [get(f"{healthz}{path}")[0] for path in ("/healthz", "/metrics", "/pods", "/configz")] == [200] + [404] * 3
     assert greeted(ports["store"], stranger) == b""
     streams = f"http://127.0.0.1:{ports['streams']}"
     assert [get(f"{streams}{path}")[0] for path in ("/", "/exec/guess", "/portforward/")] == [404] * 3

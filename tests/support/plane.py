@@ -83,7 +83,8 @@ class Plane:
         if chosen() == ETCD and "--store" not in self.flags:
             self.store = self._engine.enter_context(etcd_process(etcd_binary()))
             self.flags += ["--store", f"etcd://{self.store}"]
-        flags = ["--port", "0", "--metrics-port", "0", "--store-sync", "normal", *self.flags]
+        ports = [word for name in ("port", "metrics-port", "healthz-port") for word in (f"--{name}", "0")]
+        flags = [*ports, "--store-sync", "normal", *self.flags]
         return self.nodeplane("up", "--detach", *flags, timeout=100)
 
     def down(self) -> None:

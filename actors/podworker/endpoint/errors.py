@@ -17,7 +17,7 @@ class EndpointError(NodeplaneError):
 
 
 class CallerUnknown(EndpointError):
-    """Raised when a request comes without a client certificate of this plane."""
+    """Raised when a request has neither a client certificate of this plane nor a valid bearer token."""
 
     http: ClassVar[int] = 401
     grpc: ClassVar[str] = "UNAUTHENTICATED"
@@ -25,11 +25,15 @@ class CallerUnknown(EndpointError):
 
 
 class CallerForbidden(EndpointError):
-    """Raised when the caller is not the API server."""
+    """Raised when the caller has no right to this node's page or stream."""
 
     http: ClassVar[int] = 403
     grpc: ClassVar[str] = "PERMISSION_DENIED"
     reason: ClassVar[str] = "Forbidden"
+
+
+class AccessUndecided(EndpointError):
+    """Raised when the API does not answer a review of the caller's rights."""
 
 
 class RequestInvalid(EndpointError):

@@ -1,7 +1,7 @@
-"""Handlers of the node endpoint: logs, exec, attach, port-forward."""
+"""Handlers of the node endpoint: logs, exec, attach, port-forward; and the assembly of all its pages."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -9,7 +9,12 @@ from aiohttp import web
 from google.protobuf.message import Message
 
 from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.endpoint.callers import CallerAccess
 from actors.podworker.endpoint.errors import NotSynced, RequestInvalid, RuntimeUnavailable
+from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth, node_health
+from actors.podworker.endpoint.metrics_pages import MetricsPages
+from actors.podworker.endpoint.pages import ConfigPage, HealthPage, PodPages
+from actors.podworker.endpoint.pod_times import PodTimes
 from actors.podworker.endpoint.requests import (
     ExecOptions,
     PodTarget,
@@ -31,6 +36,7 @@ from actors.podworker.logs.reader import LogOptions, read_log
 from protocols.actor import Context
 from protocols.bus import Bus, BusError
 from protocols.kube.meta import Object
+from protocols.kubeclient.client import ApiClient
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.streams.channels import TUNNEL
@@ -78,6 +84,8 @@ class PodLookup(msgspec.Struct, frozen=True):
     """Pod objects by `namespace/name`."""
     status: Callable[[str], PodStatus | None]
     """Runtime status by pod uid."""
+    statuses: Callable[[], Iterable[PodStatus]] = tuple
+    """Runtime statuses of all pods."""
     complete: Callable[[], bool] = lambda: True
     """False until both sources have been synced after a start."""
 
@@ -167,12 +175,52 @@ def routes(view: PodLookup, calls: StreamCalls, bare_spdy: bool) -> dict[str, Ha
     }
 
 
-def node_endpoint(context: Context, view: PodLookup) -> NodeEndpoint:
+class NodeServers:
+    """The node endpoint and the healthz server."""
+
+    def __init__(self, context: Context, view: PodLookup, client: ApiClient) -> None:
+        self._context = context
+        layout, settings = context.layout, context.settings
+        health = node_health(view.complete, layout.registration_socket, layout.pod_resources_socket)
+        context.registry.register(PodTimes(view.pods))
+        handlers = {
+            **routes(view, StreamCalls(context.bus), not settings.runtime_embedded),
+            **self._pages(view, health),
+        }
+        self._endpoint = NodeEndpoint(_options(context), handlers, CallerAccess(client, settings.node_name).check)
+        self._healthz = HealthzServer(health, settings.healthz_port)
+
+    def _pages(self, view: PodLookup, health: NodeHealth) -> dict[str, Handler]:
+        bus, settings = self._context.bus, self._context.settings
+        sampler = Sampler(BusRuntime(bus).stats)
+        pods = PodPages(view.pods, view.statuses, view.complete)
+        metrics = MetricsPages(bus, self._context.registry, settings.node_name, sampler, view.status)
+        return {
+            "stats": StatsRoute(settings.node_name, sampler).serve,
+            "pods": pods.pods,
+            "runningpods": pods.running,
+            "configz": ConfigPage(settings, lambda: self.port).serve,
+            "healthz": HealthPage(health).serve,
+            "metrics": metrics.serve,
+        }
+
+    async def start(self) -> None:
+        await self._endpoint.start()
+        self._context.spawn(self._healthz.run(), "healthz")
+
+    @property
+    def port(self) -> int:
+        """Port of the node endpoint; 0 until it listens."""
+        return self._endpoint.port
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+        await self._healthz.close()
+
+
+def _options(context: Context) -> EndpointOptions:
     layout = context.layout
     cert, key = layout.client_cert("node-serving")
     port_file = layout.run / "node-endpoint.port"
     host, port = context.settings.node_ip or LOOPBACK, context.settings.node_port
-    options = EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file, host=host, port=port)
-    stats = StatsRoute(context.settings.node_name, Sampler(BusRuntime(context.bus).stats))
-    bare_spdy = not context.settings.runtime_embedded
-    return NodeEndpoint(options, {**routes(view, StreamCalls(context.bus), bare_spdy), "stats": stats.serve})
+    return EndpointOptions(cert=cert, key=key, client_ca=layout.ca_cert, port_file=port_file, host=host, port=port)

@@ -1,34 +1,27 @@
-"""TLS server of the node endpoint: kubelet's paths, for the API server's certificate only."""
+"""TLS server of the node endpoint: kubelet's paths, for callers that `access` admits."""
 
 import contextlib
 import logging
 import ssl
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 from aiohttp import web
 
-from actors.podworker.endpoint.errors import (
-    CallerForbidden,
-    CallerUnknown,
-    EndpointError,
-    StreamTargetMissing,
-    error_response,
-)
+from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing, error_response
 from protocols.process.files import write_atomic
-from protocols.process.tls import Renewed, is_trusted, server_contexts, serving
+from protocols.process.tls import Renewed, server_contexts, serving
 from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
 
-CALLER = "kube-apiserver-kubelet-client"
-"""Common name in the certificate of the only client."""
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
 KNOWN_S = 75.0
 """Keep-alive timeout for idle connections of the API server."""
 
 Handler = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
+Access = Callable[[web.BaseRequest], Awaitable[None]]
+"""Raises EndpointError for a caller without the right to its request."""
 log = logging.getLogger("podworker")
 
 
@@ -46,8 +39,9 @@ class EndpointOptions(msgspec.Struct, frozen=True):
 class NodeEndpoint:
     """HTTPS server that passes requests to `routes`, by their first path segment."""
 
-    def __init__(self, options: EndpointOptions, routes: dict[str, Handler]) -> None:
+    def __init__(self, options: EndpointOptions, routes: dict[str, Handler], access: Access) -> None:
         self._options = options
+        self._access = access
         self._routes = routes
         self.port = 0
         """0 until the endpoint listens."""
@@ -92,7 +86,7 @@ class NodeEndpoint:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            _authorize(request)
+            await self._access(request)
             parts = request.rel_url.parts
             handler = self._routes.get(parts[1] if len(parts) > 1 else "")
             if handler is None:
@@ -102,13 +96,3 @@ class NodeEndpoint:
             return error_response(error)
         except ConnectionError:
             return web.Response(status=499)
-
-
-def _authorize(request: web.BaseRequest) -> None:
-    transport = request.transport
-    certificate = transport.get_extra_info("peercert") if transport is not None else None
-    if not certificate or not is_trusted(transport, time.time()):
-        raise CallerUnknown("Unauthorized")
-    name = next((value for pairs in certificate["subject"] for key, value in pairs if key == "commonName"), "")
-    if name != CALLER:
-        raise CallerForbidden(f'user "{name}" may not use this node\'s endpoint; ask the API server')

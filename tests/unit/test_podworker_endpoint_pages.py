@@ -1,0 +1,124 @@
+"""Rights, caches and pages of the node endpoint."""
+
+from typing import Any
+
+import pytest
+
+from actors.podworker.endpoint.callers import MAX_CACHED, Caller, ExpiringCache, access_review, needed_right
+from actors.podworker.endpoint.healthz import NodeHealth
+from actors.podworker.endpoint.metrics_pages import families, resource_page
+from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
+from actors.podworker.endpoint.pod_times import PodTimes
+from actors.podworker.endpoint.stats import Container, Sample, Usage
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+from protocols.process.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "right"),
+    [
+        ("GET", "/metrics/resource", ("get", ("metrics",))),
+        ("GET", "/stats/summary", ("get", ("stats",))),
+        ("GET", "/pods", ("get", ("pods", "proxy"))),
+        ("GET", "/configz", ("get", ("configz", "proxy"))),
+        ("GET", "/healthz/ping", ("get", ("healthz", "proxy"))),
+        ("POST", "/exec/default/web/a", ("create", ("proxy",))),
+        ("GET", "/podsandmore", ("get", ("proxy",))),
+    ],
+)
+def test_needed_right_is_upstreams(method: str, path: str, right: tuple[str, tuple[str, ...]]) -> None:
+    assert needed_right(method, path) == right
+
+
+def test_access_review_names_the_node_and_every_group() -> None:
+    review = access_review(Caller("u", groups=("g",)), "get", "metrics", "n1")
+    spec = review["spec"]
+    assert (spec["user"], spec["groups"]) == ("u", ["g", "system:authenticated"])
+    assert spec["resourceAttributes"]["name"] == "n1"
+
+
+def test_expiring_cache_forgets_by_time_and_number() -> None:
+    cache = ExpiringCache[int, str]()
+    cache.put(1, "a", until=10.0)
+    assert (cache.get(1, 9.0), cache.get(1, 10.0)) == ("a", None)
+    for key in range(2, MAX_CACHED + 2):
+        cache.put(key, "b", until=20.0)
+    assert (cache.get(1, 9.0), cache.get(2, 9.0)) == (None, "b")
+
+
+async def test_node_health_lists_what_failed() -> None:
+    async def well() -> bool:
+        return True
+
+    async def ill() -> bool:
+        return False
+
+    health = NodeHealth({"ping": well, "device-plugin": ill})
+    assert await health.answer("ping", verbose=False) == (200, "ok")
+    code, text = await health.answer("", verbose=False)
+    assert (code, text) == (500, "[+]ping ok\n[-]device-plugin failed: reason withheld\nhealthz check failed\n")
+    assert (await health.answer("nothing", verbose=False))[0] == 404
+    assert await health.answer("ping", verbose=True) == (200, "[+]ping ok\nhealthz check passed\n")
+
+
+def test_running_pods_are_those_of_the_runtime() -> None:
+    run = ContainerStatus("c1", "s1", "a", 0, "running", 1, image="busybox")
+    ended = ContainerStatus("c2", "s1", "b", 0, "exited", 1)
+    statuses = [
+        PodStatus("u1", "web", "default", containers=(run, ended)),
+        PodStatus("u2", "over", "default", containers=(ended,), sandboxes=(SandboxStatus("s2", False, 0, 1),)),
+    ]
+    [pod] = running_pods(statuses)
+    assert pod["metadata"]["name"] == "web"
+    assert pod["spec"]["containers"] == [{"name": "a", "image": "busybox", "resources": {}}]
+
+
+def test_families_are_cut_out_whole() -> None:
+    text = "# HELP a A.\n# TYPE a gauge\na 1\n# HELP nodeplane_b B.\n# TYPE nodeplane_b gauge\nnodeplane_b 2\n"
+    assert families(text, lambda name: name == "a") == ["# HELP a A.\n# TYPE a gauge\na 1\n"]
+
+
+def test_resource_page_sums_pods_and_escapes_labels() -> None:
+    usage = Usage(at_ns=2_000_000_000, cpu_ns=1_500_000_000, working=100)
+    containers = tuple(Container("ns", "web", "u1", name, name, usage) for name in ("a", 'b"'))
+    page = resource_page(Sample(0.0, 1.0, usage, containers), lambda container: 5.0 if container.id == "a" else 0.0)
+    lines = page.splitlines()
+    assert 'container_start_time_seconds{container="a",namespace="ns",pod="web"} 5.0 2000' in lines
+    assert 'container_memory_working_set_bytes{container="b\\"",namespace="ns",pod="web"} 100 2000' in lines
+    assert 'pod_cpu_usage_seconds_total{namespace="ns",pod="web"} 3.0 2000' in lines
+    assert "node_cpu_usage_seconds_total 1.5 2000" in lines
+
+
+def test_pod_times_are_start_and_last_end() -> None:
+    def ended(at: str) -> dict[str, Any]:
+        return {"state": {"terminated": {"finishedAt": at}}}
+
+    status = {
+        "startTime": "2026-01-01T00:00:00Z",
+        "containerStatuses": [ended("2026-01-01T00:00:09Z"), ended("2026-01-01T00:00:05Z"), ended("garbage")],
+    }
+    pods = {"default/a": {"metadata": {"namespace": "default", "name": "a", "uid": "u"}, "status": status}, "x/y": {}}
+    started, completed = PodTimes(pods).collect()
+    assert [(sample.labels["pod"], sample.value) for sample in started.samples] == [("a", 1767225600.0)]
+    assert [sample.value for sample in completed.samples] == [1767225609.0]
+
+
+def test_kubelet_configuration_shows_the_settings(settings: Settings) -> None:
+    config = kubelet_configuration(settings, 10250)
+    assert (config["port"], config["maxPods"], config["healthzPort"]) == (10250, 110, 10248)
+    assert config["containerRuntimeEndpoint"] == "unix:///run/x.sock"
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(
+        root="/r",
+        kubelet_dir="/r/kubelet",
+        node_name="n1",
+        port=6443,
+        api_url="https://127.0.0.1:6443",
+        store_endpoints=("unix:/r/store.sock",),
+        store_embedded=True,
+        runtime_endpoint="unix:///run/x.sock",
+        runtime_embedded=True,
+    )
