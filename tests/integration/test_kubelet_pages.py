@@ -34,7 +34,8 @@ def plane() -> Iterator[Plane]:
         running.kubectl("create", "serviceaccount", "scraper")
         running.apply(ROLE)
         running.apply(BINDING)
-        container = {"name": "a", "image": "busybox:1", "command": ["sh", "-c", "sleep 1000"]}
+        probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+        container = {"name": "a", "image": "busybox:1", "command": ["sh", "-c", "sleep 1000"], "readinessProbe": probe}
         spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
         running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
         running.pod_ready("web")
@@ -92,6 +93,9 @@ def test_metrics_have_kubelets_names_without_ours(plane: Plane) -> None:
     resource = ask(plane, "metrics/resource", user="admin")[1]
     assert 'container_cpu_usage_seconds_total{container="a",namespace="default",pod="web"}' in resource
     assert "resource_scrape_error 0" in resource
+    probes = ask(plane, "metrics/probes", user="admin")[1]
+    assert 'prober_probe_total{container="a",namespace="default",pod="web"' in probes
+    assert 'probe_type="Readiness",result="successful"} ' in probes
     code, text = ask(plane, "metrics/cadvisor", user="admin")
     assert (code, "/metrics/resource" in text) == (404, True)
 

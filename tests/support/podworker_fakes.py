@@ -8,6 +8,7 @@ from pathlib import Path
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeInfo
 from actors.podworker.model.resources import NodeCapacity
+from actors.podworker.pods.probes.metrics import ProbeMetrics
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
 from protocols.messages.health import PodHeld
@@ -378,6 +379,7 @@ class FakeDependencies:
             FakePods(),
             FakeRecorder(),
         )
+        self.probes = ProbeMetrics()
         self.deps = Dependencies(
             runtime=self.runtime,
             pleg=self.pleg,
@@ -389,4 +391,5 @@ class FakeDependencies:
             health=self.health,
             node_info=NodeInfo(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
             network=lambda: self.network(),
+            probes=self.probes,
         )

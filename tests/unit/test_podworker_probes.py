@@ -179,6 +179,22 @@ def fast(monkeypatch):
     monkeypatch.setattr("actors.podworker.pods.probes.prober.asyncio.sleep", lambda seconds: real(seconds / 100))
 
 
+async def test_probe_results_are_counted_until_the_pod_ends(tmp_path, fast):
+    scene = Scene(tmp_path, pod(container("a", readinessProbe=quick("ready"))))
+    metrics = scene.fake.probes
+    scene.fake.runtime.answers["ready"] = (1, b"not yet")
+    async with at_work(scene):
+        await scene.running()
+        await scene.until(lambda: counted(metrics).get(("Readiness", "failed", "a"), 0) > 1)
+    assert counted(metrics) == {}
+
+
+def counted(metrics):
+    [family] = metrics.collect()
+    names = ("probe_type", "result", "container")
+    return {tuple(sample.labels[name] for name in names): sample.value for sample in family.samples}
+
+
 async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):
     raw = pod(container("a", readinessProbe=quick("ready"), livenessProbe=quick("live", failureThreshold=2)))
     scene = Scene(tmp_path, raw)

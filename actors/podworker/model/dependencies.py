@@ -179,6 +179,16 @@ class DeviceHealth(Protocol):
         ...
 
 
+class ProbeObserver(Protocol):
+    def observe(self, spec: PodSpec, container: str, kind: str, outcome: str) -> None:
+        """Count the result of a probe."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """Drop the counts of a pod whose probes have ended."""
+        ...
+
+
 class Node(msgspec.Struct, frozen=True):
     """Node fields of the downward API."""
 
@@ -232,3 +242,4 @@ class Dependencies(msgspec.Struct, frozen=True):
     services: Callable[[], Iterable[Object]] = tuple
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""
+    probes: ProbeObserver | None = None

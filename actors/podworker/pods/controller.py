@@ -18,6 +18,7 @@ from actors.podworker.model.runtime_status import RUNNING
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
+from actors.podworker.pods.probes.metrics import ProbeMetrics
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from actors.podworker.pods.status.status_manager import StatusManager
 from actors.podworker.pods.workers.metrics import PodMetrics
@@ -59,6 +60,8 @@ class PodController:
         self._devices = BusDevices(context.bus, streams)
         self._health = DeviceHealthClient(settings.gate("ResourceHealthStatus"))
         self._services = KnownServices(client)
+        self._probes = ProbeMetrics()
+        context.registry.register(self._probes)
         self._metrics, mirrors, recorder = PodMetrics(context.registry), MirrorTable(), ApiRecorder(events)
         api = ApiPods(client, mirrors)
         self._statuses = StatusManager(api, self._metrics.status.observe, self._metrics.health.observe)
@@ -110,6 +113,7 @@ class PodController:
             node_info=self._node.info,
             services=self._services.items,
             network=self._streams.network_fault,
+            probes=self._probes,
         )
         return ManagerOptions(
             deps=deps,

@@ -1,0 +1,39 @@
+"""prober_probe_total: results of probes, under kubelet's name and labels."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from actors.podworker.model.types import PodSpec
+
+LABELS = ("probe_type", "result", "container", "pod", "namespace", "pod_uid")
+RESULTS = {"success": "successful", "failure": "failed", "unknown": "unknown"}
+"""kubelet's word by the value of Outcome."""
+
+
+class ProbeMetrics(Collector):
+    """Bounded by the pods that are probed: call `forget` when a pod's probes end."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[tuple[str, ...]]] = {}
+
+    def observe(self, spec: PodSpec, container: str, kind: str, outcome: str) -> None:
+        labels = (kind, RESULTS[outcome], container, spec.name, spec.namespace, spec.uid)
+        self._counts.setdefault(spec.uid, Counter())[labels] += 1
+
+    def forget(self, uid: str) -> None:
+        self._counts.pop(uid, None)
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Results of liveness, readiness and startup probes."
+        total = CounterMetricFamily("prober_probe_total", text, labels=LABELS)
+        for counts in list(self._counts.values()):
+            for labels, count in counts.items():
+                total.add_metric(labels, count)
+        yield total
+
+    def describe(self) -> Iterable[Metric]:
+        return []
