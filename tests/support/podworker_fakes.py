@@ -51,6 +51,7 @@ class FakeRuntime:
         self.exit_at_once = {}
         self.answers = {}
         self.ignore_term = set()
+        self.exit_on_stop = {}
         self.most_running = {}
         self._ids = itertools.count(1)
         self.changed = lambda uid: None
@@ -130,7 +131,8 @@ class FakeRuntime:
         self._called("stop_container", container_id)
         if container_id in self.ignore_term:
             await asyncio.sleep(grace if grace < 3 else 0.05)
-        self.end(container_id, 137 if container_id in self.ignore_term else 143)
+        name = getattr(self.containers.get(container_id), "name", "")
+        self.end(container_id, 137 if container_id in self.ignore_term else self.exit_on_stop.get(name, 143))
 
     async def exec_sync(self, container_id, command, timeout):
         self._called("exec_sync", " ".join(command))

@@ -34,8 +34,8 @@ def status(*containers, boxes=(BOX,)):
     return PodStatus(uid="uid-1", sandboxes=tuple(boxes), containers=tuple(ordered), timestamp_ns=NOW)
 
 
-def plan(raw, found, backoffs=None, now=NOW, counts=None):
-    return compute_actions(read_pod(raw), found, backoffs or {}, now, counts)
+def plan(raw, found, backoffs=None, now=NOW, counts=None, replaced=()):
+    return compute_actions(read_pod(raw), found, backoffs or {}, now, counts, replaced=replaced)
 
 
 def names(steps):

@@ -59,7 +59,7 @@ def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, kno
 
 @given(st.dictionaries(st.sampled_from([LIVENESS, READINESS, STARTUP]), st.sampled_from([True, False, None])))
 def test_verdicts(goods):
-    verdict = verdict_of("c", {kind: (Probe(kind, {}), ProbeState(good)) for kind, good in goods.items()})
+    verdict = verdict_of({kind: (Probe(kind, {}), ProbeState(good)) for kind, good in goods.items()})
     assert verdict.started == (goods.get(STARTUP, True) is True)
     assert not verdict.ready or verdict.started
     assert bool(verdict.fault) == (goods.get(LIVENESS, True) is False or goods.get(STARTUP, True) is False)

@@ -5,7 +5,7 @@ from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
 from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over, overlay
 from actors.podworker.pods.status.status_manager import status_patch
-from actors.podworker.pods.workers.termination import Facts, advance, containers_to_stop
+from actors.podworker.pods.workers.termination import Facts, advance
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar
@@ -211,13 +211,6 @@ def test_computing_again_on_what_was_shown_changes_nothing():
         )
     )
     assert status_patch("u", first, again) is None
-
-
-def test_sidecars_end_last_one_by_one():
-    spec = read_pod(pod(container("a"), inits=[sidecar("s1"), sidecar("s2")]))
-    live = [run("a"), run("s1"), run("s2")]
-    assert [c.name for c in containers_to_stop(spec, live)] == ["a"]
-    assert [c.name for c in containers_to_stop(spec, live[1:])] == ["s2"]
 
 
 facts = st.builds(Facts, *(st.booleans() for _ in range(6)))

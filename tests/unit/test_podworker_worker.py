@@ -254,7 +254,7 @@ def test_shrunk_grace_stops_again(tmp_path):
             await scene.until(lambda: stops == [30])
             scene.delete(grace=1)
             await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
-            assert stops == [30, 1]
+            assert stops == [30, 2]
 
     play(story())
 

@@ -114,6 +114,12 @@ class Kill(msgspec.Struct, frozen=True):
     message: str
     grace: int = 0
     """Seconds; 0 = the pod's."""
+    restart: bool = False
+    """The container is started again, whatever its exit code."""
+    after: tuple[str, ...] = ()
+    """Ids of containers that end before this one, as long as the grace period permits."""
+    fast: bool = False
+    """Neither the preStop hook runs nor the grace period applies."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -129,6 +135,8 @@ class Plan(msgspec.Struct, frozen=True):
     remove: tuple[str, ...] = ()
     """Ids of dead containers beyond the retained ones."""
     waiting: dict[str, Waiting] = {}
+    restarting: frozenset[str] = frozenset()
+    """Names of ended containers that start again although their restart policy would not start them."""
     wake_ns: int = 0
     """End of the first back-off; 0 = none."""
 

@@ -1,6 +1,11 @@
-"""Stop containers in the background: one StopContainer call each, repeated when the grace period shrinks."""
+"""Stop containers in the background: one StopContainer call each, repeated when the grace period shrinks.
+
+All containers that end together share one grace period: their preStop hooks start at once, then each waits for the
+containers that end before it.
+"""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -14,6 +19,8 @@ from protocols.bus import BusError
 from protocols.process.rates import backoff_delay
 
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
+LEAST_GRACE_S = 2
+"""Seconds that a container always has after its signal, as with kubelet."""
 
 
 class Killer:
@@ -27,6 +34,7 @@ class Killer:
         self._announced: set[str] = set()
         self._hooked: set[str] = set()
         self._calls: dict[str, int] = {}
+        self._ended: dict[str, asyncio.Event] = {}
 
     def stop(self, spec: PodSpec, kill: Kill, grace: int) -> None:
         """Ensure that the container is being stopped and ends within `grace` seconds."""
@@ -39,7 +47,7 @@ class Killer:
             self._announced.add(kill.id)
             named = container or ContainerSpec(kill.name, "", "app", "")
             self._deps.recorder.pod(spec, "Normal", "Killing", kill.message, named)
-        task = asyncio.get_running_loop().create_task(self._stop(spec, container, kill.id, until))
+        task = asyncio.get_running_loop().create_task(self._stop(spec, container, kill, until))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -54,31 +62,43 @@ class Killer:
         for task in self._tasks:
             task.cancel()
 
-    async def _stop(self, spec: PodSpec, container: ContainerSpec | None, container_id: str, until: float) -> None:
+    async def _stop(self, spec: PodSpec, container: ContainerSpec | None, kill: Kill, until: float) -> None:
         try:
-            good = await self._call(spec, container, container_id, until)
-            await self._pause(container_id, good)
+            good = await self._call(spec, container, kill, until)
+            await self._pause(kill.id, good)
         finally:
-            self._until.pop(container_id, None)
+            self._until.pop(kill.id, None)
             self._on_end()
 
-    async def _call(self, spec: PodSpec, container: ContainerSpec | None, container_id: str, until: float) -> bool:
-        """Run the preStop hook and StopContainer.
+    async def _call(self, spec: PodSpec, container: ContainerSpec | None, kill: Kill, until: float) -> bool:
+        """Run the preStop hook, wait for the container's turn, then call StopContainer.
 
         The hook runs once, within the grace period; a second call, for a shorter grace period, does not wait for it.
         """
         try:
-            hook = hook_of(container, PRE_STOP)
-            if container is not None and hook is not None and container_id not in self._hooked:
-                self._hooked.add(container_id)
-                await self._pre_stop(spec, container, container_id, until)
-            await self._deps.runtime.stop_container(container_id, max(0, round(until - time.monotonic())))
+            hook = None if kill.fast else hook_of(container, PRE_STOP)
+            if container is not None and hook is not None and kill.id not in self._hooked:
+                self._hooked.add(kill.id)
+                await self._pre_stop(spec, container, kill.id, until)
+            await self._turn(kill, until)
+            await self._deps.runtime.stop_container(kill.id, max(LEAST_GRACE_S, round(until - time.monotonic())))
         except BusError as error:  # the next sync finds it alive and stops it again
-            if self._calls.get(container_id):  # the first failure may be a runtime that restarts
-                text = f"error killing pod: failed to stop container {container_id[:12]}: {error}"
+            if self._calls.get(kill.id):  # the first failure may be a runtime that restarts
+                text = f"error killing pod: failed to stop container {kill.id[:12]}: {error}"
                 self._deps.recorder.pod(spec, "Warning", "FailedKillPod", text, container)
             return False
+        self._end_of(kill.id).set()
         return True
+
+    async def _turn(self, kill: Kill, until: float) -> None:
+        """Wait until the containers before this one have ended, at most for the grace period."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                for container_id in kill.after:
+                    await self._end_of(container_id).wait()
+
+    def _end_of(self, container_id: str) -> asyncio.Event:
+        return self._ended.setdefault(container_id, asyncio.Event())
 
     async def _pause(self, container_id: str, good: bool) -> None:
         """Pause before the next call, except after a first successful one.

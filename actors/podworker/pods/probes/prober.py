@@ -102,7 +102,7 @@ class Prober:
             self._options.on_change()
 
     def _judge(self) -> Verdict:
-        verdict = verdict_of(self._options.container.name, self._states)
+        verdict = verdict_of(self._states)
         if verdict.started:
             self._started.set()
         return verdict

@@ -57,7 +57,7 @@ class Verdict(msgspec.Struct, frozen=True):
     started: bool = True
     ready: bool = True
     fault: str = ""
-    """Reason to kill the container; empty if there is none."""
+    """Kind of the probe for which the container must end, `liveness` or `startup`; empty if there is none."""
     grace: int = 0
 
 
@@ -123,12 +123,11 @@ def is_decided(probe: Probe, state: ProbeState) -> bool:
     return state.good is False or (probe.kind == STARTUP and state.good is True)
 
 
-def verdict_of(name: str, states: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
+def verdict_of(states: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
     """Combine the states of one container, by kind."""
     good = {kind: state.good for kind, (_, state) in states.items()}
     started = good.get(STARTUP, True) is True
     for kind in (STARTUP, LIVENESS):
         if good.get(kind, True) is False:
-            fault = f"Container {name} failed {kind.lower()} probe, will be restarted"
-            return Verdict(started, started and good.get(READINESS, True) is True, fault, states[kind][0].grace)
+            return Verdict(started, started and good.get(READINESS, True) is True, kind.lower(), states[kind][0].grace)
     return Verdict(started, started and good.get(READINESS, True) is True)

@@ -1,9 +1,11 @@
 """Compute the next steps for a pod in the runtime: compute_actions(spec, status) -> Plan. Pure.
 
-Invariant: a plan never starts a container while another one of that name may still run.
+Invariants:
+- A plan never starts a container while another one of that name may still run.
+- The kill of a container decides whether it starts again, its exit code does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -13,17 +15,16 @@ from actors.podworker.model.types import (
     SIDECAR,
     BackoffEntry,
     ContainerSpec,
-    Kill,
     Plan,
     PodSpec,
     Start,
     Waiting,
 )
 from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.restarts.kills import FINE, containers_to_kill, stop_all
 from actors.podworker.pods.restarts.policy import Restarts, own_policy
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
-FINE = Verdict()
 CREATING = "ContainerCreating"
 RETAINED_ATTEMPTS = 2
 """Runs retained per container: the newest, and the previous one (lastState and `logs --previous`)."""
@@ -36,12 +37,14 @@ def compute_actions(
     now_ns: int,
     counts: Mapping[str, int] | None = None,
     verdicts: Mapping[str, Verdict] | None = None,
+    replaced: Collection[str] = (),
 ) -> Plan:
     """Return the next steps for a pod that should run.
 
     `verdicts` by container id. `counts`: restart counts in the API, for containers that the runtime has forgotten.
+    `replaced`: ids of containers that were killed with `Kill.restart`.
     """
-    restarts = Restarts(spec, status, backoffs, now_ns, counts or {})
+    restarts = Restarts(spec, status, backoffs, now_ns, counts or {}, replaced)
     sandbox = runtime_status.current_sandbox(status)
     if sandbox is None:
         return _without_sandbox(spec, status, restarts)
@@ -57,7 +60,7 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Pl
     running = runtime_status.live(status)
     stop = teardown(status)
     if running or stop:  # everything of the old sandbox ends first; a newer status decides on the next one
-        return Plan(kill=tuple(_kill(c, "Pod sandbox changed") for c in running), stop_sandboxes=stop)
+        return Plan(kill=stop_all(spec, running, "Pod sandbox changed"), stop_sandboxes=stop)
     never = spec.restart_policy == NEVER and not any(own_policy(c) for c in spec.apps)
     if never and status.sandboxes and status.containers:
         return Plan()
@@ -65,7 +68,13 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Pl
         return Plan()
     start = _next(spec, {}, restarts, {})
     attempt = status.sandboxes[0].attempt + 1 if status.sandboxes else 0
-    return Plan(create_sandbox=attempt, start=start, waiting=restarts.waiting, wake_ns=restarts.wake_ns)
+    return Plan(
+        create_sandbox=attempt,
+        start=start,
+        waiting=restarts.waiting,
+        restarting=frozenset(restarts.restarting),
+        wake_ns=restarts.wake_ns,
+    )
 
 
 def _in_sandbox(
@@ -75,7 +84,7 @@ def _in_sandbox(
     for container in status.containers:
         if container.sandbox_id == sandbox.id:
             newest.setdefault(container.name, container)
-    kill = _to_kill(spec, status, newest, verdicts)
+    kill = containers_to_kill(spec, status, newest, verdicts)
     blocked = {k.name for k in kill}
     steps = (*_ephemeral(spec, newest, restarts), *_next(spec, newest, restarts, verdicts))
     start = tuple(s for s in steps if s.name not in blocked)
@@ -85,6 +94,7 @@ def _in_sandbox(
         start=start,
         remove=_removable(status),
         waiting=restarts.waiting,
+        restarting=frozenset(restarts.restarting),
         wake_ns=restarts.wake_ns,
     )
 
@@ -96,13 +106,11 @@ def _next(
     verdicts: Mapping[str, Verdict],
 ) -> tuple[Start, ...]:
     """Start init containers one by one, then all apps; once an app was started, only sidecars and apps restart."""
-    begun = any(c.name in newest for c in spec.apps)
-    if not begun:
-        step = _next_init(spec, newest, restarts, verdicts)
-        if step is not None:
-            return step
-    candidates = [*(c for c in spec.inits if c.kind == SIDECAR), *spec.apps] if begun else spec.apps
-    steps = (restarts.decide(c, newest.get(c.name)) for c in candidates)
+    if any(c.name in newest for c in spec.apps):
+        candidates, over = [c for c in spec.inits if c.kind == SIDECAR], True
+    else:
+        candidates, over = _init_phase(spec, newest, verdicts)
+    steps = (restarts.decide(c, newest.get(c.name)) for c in (*candidates, *(spec.apps if over else ())))
     return tuple(s for s in steps if s is not None)
 
 
@@ -119,58 +127,25 @@ def _ephemeral(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: R
     return tuple(steps)
 
 
-def _next_init(
-    spec: PodSpec,
-    newest: Mapping[str, ContainerStatus],
-    restarts: Restarts,
-    verdicts: Mapping[str, Verdict],
-) -> tuple[Start, ...] | None:
-    """Return the steps of the init phase, None when it is over."""
-    for container in spec.inits:
-        last = newest.get(container.name)
-        if _passed(container, last, verdicts):
-            continue
-        step = restarts.decide(container, last)
-        return (step,) if step is not None else ()
-    return None
+def _init_phase(
+    spec: PodSpec, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
+) -> tuple[list[ContainerSpec], bool]:
+    """Return the containers that the init phase may start, and True once it is over.
+
+    The last init container that ever ran decides: those before it are done, even if the runtime has lost their runs.
+    """
+    ran = [index for index, container in enumerate(spec.inits) if container.name in newest]
+    last = ran[-1] if ran else -1
+    candidates = [c for c in spec.inits[: max(0, last)] if c.kind == SIDECAR]
+    if last >= 0 and not _passed(spec.inits[last], newest[spec.inits[last].name], verdicts):
+        return [*candidates, spec.inits[last]], False
+    return [*candidates, *spec.inits[last + 1 : last + 2]], last + 1 == len(spec.inits)
 
 
-def _passed(container: ContainerSpec, last: ContainerStatus | None, verdicts: Mapping[str, Verdict]) -> bool:
-    if last is None:
-        return False
+def _passed(container: ContainerSpec, last: ContainerStatus, verdicts: Mapping[str, Verdict]) -> bool:
     if container.kind == SIDECAR:
         return last.state == runtime_status.RUNNING and verdicts.get(last.id, FINE).started
     return last.state == runtime_status.EXITED and last.exit_code == 0
-
-
-def _to_kill(
-    spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
-) -> tuple[Kill, ...]:
-    """Return live containers that must end: of another sandbox, not in the spec, changed, duplicate or unknown."""
-    known = {c.name: c for c in (*spec.containers, *spec.ephemeral)}
-    kill: list[Kill] = []
-    for container in runtime_status.live(status):
-        reason = _kill_reason(container, known.get(container.name), newest.get(container.name))
-        verdict = verdicts.get(container.id, FINE)
-        if reason or verdict.fault:
-            kill.append(_kill(container, reason or verdict.fault, verdict.grace))
-    return tuple(kill)
-
-
-def _kill_reason(container: ContainerStatus, spec: ContainerSpec | None, newest: ContainerStatus | None) -> str:
-    if spec is None:
-        return f"Container {container.name} is not part of the pod"
-    if newest is None or newest.id != container.id:
-        return f"Container {container.name} is a leftover of an earlier start"
-    if container.state == runtime_status.UNKNOWN:
-        return f"Container {container.name} is in an unknown state, try killing it before restart"
-    if container.spec_hash and container.spec_hash != spec.hash:
-        return f"Container {container.name} definition changed, will be restarted"
-    return ""
-
-
-def _kill(container: ContainerStatus, message: str, grace: int = 0) -> Kill:
-    return Kill(id=container.id, name=container.name, message=message, grace=grace)
 
 
 def _removable(status: PodStatus) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Restart policies and rules, and the decision to start a container now, later or never again. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import (
@@ -64,21 +64,31 @@ class Restarts:
         backoffs: Mapping[str, BackoffEntry],
         now_ns: int,
         counts: Mapping[str, int],
+        replaced: Collection[str] = (),
     ) -> None:
+        """`replaced`: ids of containers that were killed to be started again."""
         self._spec = spec
         self._attempts = runtime_status.by_name(status)
         self._book = backoffs
         self._now_ns = now_ns
         self._counts = counts
+        self._replaced = replaced
+        self.restarting: set[str] = set()
         self.waiting: dict[str, Waiting] = {}
         self.wake_ns = 0
 
     def should_run(self, container: ContainerSpec) -> bool:
-        """Return True if the container should run, by its restart policy alone."""
+        """Return True if the container should run, whatever its back-off."""
         last = self._newest(container.name)
-        if last is None or last.state != runtime_status.EXITED:
+        return last is None or last.state != runtime_status.EXITED or self._may_restart(container, last)
+
+    def _may_restart(self, container: ContainerSpec, last: ContainerStatus) -> bool:
+        if may_restart(self._spec.restart_policy, container, last.exit_code):
             return True
-        return may_restart(self._spec.restart_policy, container, last.exit_code)
+        if last.id in self._replaced:
+            self.restarting.add(container.name)
+            return True
+        return False
 
     def decide(self, container: ContainerSpec, last: ContainerStatus | None) -> Start | None:
         """Decide on a container whose newest run in the current sandbox is `last`."""
@@ -86,9 +96,7 @@ class Restarts:
             return self._first(container)
         if last.state == runtime_status.CREATED:
             return Start(name=container.name, attempt=last.restart_count, existing=last.id)
-        if last.state != runtime_status.EXITED:
-            return None
-        if not may_restart(self._spec.restart_policy, container, last.exit_code):
+        if last.state != runtime_status.EXITED or not self._may_restart(container, last):
             return None
         return self._again(container, last)
 

@@ -26,7 +26,7 @@ PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = False) -> str:
     """Return the phase. `statuses` by container name; `final`: the pod was ended on purpose, nothing restarts."""
-    apps = Counter(_classify(statuses.get(c.name)) for c in spec.apps)
+    apps = Counter(_classify_app(spec, c, statuses.get(c.name)) for c in spec.apps)
     inits = Counter(_classify_init(statuses.get(c.name)) for c in spec.inits if c.kind == INIT)
     if final:
         return SUCCEEDED if apps["succeeded"] == len(spec.apps) and not inits["failed"] else FAILED
@@ -35,7 +35,7 @@ def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = Fals
         return FAILED
     if inits["unfinished"] or inits["failed"] or apps["waiting"] or apps["unknown"]:
         return PENDING
-    if apps["running"]:
+    if apps["running"] or apps["restarting"]:
         return RUNNING
     if any(may_restart(spec.restart_policy, c, _exit_code(statuses[c.name])) for c in spec.apps):
         return RUNNING
@@ -64,6 +64,14 @@ def _classify(status: Object | None) -> str:
     if ended is None:
         return "waiting"
     return "succeeded" if ended.get("exitCode") == 0 else "failed"
+
+
+def _classify_app(spec: PodSpec, container: ContainerSpec, status: Object | None) -> str:
+    """Classify an app container. One that ended for good never waits: if it does, it is about to start again."""
+    kind = _classify(status)
+    if status is not None and kind in ("succeeded", "failed") and "waiting" in status["state"]:
+        return kind if may_restart(spec.restart_policy, container, _exit_code(status)) else "restarting"
+    return kind
 
 
 def _classify_init(status: Object | None) -> str:

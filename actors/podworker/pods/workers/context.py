@@ -52,6 +52,8 @@ class PodState:
     held: PodHeld = field(default_factory=PodHeld)
     """Devices that the pod held when it began to end."""
     sizes: Sizes = field(default_factory=Sizes)
+    replaced: set[str] = field(default_factory=set)
+    """Ids of containers that were killed to be started again, whatever their exit code."""
     announced: set[str] = field(default_factory=set)
     """Ids of ended containers whose back-off was recorded as an event."""
 

@@ -114,6 +114,7 @@ class Resizing:
         spec = self._state.spec
         if restarts_for(spec, container, changed):
             text = f"Container {container.name} resize requires restart"
+            self._state.replaced.add(run.id)
             self._killer.stop(spec, Kill(run.id, run.name, text), spec.grace)
             return ""
         given = with_allocated(container, size).raw

@@ -15,7 +15,7 @@ from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
 from actors.podworker.pods.restarts import backoff
 from actors.podworker.pods.restarts.backoff import SANDBOX
-from actors.podworker.pods.restarts.plan import compute_actions
+from actors.podworker.pods.restarts.plan import CREATING, compute_actions
 from actors.podworker.pods.restarts.policy import CRASH_LOOP
 from actors.podworker.pods.status.pod import is_over, restart_counts
 from actors.podworker.pods.volumes.volumes import Volumes
@@ -76,7 +76,7 @@ class PodSync:
         if self._unwanted():
             return True
         status, plan = self._plan(await self._observer.status())
-        shown = self._reporter.report(state, status, {**state.problems, **plan.waiting})
+        shown = self._reporter.report(state, status, self._waiting(plan))
         if is_over(state.spec, shown) or self._too_long(shown):
             return True
         if self._hold(plan):
@@ -85,7 +85,7 @@ class PodSync:
             await self._admit(status)
             if state.rejected is not None:
                 return True
-            self._reporter.report(state, status, {**state.problems, **plan.waiting})
+            self._reporter.report(state, status, self._waiting(plan))
         await self._resize(status, shown, plan)
         if state.claims is None and runtime_status.live(status):
             state.claims = await self._claims.adopt(state.spec)
@@ -96,9 +96,12 @@ class PodSync:
 
     async def _resize(self, status: PodStatus, shown: Object, plan: Plan) -> None:
         if await self._resizing.sync(status, shown):
-            self._reporter.report(self._state, status, {**self._state.problems, **plan.waiting})
+            self._reporter.report(self._state, status, self._waiting(plan))
         if due := self._resizing.due_ns:
             self.wake_ns = min(self.wake_ns or due, due)
+
+    def _waiting(self, plan: Plan) -> dict[str, Waiting]:
+        return {**dict.fromkeys(plan.restarting, Waiting(CREATING)), **self._state.problems, **plan.waiting}
 
     @property
     def idle(self) -> bool:
@@ -146,7 +149,10 @@ class PodSync:
             state.backoffs = backoff.recover_all(status)
         counts = restart_counts(self._reporter.api_status(state))
         self._probes.follow(status, self._reporter.api_status(state))
-        plan = compute_actions(state.spec, status, state.backoffs, self._clock(), counts, self._probes.verdicts)
+        state.replaced.intersection_update({container.id for container in status.containers})
+        plan = compute_actions(
+            state.spec, status, state.backoffs, self._clock(), counts, self._probes.verdicts, state.replaced
+        )
         plan = state.pauses.applied(self._killer.without_pending(plan), self._clock())
         self.wake_ns = plan.wake_ns
         self._record_backoff(plan, status)
@@ -219,6 +225,8 @@ class PodSync:
     async def _clear(self, plan: Plan) -> None:
         spec, runtime = self._state.spec, self._deps.runtime
         for kill in plan.kill:
+            if kill.restart:
+                self._state.replaced.add(kill.id)
             self._killer.stop(spec, kill, kill.grace or spec.grace)
         if plan.stop_sandboxes:
             text = "Pod sandbox changed, it will be killed and re-created."

@@ -11,15 +11,16 @@ import msgspec
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.errors import SyncFailed
-from actors.podworker.model.types import SIDECAR, Kill, PodSpec, Stage, is_static
+from actors.podworker.model.types import Stage, is_static
 from actors.podworker.pods.containers.sandbox import pod_log_directory
+from actors.podworker.pods.restarts.kills import stop_all
 from actors.podworker.pods.status.device_health import covers, held_in, merged
 from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols.messages.health import PodHeld
-from protocols.messages.pleg import ContainerStatus, PodStatus
+from protocols.messages.pleg import PodStatus
 
 WRITTEN_S = 1.0
 log = logging.getLogger("podworker")
@@ -49,15 +50,6 @@ def advance(stage: Stage, facts: Facts) -> Stage:
     if stage is Stage.TERMINATED and (facts.deleting or facts.gone) and facts.removed:
         return Stage.FINISHED
     return stage
-
-
-def containers_to_stop(spec: PodSpec, live: list[ContainerStatus]) -> list[ContainerStatus]:
-    """Return the containers to stop now: all but sidecars at once, then sidecars one by one in reverse order."""
-    order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
-    main = [c for c in live if c.name not in order]
-    if main:
-        return main
-    return sorted(live, key=lambda c: order[c.name], reverse=True)[:1]
 
 
 class PodTermination:
@@ -113,8 +105,7 @@ class PodTermination:
 
     def _stop_some(self, status: PodStatus) -> None:
         spec = self._state.spec
-        for container in containers_to_stop(spec, runtime_status.live(status)):
-            kill = Kill(container.id, container.name, f"Stopping container {container.name}")
+        for kill in stop_all(spec, runtime_status.live(status)):
             self._killer.stop(spec, kill, spec.grace)
 
     async def _stop_sandboxes(self, status: PodStatus) -> bool:

@@ -1,0 +1,172 @@
+import asyncio
+import time
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from actors.podworker.model.types import Kill, container_hash, read_pod
+from actors.podworker.pods.containers.killer import LEAST_GRACE_S, Killer
+from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.restarts.kills import ordered, stop_all
+from actors.podworker.pods.restarts.plan import compute_actions
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
+from tests.support.podworker_scene import Scene, at_work
+
+NOW = 10**13
+BOX = SandboxStatus(id="s1", ready=True, attempt=0, created_ns=1)
+POLICIES = ("Always", "OnFailure", "Never")
+
+
+def run(name, state="running", code=0, image="img:1", attempt=0):
+    return ContainerStatus(
+        id=f"{name}{attempt}",
+        sandbox_id="s1",
+        name=name,
+        attempt=attempt,
+        restart_count=attempt,
+        state=state,
+        created_ns=2 + attempt,
+        finished_ns=NOW - 1 if state == "exited" else 0,
+        exit_code=code,
+        spec_hash=container_hash(name, image),
+    )
+
+
+def plan(raw, *runs, verdicts=None, replaced=()):
+    status = PodStatus(uid="uid-1", sandboxes=(BOX,), containers=runs)
+    return compute_actions(read_pod(raw), status, {}, NOW, {}, verdicts, replaced)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("probe", ["liveness", "startup"])
+def test_kill_after_failed_probe_restarts_unless_never(policy, probe):
+    (kill,) = plan(pod(container("a"), policy=policy), run("a"), verdicts={"a0": Verdict(fault=probe, grace=7)}).kill
+    assert kill.restart == (policy != "Never")
+    again = ", will be restarted" if policy != "Never" else ""
+    assert (kill.message, kill.grace) == (f"Container a failed {probe} probe{again}", 7)
+
+
+def test_kill_after_failed_probe_own_policy_of_container_decides():
+    own = container("a", restartPolicy="Never")
+    (kill,) = plan(pod(own, policy="Always"), run("a"), verdicts={"a0": Verdict(fault="liveness")}).kill
+    assert not kill.restart
+    (kill,) = plan(pod(inits=[sidecar("s")], policy="Never"), run("s"), verdicts={"s0": Verdict(fault="liveness")}).kill
+    assert (kill.restart, kill.message) == (True, "Init container s failed liveness probe")
+
+
+@given(st.sampled_from(POLICIES), st.integers(0, 255), st.booleans())
+def test_changed_image_always_restarts(policy, code, own):
+    raw = pod(container("a", image="img:2", **({"restartPolicy": "Never"} if own else {})), policy=policy)
+    steps = plan(raw, run("a"))
+    assert [kill.restart for kill in steps.kill] == [True]
+    assert not steps.start
+    steps = plan(raw, run("a", "exited", code), replaced={"a0"})
+    assert [step.name for step in steps.start] == ["a"]
+
+
+def test_killed_container_that_is_not_replaced_is_judged_by_its_exit_code():
+    assert not plan(pod(policy="OnFailure"), run("a", "exited", 0)).start
+    steps = plan(pod(policy="OnFailure"), run("a", "exited", 0), replaced={"a0"})
+    assert steps.restarting == {"a"}
+    assert not plan(pod(policy="OnFailure"), run("a", "exited", 1), replaced={"a0"}).restarting
+
+
+def test_completed_init_containers_whose_runs_are_lost_do_not_run_again():
+    inits = [container("i1"), sidecar("s"), container("i2"), container("i3")]
+    raw = pod(inits=inits)
+    assert [step.name for step in plan(raw, run("s"), run("i2", "exited")).start] == ["i3"]
+    assert [step.name for step in plan(raw, run("i2")).start] == ["s"]
+    assert [step.name for step in plan(raw, run("s"), run("i3", "exited")).start] == ["a"]
+    assert [step.name for step in plan(raw, run("s", "exited"), run("i2", "exited", 1)).start] == ["s", "i2"]
+
+
+@given(st.lists(st.sampled_from(["missing", "running", "done", "failed"]), min_size=4, max_size=4))
+def test_init_phase_starts_one_container_at_a_time_and_never_skips_one(states):
+    kinds = [container("i0"), sidecar("i1"), container("i2"), sidecar("i3")]
+    how = {"running": ("running", 0), "done": ("exited", 0), "failed": ("exited", 1)}
+    runs = [run(f"i{n}", *how[state]) for n, state in enumerate(states) if state != "missing"]
+    started = [step.name for step in plan(pod(inits=kinds), *runs).start]
+    last = max((n for n, state in enumerate(states) if state != "missing"), default=-1)
+    new = [name for name in started if name not in {r.name for r in runs} and name not in ("i1", "i3")]
+    assert new in ([], [f"i{last + 1}"] if last < 3 else ["a"])
+    assert "a" not in started or states[3] == "running"
+
+
+def test_ordered_sidecars_wait_for_all_others_and_for_later_sidecars():
+    spec = read_pod(pod(container("a"), container("b"), inits=[sidecar("s1"), sidecar("s2")]))
+    kills = {kill.name: kill for kill in stop_all(spec, [run("s1"), run("a"), run("s2"), run("b")])}
+    assert kills["a"].after == kills["b"].after == ()
+    assert set(kills["s2"].after) == {"a0", "b0"}
+    assert set(kills["s1"].after) == {"a0", "b0", "s20"}
+    assert kills["a"].message == "Stopping container a"
+    assert ordered(spec, ()) == ()
+
+
+def hooked(name, command, **more):
+    return container(name, lifecycle={"preStop": {"exec": {"command": [command]}}}, **more)
+
+
+class SlowHooks:
+    """Records the time of each call; hooks take `seconds`."""
+
+    def __init__(self, runtime, seconds):
+        self.calls, self._runtime, self._seconds = [], runtime, seconds
+        runtime.exec_sync, runtime.stop_container = self.exec_sync, self.stop_container
+
+    async def exec_sync(self, container_id, command, timeout):
+        self.calls.append(("hook", container_id))
+        await asyncio.sleep(self._seconds)
+        return 0, b""
+
+    async def stop_container(self, container_id, grace):
+        self.calls.append(("stop", container_id, grace))
+
+
+async def stopped(tmp_path, grace, seconds):
+    fake, ends = FakeDependencies(tmp_path), []
+    hooks = SlowHooks(fake.runtime, seconds)
+    spec = read_pod(pod(hooked("a", "x"), inits=[hooked("s", "x", restartPolicy="Always")]))
+    killer = Killer(fake.deps, lambda: ends.append(time.monotonic()))
+    for kill in stop_all(spec, [run("s"), run("a")]):
+        killer.stop(spec, kill, grace)
+    async with asyncio.timeout(60):
+        while len(ends) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return hooks.calls
+
+
+async def test_killer_starts_all_hooks_at_once_and_stops_sidecars_last(tmp_path):
+    calls = await stopped(tmp_path, grace=60, seconds=0.1)
+    assert {call[1] for call in calls[:2] if call[0] == "hook"} == {"a0", "s0"}
+    assert [call[:2] for call in calls[2:]] == [("stop", "a0"), ("stop", "s0")]
+
+
+async def test_killer_hooks_longer_than_grace_share_one_grace(tmp_path):
+    began = time.monotonic()
+    calls = await stopped(tmp_path, grace=1, seconds=30)
+    assert time.monotonic() - began < 15
+    assert [call[2] for call in calls[2:]] == [LEAST_GRACE_S, LEAST_GRACE_S]
+
+
+async def test_killer_fast_kill_runs_no_hook(tmp_path):
+    fake = FakeDependencies(tmp_path)
+    hooks, ended = SlowHooks(fake.runtime, 30), asyncio.Event()
+    Killer(fake.deps, ended.set).stop(read_pod(pod(hooked("a", "x"))), Kill("a0", "a", "", fast=True), 1)
+    await asyncio.wait_for(ended.wait(), 20)
+    assert hooks.calls == [("stop", "a0", LEAST_GRACE_S)]
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Never"])
+async def test_worker_changed_image_replaces_container_that_exits_cleanly(tmp_path, policy):
+    scene = Scene(tmp_path, pod(container("a"), policy=policy))
+    scene.fake.runtime.exit_on_stop["a"] = 0
+    async with at_work(scene):
+        await scene.running()
+        newer = pod(container("a", image="img:2"), policy=policy)
+        scene.worker.update(newer)
+        await scene.until(lambda: scene.shown("a").get("restartCount") == 1 and scene.shown("a")["ready"])
+        assert scene.shown("a")["lastState"]["terminated"]["exitCode"] == 0
+        assert {status["phase"] for status in scene.fake.statuses.history} <= {"Pending", "Running"}
+        assert scene.fake.runtime.most_running == {"a": 1}
