@@ -1,15 +1,19 @@
-"""The kernel's file notifications (inotify) for a changing set of directories, without saying what changed."""
+"""The kernel's file notifications (inotify) for a changing set of directories."""
 
 import asyncio
 import contextlib
 import ctypes
 import os
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 
 MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400
 NAMES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
 CONTENTS = NAMES | MODIFY
+MOST_REMOVED = 4096
+"""Names of removed files that are retained until they are asked for."""
+_EVENT = struct.Struct("iIII")
 BLIND_S = 1.0
 """Polling interval where the kernel gives no notifications."""
 
@@ -21,6 +25,7 @@ class Changes:
         self._kinds, self._blind_s = kinds, blind_s
         self._event = asyncio.Event()
         self._watched: dict[str, int] = {}
+        self._removed: set[str] = set()
         self.fault = ""
         """Reason why some directory is not watched, for users."""
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -69,6 +74,11 @@ class Changes:
                 await self._event.wait()
         self._event.clear()
 
+    def removed(self) -> set[str]:
+        """Return the names that were removed or moved away since the last call, even if they are back."""
+        found, self._removed = self._removed, set()
+        return found
+
     def close(self) -> None:
         if self._descriptor >= 0:
             asyncio.get_running_loop().remove_reader(self._descriptor)
@@ -78,5 +88,14 @@ class Changes:
     def _readable(self) -> None:
         """Wake the waiter; an overflow of the kernel's queue is readable, too."""
         with contextlib.suppress(BlockingIOError):
-            os.read(self._descriptor, 64 * 1024)
+            self._note(os.read(self._descriptor, 64 * 1024))
         self._event.set()
+
+    def _note(self, events: bytes) -> None:
+        start = 0
+        while start + _EVENT.size <= len(events):
+            _, kind, _, size = _EVENT.unpack_from(events, start)
+            name = events[start + _EVENT.size : start + _EVENT.size + size].rstrip(b"\0")
+            if kind & (MOVED_FROM | DELETE) and len(self._removed) < MOST_REMOVED:
+                self._removed.add(os.fsdecode(name))
+            start += _EVENT.size + size

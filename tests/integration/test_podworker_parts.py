@@ -208,5 +208,9 @@ def test_a_static_pod_has_a_mirror_and_outlives_it(plane):
     assert plane.get("pod", name)["metadata"]["uid"] == again["metadata"]["uid"]
     assert entry(plane, name)["containerID"] == id
     until("the broken one told", lambda: "broken.yaml: not YAML" in plane.kubectl("get", "events", "-A"), every=0.2)
+    (directory / "fixed.json").rename(directory / ".away")
+    (directory / ".away").rename(directory / "fixed.json")
+    until("a restart of the file that was away", lambda: entry(plane, name).get("containerID") not in ("", None, id))
+    plane.pod_ready(name)
     (directory / "fixed.json").unlink()
     until("the end of the static pod", lambda: not plane.get("pod", name), every=0.2)

@@ -200,13 +200,13 @@ class PodManager:
         self._workers.pop(uid, None)
         if task.cancelled():
             return
-        for subscriber in self._finished_subscribers:
-            subscriber(uid)
         if error := task.exception():
             log.error("pod worker failed uid=%s error=%s", uid, error, exc_info=error)
         self._finished.add(uid)
         if uid not in self._pods:
             self._forget(uid)
+        for subscriber in self._finished_subscribers:
+            subscriber(uid)  # last: it may add a pod of the same uid
 
     def _forget(self, uid: str) -> None:
         self._finished.discard(uid)

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,11 @@ class ManifestDirectory:
                 found[name] = entry
         self._files = found
         return {pod["metadata"]["uid"]: pod for _, pod in found.values() if pod is not None}
+
+    def uids(self, names: Iterable[str]) -> set[str]:
+        """Return the uids of the pods that these files had when they were read."""
+        pods = (self._files[name][1] for name in names if name in self._files)
+        return {pod["metadata"]["uid"] for pod in pods if pod is not None}
 
     def _entry(self, name: str, before: tuple[Stamp, Object | None] | None) -> tuple[Stamp, Object | None] | None:
         try:

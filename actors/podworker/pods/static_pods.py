@@ -1,19 +1,19 @@
 """Run the pods of the manifest directory, and maintain one mirror pod each in the API.
 
-The directory decides: a deleted mirror is created again, a removed file ends its pod. All API pods pass through here
-first, so that mirrors are never run as pods.
+The directory decides: a deleted mirror is created again, a removed file ends its pod, and one that was removed and put
+back restarts it. All API pods pass through here first, so that mirrors are never run as pods.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from actors.podworker.model.errors import MirrorMissing
-from actors.podworker.model.types import PodSpec
+from actors.podworker.model.types import PodSpec, object_uid
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from actors.podworker.pods.node_pods import Pods
 from protocols.errors import NodeplaneError
@@ -94,6 +94,11 @@ class StaticPods:
         self._directory = ManifestDirectory(options.directory, options.node, self._faults.append)
         self._static, self._mirrors = options.table.static, options.table.mirrors
         self._queued: dict[str, Object] = {}
+        """Pods that wait for the end of the former pod of their name."""
+        self._outdated: dict[str, Object] = {}
+        """Mirrors of former pods, by their own uid, that are to be deleted from the API."""
+        self._failures: dict[str, int] = {}
+        """Failed attempts in a row to create or delete the mirror of a name."""
         self._changed = asyncio.Event()
 
     # event handler of the informer
@@ -101,6 +106,8 @@ class StaticPods:
     def on_add(self, obj: Object) -> None:
         if not mirrored(obj):
             return self._pods.on_add(obj)
+        if object_uid(obj) in self._outdated:
+            return None
         self._mirrors[full_name(obj)] = obj
         self._pods.republish(mirrored(obj))
         self._changed.set()
@@ -109,6 +116,8 @@ class StaticPods:
     def on_update(self, old: Object, new: Object) -> None:
         if not mirrored(new):
             return self._pods.on_update(old, new)
+        if object_uid(new) in self._outdated:
+            return None
         self._mirrors[full_name(new)] = new
         if (new.get("metadata") or {}).get("deletionTimestamp"):
             self._changed.set()
@@ -117,15 +126,24 @@ class StaticPods:
     def on_delete(self, obj: Object) -> None:
         if not mirrored(obj):
             return self._pods.on_delete(obj)
-        self._mirrors.pop(full_name(obj), None)
+        self._outdated.pop(object_uid(obj), None)
+        if object_uid(self._mirrors.get(full_name(obj), {})) == object_uid(obj):
+            del self._mirrors[full_name(obj)]
         self._changed.set()
         return None
 
     # the directory
 
-    async def load(self) -> None:
-        """Read the directory. Call it once the API's pods are known, before orphans are looked for."""
-        self._apply(await asyncio.to_thread(self._directory.read))
+    async def load(self, removed: Iterable[str] = ()) -> None:
+        """Read the directory. Call it once the API's pods are known, before orphans are looked for.
+
+        `removed`: names of files that were gone in between.
+        """
+        gone = self._directory.uids(removed)
+        found = await asyncio.to_thread(self._directory.read)
+        for uid in gone & found.keys() & self._static.keys():
+            self._end(uid)
+        self._apply(found)
 
     async def watch(self) -> None:
         changes = Changes(CONTENTS)
@@ -134,7 +152,7 @@ class StaticPods:
             while True:
                 await changes.wait(RELIST_S)
                 await asyncio.sleep(SETTLE_S)
-                await self.load()
+                await self.load(changes.removed())
         finally:
             changes.close()
 
@@ -143,28 +161,27 @@ class StaticPods:
             self._options.on_fault(fault)
         self._faults.clear()
         for uid in self._static.keys() - found.keys():
-            pod = self._static.pop(uid)
-            if self._queued.get(full_name(pod)) is pod:
-                del self._queued[full_name(pod)]
-            self._pods.on_delete(pod)
-            self._changed.set()
+            self._end(uid)
         for uid, pod in found.items():
             if uid not in self._static:
                 self._static[uid] = pod
                 self._start(pod)
 
+    def _end(self, uid: str) -> None:
+        pod = self._static.pop(uid)
+        if self._queued.get(full_name(pod)) is pod:
+            del self._queued[full_name(pod)]
+        self._pods.on_delete(pod)
+        self._changed.set()
+
     def _start(self, pod: Object) -> None:
-        """Start a pod; a new version waits until the old one has ended."""
-        name = full_name(pod)
-        mirror = self._mirrors.get(name)
-        if (
-            mirror is not None
-            and mirrored(mirror) != pod["metadata"]["uid"]
-            and self._pods.has_worker(mirrored(mirror))
-        ):
+        """Start a pod, once the former one of its name has ended."""
+        name, uid = full_name(pod), object_uid(pod)
+        mirror = self._mirrors.get(name, {})
+        if any(former and self._pods.has_worker(former) for former in (uid, mirrored(mirror))):
             self._queued[name] = pod
             return
-        if mirror is not None and mirrored(mirror) == pod["metadata"]["uid"]:
+        if mirrored(mirror) == uid:
             pod["status"] = mirror.get("status") or pod["status"]
         self._pods.on_add(pod)
         self._changed.set()
@@ -172,40 +189,55 @@ class StaticPods:
     def on_finished(self, uid: str) -> None:
         """Start the version that waited for this pod to end."""
         for name, pod in list(self._queued.items()):
-            if mirrored(self._mirrors.get(name, {})) in ("", uid):
+            mirror = self._mirrors.get(name, {})
+            if object_uid(pod) == uid and mirrored(mirror) == uid:  # its status is that of the former pod
+                self._outdated[object_uid(mirror)] = self._mirrors.pop(name)
+            if object_uid(pod) == uid or mirrored(mirror) in ("", uid):
                 del self._queued[name]
+                pod["status"] = {"phase": "Pending"}
                 self._pods.on_add(pod)
         self._changed.set()
 
     # mirrors
 
     async def keep_mirrors(self) -> None:
-        failures = 0
         while True:
             await self._changed.wait()
             self._changed.clear()
-            try:
-                await self._reconcile()
-                failures = 0
-            except (NodeplaneError, OSError, TimeoutError) as error:
-                failures += 1
-                if failures in (1, 20):
-                    log.warning("mirror pods not updated, retrying error=%s", error)
-                self._changed.set()
-                await asyncio.sleep(backoff_delay(failures, RETRY_FIRST_S, RETRY_MOST_S))
+            await self._reconcile()
+            if self._failures:
+                delay = backoff_delay(max(self._failures.values()), RETRY_FIRST_S, RETRY_MOST_S)
+                asyncio.get_running_loop().call_later(delay, self._changed.set)
 
     async def _reconcile(self) -> None:
+        """Create and delete mirrors. One that fails is retried and does not hold up the others."""
         running = [pod for pod in self._static.values() if pod not in self._queued.values()]
         desired = steps(running, self._mirrors)
-        for mirror in desired.delete:
-            if not self._ends(mirror):
-                await self._api.delete_pod(mirror)
-        if desired.create and not self._options.node_uid():
-            raise MirrorMissing("the node is not registered yet")
+        former = [mirror for mirror in desired.delete if not self._ends(mirror)]
+        failed = {}
+        for mirror in (*self._outdated.values(), *former):
+            failed[full_name(mirror)] = await self._attempt(full_name(mirror), self._api.delete_pod(mirror))
         for pod in desired.create:
-            await self._api.create_pod(mirror_of(pod, self._options.node_uid()))
+            failed[full_name(pod)] = await self._attempt(full_name(pod), self._create(pod))
+        self._failures = {name: self._failures.get(name, 0) + 1 for name, fault in failed.items() if fault}
+
+    async def _create(self, pod: Object) -> None:
+        if not self._options.node_uid():
+            raise MirrorMissing("the node is not registered yet")
+        await self._api.create_pod(mirror_of(pod, self._options.node_uid()))
+
+    async def _attempt(self, name: str, call: Awaitable[None]) -> bool:
+        """Return True if the call failed."""
+        try:
+            await call
+        except (NodeplaneError, OSError, TimeoutError) as error:
+            if self._failures.get(name, 0) in (0, 19):
+                log.warning("mirror pod not updated, retrying pod=%s error=%s", name, error)
+            return True
+        return False
 
     def _ends(self, mirror: Object) -> bool:
-        """Return True while the removed pod of a mirror is still ending: the API shows it until then."""
+        """Return True while the former pod of a mirror is still ending: the API shows it until then."""
         uid = mirrored(mirror)
-        return uid not in self._static and self._pods.has_worker(uid)
+        queued = any(object_uid(pod) == uid for pod in self._queued.values())
+        return (queued or uid not in self._static) and self._pods.has_worker(uid)

@@ -1,0 +1,160 @@
+"""Static pods and their mirrors when files come and go and the API rejects some of them."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from actors.podworker.pods.manifests import full_name, mirrored
+from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
+from protocols.errors import NodeplaneError
+from protocols.process.inotify import CONTENTS, Changes
+
+
+def manifest(name="web", **spec):
+    containers = [{"name": "a", "image": "i"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+    return json.dumps(pod).encode()
+
+
+class SlowManager:
+    """Pods end when the test says so."""
+
+    def __init__(self):
+        self.workers, self.log = set(), []
+
+    def on_add(self, obj):
+        self.log.append(("add", obj["metadata"]["uid"], obj["status"]["phase"]))
+        self.workers.add(obj["metadata"]["uid"])
+
+    def on_update(self, old, new):
+        pass
+
+    def on_delete(self, obj):
+        self.log.append(("delete", obj["metadata"]["uid"]))
+
+    def has_worker(self, uid):
+        return uid in self.workers
+
+    def republish(self, uid):
+        pass
+
+
+class Mirrors:
+    """An API that rejects pods of some names; what it takes reaches the static pods."""
+
+    def __init__(self):
+        self.rejected, self.objects, self.deleted = set(), {}, []
+        self.static = None
+
+    async def create_pod(self, pod):
+        if pod["metadata"]["name"] in self.rejected:
+            raise NodeplaneError("denied")
+        uid = f"api-{len(self.objects) + len(self.deleted)}"
+        created = {**pod, "metadata": {**pod["metadata"], "uid": uid}, "status": {"phase": "Failed"}}
+        self.objects[full_name(pod)] = created
+        self.static.on_add(created)
+
+    async def delete_pod(self, pod):
+        self.deleted.append(pod["metadata"]["uid"])
+        if gone := self.objects.pop(full_name(pod), None):
+            self.static.on_delete(gone)
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def at_work(tmp_path):
+    manager, api = SlowManager(), Mirrors()
+    static = StaticPods(StaticOptions(tmp_path, "n1", manager, api, MirrorTable(), lambda: "node-uid", print))
+    api.static = static
+    task = asyncio.create_task(static.keep_mirrors())
+    try:
+        yield static, manager, api
+    finally:
+        task.cancel()
+
+
+async def test_static_pods_mirror_that_cannot_be_created_does_not_hold_up_others(tmp_path):
+    async with at_work(tmp_path) as (static, _, api):
+        api.rejected = {"aaa-n1"}
+        for name in ("aaa", "bbb", "ccc"):
+            (tmp_path / name).write_bytes(manifest(name))
+        await static.load()
+        await until(lambda: set(api.objects) == {"default/bbb-n1", "default/ccc-n1"})
+        (tmp_path / "ddd").write_bytes(manifest("ddd"))
+        await static.load()
+        await until(lambda: "default/ddd-n1" in api.objects)
+        api.rejected = set()
+        await until(lambda: len(api.objects) == 4)
+
+
+async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path):
+    async with at_work(tmp_path) as (static, manager, api):
+        file = tmp_path / "web"
+        file.write_bytes(manifest())
+        await static.load()
+        await until(lambda: api.objects)
+        (uid,) = manager.workers
+        await static.load(removed={"web", "other"})
+        assert manager.log == [("add", uid, "Pending"), ("delete", uid)]
+        assert not api.deleted
+        manager.workers.discard(uid)
+        static.on_finished(uid)
+        assert manager.log[2:] == [("add", uid, "Pending")]
+        await until(lambda: api.deleted == ["api-0"] and api.objects)
+        assert mirrored(api.objects["default/web-n1"]) == uid
+
+
+async def test_static_pods_file_back_after_a_while_waits_for_end_of_former_pod(tmp_path):
+    async with at_work(tmp_path) as (static, manager, _):
+        file = tmp_path / "web"
+        file.write_bytes(manifest())
+        await static.load()
+        (uid,) = manager.workers
+        file.unlink()
+        await static.load()
+        file.write_bytes(manifest())
+        await static.load()
+        assert [entry[0] for entry in manager.log] == ["add", "delete"]
+        manager.workers.discard(uid)
+        static.on_finished(uid)
+        assert manager.log[-1] == ("add", uid, "Pending")
+
+
+async def test_static_pods_file_removed_again_before_the_end_starts_nothing(tmp_path):
+    async with at_work(tmp_path) as (static, manager, _):
+        file = tmp_path / "web"
+        file.write_bytes(manifest())
+        await static.load()
+        (uid,) = manager.workers
+        await static.load(removed={"web"})
+        file.unlink()
+        await static.load()
+        manager.workers.discard(uid)
+        static.on_finished(uid)
+        assert [entry[0] for entry in manager.log] == ["add", "delete", "delete"]
+
+
+async def test_changes_removed_file_that_is_back_is_named(tmp_path):
+    changes = Changes(CONTENTS)
+    if changes.blind:
+        pytest.skip("no inotify")
+    try:
+        file, other = tmp_path / "web", tmp_path / "other"
+        file.write_bytes(b"1")
+        other.write_bytes(b"2")
+        changes.watch([tmp_path])
+        file.rename(tmp_path / "away")
+        (tmp_path / "away").rename(file)
+        other.write_bytes(b"3")
+        await changes.wait(20)
+        assert changes.removed() == {"web", "away"}
+        assert changes.removed() == set()
+    finally:
+        changes.close()
