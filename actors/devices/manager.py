@@ -18,7 +18,7 @@ from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import Override, State, drop_unmanaged
 from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.machine.metrics import MachineMetrics
-from actors.devices.model.errors import CheckpointNotWritten, PluginFailed
+from actors.devices.model.errors import CheckpointNotWritten, PluginFailed, PreStartFailed
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import DeviceKey, Limits, PodRecord
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
@@ -135,7 +135,7 @@ class DeviceManager:
             await self.committer.change(record, update=True)
 
     async def pre_start(self, request: PreStart, call: Call) -> Empty:
-        """Call PreStartContainer of the plugins that require it. Raises PluginFailed."""
+        """Call PreStartContainer of the plugins that require it. Raises PreStartFailed."""
         held = self._devices_of(request)
         for resource in sorted(held.keys() | set(request.resources)):
             await self.plugins.wait_registered(resource)
@@ -143,11 +143,14 @@ class DeviceManager:
             if known is None or not known.options.pre_start:
                 continue
             if resource not in held:
-                raise PluginFailed(
+                raise PreStartFailed(
                     f"no devices found allocated in local cache for pod {request.uid}, "
                     f"container {request.container}, resource {resource}"
                 )
-            await self.plugins.serving(resource).pre_start(held[resource])
+            try:
+                await self.plugins.serving(resource).pre_start(held[resource])
+            except PluginFailed as error:
+                raise PreStartFailed(str(error)) from None
         return Empty()
 
     async def chaos(self, order: ChaosDevice, call: Call) -> Empty:

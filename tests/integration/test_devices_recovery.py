@@ -92,6 +92,23 @@ async def test_after_a_reboot_a_pod_needs_healthy_devices() -> None:
         await until("only the one that runs", lambda: node.held() == {"runs": ["c"]})
 
 
+async def test_devices_restarted_pod_that_does_not_run_needs_healthy_devices() -> None:
+    async with running_node(**ONLY) as node:
+        plugin = await node.stub().with_devices("a", "b").start()
+        await node.settled(2, 2)
+        for uid in ("ended", "runs"):
+            await node.admit(uid, main={RESOURCE: 1})
+        await plugin.stop()
+        await node.restart("devices")
+        await plugin.start()
+        plugin.set_health(a="Unhealthy", b="Unhealthy")
+        await node.settled(0, 2)
+        await node.admit_pod(pod("runs", running=True))
+        with pytest.raises(FailedPrecondition, match="no healthy devices present; cannot allocate unhealthy devices"):
+            await node.admit_pod(pod("ended"))
+        await until("only the one that runs", lambda: node.held() == {"runs": ["b"]})
+
+
 def reboot(node: DeviceNode) -> None:
     """As the machine's would look to the device manager: its records are of another boot."""
     path = node.layout.devices / "checkpoint.json"

@@ -252,6 +252,7 @@ class FakeDevices:
         self.admitted: list[AdmitPod] = []
         self.released = []
         self.pre_started = []
+        self.fail_pre_start: dict[str, BusError] = {}
         self.prepared, self.unprepared = [], []
         self.cdi: dict[str, tuple[str, ...]] = {}
         self.fail_claims: list[BusError] = []
@@ -282,6 +283,8 @@ class FakeDevices:
 
     async def pre_start(self, uid, container, resources):
         self.pre_started.append((uid, container))
+        if container in self.fail_pre_start:
+            raise self.fail_pre_start[container]
 
     def shared(self):
         return self.pool

@@ -168,6 +168,26 @@ def test_grants_reach_the_container_and_pre_start_comes_before_each_start(tmp_pa
     play(story())
 
 
+def test_failing_pre_start_shows_config_error_and_other_containers_start(tmp_path):
+    asks = {"resources": {"limits": {"example.com/gpu": "1"}}}
+    message = "device plugin PreStartContainer rpc failed with err: cold"
+
+    async def story():
+        scene = Scene(tmp_path, pod(container("a", **asks), container("b")))
+        scene.fake.devices.fail_pre_start["a"] = FailedPrecondition(message)
+        async with at_work(scene):
+            await scene.running("b")
+            waiting = {"reason": "CreateContainerConfigError", "message": message}
+            await scene.until(lambda: scene.shown("a")["state"].get("waiting") == waiting)
+            assert ("Warning", "Failed", f"Error: {message}") in scene.fake.recorder.events
+            del scene.fake.devices.fail_pre_start["a"]
+            scene.skew_ns += 20 * SECOND
+            scene.worker.wake()
+            await scene.running("a")
+
+    play(story())
+
+
 def test_failed_start_shows_start_error_and_backs_off(tmp_path):
     async def story():
         scene = Scene(tmp_path)

@@ -113,6 +113,8 @@ class Admissions:
             ChooserOptions(options.ledger, options.inventory, options.plugins, options.placer, options.machine)
         )
         self._in_progress: dict[str, asyncio.Task[AdmittedPod]] = {}
+        self._checked: set[str] = set()
+        """Uids of pods whose devices were allocated or found healthy since this process started."""
 
     async def admit(self, pod: AdmitPod) -> AdmittedPod:
         """Return the grants of a pod. A repeated call returns the same grants.
@@ -125,7 +127,7 @@ class Admissions:
         task = self._in_progress.get(pod.uid)
         if task is None:
             known = self._options.ledger.pods.get(pod.uid)
-            if known is not None and known.has_pod_name and known.boot in ("", self._options.boot):
+            if known is not None and self._is_current(pod, known):
                 check_unchanged(pod, known.allocation)
                 return admitted(known)
             task = self._start(pod)
@@ -135,6 +137,14 @@ class Admissions:
             if task.cancelled():
                 raise AdmissionAborted(f"pod {pod.namespace}/{pod.name} was released meanwhile") from None
             raise
+
+    def _is_current(self, pod: AdmitPod, known: PodRecord) -> bool:
+        """Return False if a pod must be admitted again before it gets what it holds.
+
+        As in kubelet, one that does not run when the node restarts needs healthy devices: its plugin may be gone.
+        """
+        checked = pod.running or pod.uid in self._checked or not held_by(known.allocation)
+        return known.has_pod_name and known.boot in ("", self._options.boot) and checked
 
     def _start(self, pod: AdmitPod) -> "asyncio.Task[AdmittedPod]":
         task = asyncio.create_task(self._admit(pod), name=f"admit {pod.uid}")
@@ -156,6 +166,7 @@ class Admissions:
         await self._free(uid)
 
     async def _free(self, uid: str) -> None:
+        self._checked.discard(uid)
         record = self._options.ledger.release(uid)
         self._options.placer.release(uid)
         if record is not None:
@@ -174,11 +185,13 @@ class Admissions:
             with self._options.machine.admission():
                 record = await (self._admit_new(pod) if known is None else self._readmit(pod, known))
             self._options.ledger.admit(record)
+            self._checked.add(pod.uid)
         except PluginFailed as error:
             raise rejection(str(error)) from None
         finally:
             self._chooser.cancel(pod.uid)
-        await self._options.committer.change(record, update=known is not None and known.has_pod_name)
+        if record != known:
+            await self._options.committer.change(record, update=known is not None and known.has_pod_name)
         return admitted(record)
 
     async def _admit_new(self, pod: AdmitPod) -> PodRecord:

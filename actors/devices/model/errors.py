@@ -91,6 +91,13 @@ class PluginFailed(NodeplaneError):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class PreStartFailed(NodeplaneError):
+    """Raised when a container may not start because its devices are not ready; the same call fails again."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
 class DevicesInUse(NodeplaneError):
     """Raised when a reservation names a device of another pod: a bug here, never a client's fault."""
 

@@ -25,7 +25,7 @@ from actors.podworker.pods.environment.variables import needs_pod_ip
 from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook_of, run_hook
 from actors.podworker.pods.volumes import sub_path
 from actors.podworker.pods.volumes.paths import VolumePaths
-from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavailable
 from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.wire import cri_pb2
@@ -135,8 +135,13 @@ class Starter:
             self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
 
     async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
-        if asked := extended_resources(container):
+        """Raises ContainerConfigInvalid if a device plugin cannot prepare the container's devices."""
+        if not (asked := extended_resources(container)):
+            return
+        try:
             await self._deps.devices.pre_start(spec.uid, container.name, tuple(sorted(asked)))
+        except FailedPrecondition as error:
+            raise ContainerConfigInvalid(str(error)) from None
 
     async def _ip(self, request: StartRequest) -> str:
         """Return the pod's IP; empty if it is unknown and not needed."""
