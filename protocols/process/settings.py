@@ -122,6 +122,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes; a container's log that is larger is set aside."""
     container_log_max_files: int = 5
     """Files a container run's log may have, the one that is written included."""
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    """Names, and prefixes that end with `*`, that pods may set beside the safe ones."""
     pod_resources: PodResources = PodResources()
     adopt: Adopt | None = None
     """Set where the real kubelet gives out the devices: its pod resources are served, and nothing else is done."""

@@ -82,6 +82,9 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         str, flag("SIZE", "a container's log is rotated beyond this size (default {})")
     ] = "10Mi"
     container_log_max_files: Annotated[int, flag("N", "files of one container's log, at least 2 (default {})")] = 5
+    allowed_unsafe_sysctls: Annotated[
+        str, flag("NAMES", "sysctls that pods may set beside the safe ones: names or prefixes*, comma-separated")
+    ] = ""
     pod_resources_qps: Annotated[int, flag("N", "unary pod resources calls a second; 0 = no limit (default {})")] = 100
     pod_resources_watchers: Annotated[int, flag("N", "pod resources watches open at once (default {})")] = 4096
     pod_resources_health_address: Annotated[

@@ -45,6 +45,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         pleg_mode=values.one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
         container_log_max_size=values.size(options.container_log_max_size, "--container-log-max-size"),
         container_log_max_files=values.at_least(2, options.container_log_max_files, "--container-log-max-files"),
+        allowed_unsafe_sysctls=values.unsafe_sysctls(options.allowed_unsafe_sysctls),
         pod_resources=pod_resources(options),
         device_health_rate=values.at_least(1, options.device_health_rate, "--device-health-rate"),
         adopt=options.adopt,

@@ -5,9 +5,11 @@ import ipaddress
 import re
 import socket
 
+from protocols.errors import SettingsInvalid
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.messages.podworker import SERVING_SUFFIX
+from protocols.node import sysctls
 from protocols.process.settings import GATES
 from supervisor.base.errors import Usage
 from supervisor.base.options import LOOPBACK
@@ -142,6 +144,13 @@ def seconds(value: int, flag: str) -> int:
     if value < 0:
         raise Usage(f"{flag} {value} is no number of seconds; use 0 (never) or more")
     return value
+
+
+def unsafe_sysctls(text: str) -> tuple[str, ...]:
+    try:
+        return sysctls.unsafe_sysctls(text)
+    except SettingsInvalid as error:
+        raise Usage(f"--allowed-unsafe-sysctls: {error}") from None
 
 
 def one_of(value: str, allowed: tuple[str, ...], flag: str) -> str:

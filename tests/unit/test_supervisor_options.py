@@ -87,6 +87,7 @@ def test_gates() -> None:
         ("--container-log-max-size=big", "is no size"),
         ("--container-log-max-size=0", "is no size"),
         ("--container-log-max-files=1", "too few"),
+        ("--allowed-unsafe-sysctls=kernel.sem,vm.swappiness", "'vm.swappiness' is no sysctl of a namespace"),
         ("--log-level=loud", "none of debug"),
         ("--metrics-address=nowhere", "--metrics-address 'nowhere' is no IP address"),
         ("--pod-resources-qps=-1", "too few"),

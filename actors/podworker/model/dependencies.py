@@ -11,6 +11,7 @@ from protocols.kube.meta import Object
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus
+from protocols.node.sysctls import SysctlAllowlist
 from protocols.wire import cri_pb2
 
 
@@ -224,6 +225,7 @@ class NodeInfo(msgspec.Struct, frozen=True):
     api: Address = Address()
     root_user: bool = False
     """This process runs as root: the embedded runtime enforces more."""
+    sysctls: SysctlAllowlist = SysctlAllowlist()
 
     def node(self, pod_ip: str = "") -> Node:
         return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)

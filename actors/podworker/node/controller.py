@@ -14,6 +14,7 @@ from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.messages import devices
+from protocols.node.sysctls import allowlist
 
 
 class NodeController:
@@ -125,4 +126,5 @@ def _node_info(context: Context, machine: Machine) -> NodeInfo:
         storage=machine.storage_kib * 1024,
         api=address(settings.api_url),
         root_user=os.geteuid() == 0,
+        sysctls=allowlist(machine.kernel, settings.allowed_unsafe_sysctls),
     )

@@ -7,6 +7,7 @@ import msgspec
 
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.kube.meta import Object
+from protocols.node.sysctls import normalized
 from protocols.wire import cri_pb2
 
 MASKED = (
@@ -99,7 +100,8 @@ def sandbox_security(spec: PodSpec) -> "cri_pb2.LinuxSandboxSecurityContext":
 
 
 def sysctls(spec: PodSpec) -> dict[str, str]:
-    return {str(s.get("name")): str(s.get("value") or "") for s in pod_context(spec).get("sysctls") or ()}
+    """Return the pod's sysctls, with dots as separators of their names."""
+    return {normalized(str(s.get("name"))): str(s.get("value") or "") for s in pod_context(spec).get("sysctls") or ()}
 
 
 def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":

@@ -6,12 +6,15 @@ import msgspec
 
 from actors.podworker.model.resources import GUARANTEED, extended_resources, has_own, milli, qos_class
 from actors.podworker.model.types import ContainerSpec, PodSpec, Waiting
+from actors.podworker.pods.containers.security import pod_context
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
 from protocols.kube.meta import Object
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
+from protocols.node.sysctls import SysctlAllowlist
 
-REASON = "UnexpectedAdmissionError"
+REASON, SYSCTL_FORBIDDEN = "UnexpectedAdmissionError", "SysctlForbidden"
+REJECTED = "Pod was rejected: "
 HUGE = "hugepages-"
 
 
@@ -73,6 +76,15 @@ def _held(text: str) -> dict[str, tuple[str, ...]]:
         return {}
 
 
+def forbidden_sysctl(spec: PodSpec, allowed: SysctlAllowlist) -> Waiting | None:
+    """Return reason and message of a pod that may not set its sysctls, None if it may."""
+    pod = spec.raw.get("spec") or {}
+    for item in pod_context(spec).get("sysctls") or ():
+        if fault := allowed.fault(str(item.get("name") or ""), spec.host_network, bool(pod.get("hostIPC"))):
+            return Waiting(SYSCTL_FORBIDDEN, f"{REJECTED}forbidden sysctl: {fault}")
+    return None
+
+
 def rejection(error: BusError) -> Waiting | None:
     """Return reason and message of the Failed pod; None when the admission is to be retried."""
     if not isinstance(error, (FailedPrecondition, InvalidArgument)):
@@ -81,4 +93,4 @@ def rejection(error: BusError) -> Waiting | None:
     reason = error.details.get("reason") or REASON
     if reason == REASON and not text.startswith("Allocate failed due to"):
         text = f"Allocate failed due to {text}, which is unexpected"
-    return Waiting(reason, f"Pod was rejected: {text}")
+    return Waiting(reason, f"{REJECTED}{text}")

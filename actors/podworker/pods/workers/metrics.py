@@ -13,7 +13,14 @@ START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
 STATUS_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
 """Upstream's buckets, as its dashboards expect them; other histograms have DEFAULT_BUCKETS."""
 
-REASONS = ("UnexpectedAdmissionError", "TopologyAffinityError", "SMTAlignmentError", "OutOfcpu", "OutOfmemory")
+REASONS = (
+    "UnexpectedAdmissionError",
+    "TopologyAffinityError",
+    "SMTAlignmentError",
+    "SysctlForbidden",
+    "OutOfcpu",
+    "OutOfmemory",
+)
 """Rejection reasons used as label values; all others are counted as "Other" to bound cardinality."""
 
 HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)

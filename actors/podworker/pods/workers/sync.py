@@ -19,7 +19,7 @@ from actors.podworker.pods.restarts.plan import CREATING, compute_actions
 from actors.podworker.pods.restarts.policy import CRASH_LOOP
 from actors.podworker.pods.status.pod import is_over, restart_counts
 from actors.podworker.pods.volumes.volumes import Volumes
-from actors.podworker.pods.workers.admission import admit_request, rejection
+from actors.podworker.pods.workers.admission import REJECTED, admit_request, forbidden_sysctl, rejection
 from actors.podworker.pods.workers.claims import Claims, with_cdi
 from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
@@ -172,19 +172,24 @@ class PodSync:
     async def _admit(self, status: PodStatus) -> None:
         """Admit the pod, once per incarnation of this process. A rejection fails the pod."""
         state = self._state
+        if forbidden := forbidden_sysctl(state.spec, self._deps.node_info.sysctls):
+            self._reject(forbidden)
+            return
         try:
             admitted = await self._deps.devices.admit(admit_request(state.spec, runtime_status.live(status)))
         except BusError as error:
-            rejected = rejection(error)
-            if rejected is None:
+            if (rejected := rejection(error)) is None:
                 raise
-            state.rejected = rejected
-            text = rejected.message.removeprefix("Pod was rejected: ")
-            self._deps.recorder.pod(state.spec, "Warning", rejected.reason, text)
+            self._reject(rejected)
             return
         state.grants = admitted.grants
         for warning in admitted.warnings:
             self._deps.recorder.pod(state.spec, "Warning", "DeviceConflict", warning)
+
+    def _reject(self, rejected: Waiting) -> None:
+        self._state.rejected = rejected
+        text = rejected.message.removeprefix(REJECTED)
+        self._deps.recorder.pod(self._state.spec, "Warning", rejected.reason, text)
 
     async def _act(self, status: PodStatus, plan: Plan) -> None:
         self.acted = True
