@@ -15,8 +15,6 @@ TUNNEL = "SPDY/3.1+portforward.k8s.io"
 """Port-forward: the bytes of a SPDY connection, in binary messages."""
 LARGEST_MESSAGE = 4 * 1024 * 1024
 """Largest message either side takes; clients send at most 32 KiB at once."""
-PING_S = 30.0
-"""A peer that answers no ping for so long is gone."""
 
 
 class Size(msgspec.Struct, frozen=True):

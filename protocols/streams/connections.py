@@ -6,7 +6,7 @@ websocket: messages in, messages out.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import ClassVar, Protocol
 
@@ -105,7 +105,45 @@ class ByteWire(Protocol):
         """Raises ConnectionError."""
 
 
-class Spdy:
+class Socket(Protocol):
+    """A websocket, or a connection that is used like one."""
+
+    @property
+    def close_code(self) -> int | None: ...
+
+    async def receive(self) -> aiohttp.WSMessage: ...
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Raises ConnectionError."""
+
+    async def send_str(self, data: str) -> None:
+        """Raises ConnectionError."""
+
+    async def close(self, *, code: int = ..., message: bytes = ...) -> bool: ...
+
+    def __aiter__(self) -> AsyncIterator[aiohttp.WSMessage]: ...
+
+
+class Received:
+    """Iteration over what `receive` returns, as websockets have it."""
+
+    async def receive(self) -> aiohttp.WSMessage:
+        raise NotImplementedError
+
+    def __aiter__(self) -> AsyncIterator[aiohttp.WSMessage]:
+        return self
+
+    async def __anext__(self) -> aiohttp.WSMessage:
+        message = await self.receive()
+        if message.type not in MESSAGES:
+            raise StopAsyncIteration
+        return message
+
+
+MESSAGES = (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT)
+
+
+class Spdy(Received):
     """The bytes of a bare SPDY connection as binary messages: for port-forward, whose frames the far end reads."""
 
     protocol = ""
@@ -124,15 +162,6 @@ class Spdy:
             return aiohttp.WSMessage(aiohttp.WSMsgType.BINARY, data, None)
         self.close_code = self.close_code or aiohttp.WSCloseCode.GOING_AWAY.value
         return aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
-
-    def __aiter__(self) -> "Spdy":
-        return self
-
-    async def __anext__(self) -> aiohttp.WSMessage:
-        message = await self.receive()
-        if message.type is aiohttp.WSMsgType.CLOSED:
-            raise StopAsyncIteration
-        return message
 
     async def send_bytes(self, data: bytes) -> None:
         """Raises ConnectionError."""
@@ -164,8 +193,6 @@ def upgrade(request: web.BaseRequest, protocol: str) -> Wire:
     transport.write(head.encode())
     return wire
 
-
-Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse | Spdy
 
 _GOING = aiohttp.WSCloseCode.GOING_AWAY.value
 _TELLABLE = frozenset(code.value for code in aiohttp.WSCloseCode) - {aiohttp.WSCloseCode.ABNORMAL_CLOSURE.value}

@@ -8,7 +8,7 @@ import aiohttp
 from aiohttp import web
 
 from actors.podworker.endpoint.errors import RuntimeUnavailable
-from actors.podworker.endpoint.streams import tunnel
+from actors.podworker.endpoint.streams import serve_forward
 from protocols.streams.channels import TUNNEL
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"
@@ -31,7 +31,7 @@ async def running_tunnel(answer: bytes) -> AsyncIterator[tuple[aiohttp.ClientSes
 
     async def node(request: web.BaseRequest) -> web.StreamResponse:
         try:
-            return await tunnel(request, f"http://127.0.0.1:{port}/portforward/token")
+            return await serve_forward(request, f"http://127.0.0.1:{port}/portforward/token", bare_spdy=True)
         except RuntimeUnavailable as error:
             return web.Response(status=error.http, text=str(error))
 
@@ -61,9 +61,10 @@ async def test_bytes_pass_both_ways_and_the_end_too() -> None:
 
 
 async def test_a_runtimes_rejection_comes_before_the_handshake() -> None:
-    async with running_tunnel(REFUSED) as (session, url, _heard), session.get(url) as answer:
+    upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}
+    async with running_tunnel(REFUSED) as (session, url, _heard), session.get(url, headers=upgrade) as answer:
         assert answer.status == 503
-        assert "404 Not Found" in await answer.text()
+        assert "it answered 404" in await answer.text()
 
 
 async def _send_all(socket: aiohttp.ClientWebSocketResponse, pieces: list[bytes]) -> None:

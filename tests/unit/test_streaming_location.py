@@ -32,7 +32,7 @@ def node(name: str) -> dict[str, object] | None:
 
 def test_a_log_goes_to_the_pods_node_and_says_whose_it_is() -> None:
     query = MultiDict({"follow": "true", "tailLines": "0", "pretty": "true"})
-    wanted = Location("n1", "localhost", 10250, "/containerLogs/ns/p/u/a", (("follow", "true"), ("tailLines", "0")))
+    wanted = Location("n1", "localhost", 10250, "/containerLogs/ns/p/a", (("follow", "true"), ("tailLines", "0")))
     assert log_location(pod(), node, query) == wanted
     assert log_location(pod(node=""), node, MultiDict()) is None
 
@@ -40,12 +40,12 @@ def test_a_log_goes_to_the_pods_node_and_says_whose_it_is() -> None:
 def test_a_command_goes_word_by_word() -> None:
     query = MultiDict([("command", "sh"), ("command", "-c"), ("command", "a=1&b"), ("stdin", "true"), ("tty", "false")])
     found = stream_location("exec", pod("a", "b"), node, MultiDict([*query.items(), ("container", "b")]))
-    assert found.path == "/exec/ns/p/u/b"
+    assert found.path == "/exec/ns/p/b"
     assert found.query == (("input", "1"), ("command", "sh"), ("command", "-c"), ("command", "a=1&b"))
 
 
 def test_a_forward_has_no_container() -> None:
-    assert stream_location("portForward", pod("a", "b"), node, MultiDict({"ports": "80"})).path == "/portForward/ns/p/u"
+    assert stream_location("portForward", pod("a", "b"), node, MultiDict({"ports": "80"})).path == "/portForward/ns/p"
 
 
 @pytest.mark.parametrize(

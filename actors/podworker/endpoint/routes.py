@@ -31,7 +31,7 @@ from actors.podworker.endpoint.requests import (
 )
 from actors.podworker.endpoint.server import LOOPBACK, EndpointOptions, Handler, NodeEndpoint
 from actors.podworker.endpoint.stats import Sampler, StatsRoute
-from actors.podworker.endpoint.streams import check_upgrade, command, connect, tunnel
+from actors.podworker.endpoint.streams import serve_command, serve_forward
 from actors.podworker.logs.reader import LogOptions, read_log
 from protocols.actor import Context
 from protocols.bus import Bus, BusError
@@ -39,7 +39,6 @@ from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
-from protocols.streams.channels import TUNNEL
 from protocols.wire import cri_pb2
 
 CALL_S = 15.0
@@ -150,13 +149,10 @@ class ConnectionRoutes:
         target = target_of(path, container=False)
         known = self._view.status(uid_of(self._view.pod(target)))
         url = await self._calls.port_forward(ready_sandbox(target, known))
-        if self._bare:
-            check_upgrade(request, (TUNNEL,))
-            return await tunnel(request, url)
-        return await connect(request, url, (TUNNEL,))
+        return await serve_forward(request, url, self._bare)
 
     async def _command(self, request: web.BaseRequest, url: str, options: ExecOptions) -> web.StreamResponse:
-        return await (command(request, url, options) if self._bare else connect(request, url))
+        return await serve_command(request, url, options, self._bare)
 
     def _running(self, path: list[str]) -> ContainerStatus:
         target = target_of(path, container=True)

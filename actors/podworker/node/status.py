@@ -17,6 +17,8 @@ STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """Upstream release whose behaviour this node has."""
+DECLARED_FEATURES = ("ExtendWebSocketsToKubelet",)
+"""Features that API servers ask for by name: they call the endpoint with websockets."""
 PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -88,6 +90,7 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
             {"type": "Hostname", "address": inputs.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
+        "declaredFeatures": list(DECLARED_FEATURES),
         "nodeInfo": _node_info(inputs, before),
     }
 

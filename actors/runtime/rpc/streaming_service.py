@@ -47,13 +47,13 @@ class StreamMethods:
         return pb.AttachResponse(url=await self._streams().url(stream))
 
     async def PortForward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
-        """Ports in the request are ignored: clients name the port of each connection."""
+        """The request's ports are for clients whose protocol does not name the port of each connection."""
         from actors.runtime.streaming.port_forward import PortForward  # as above
 
         sandbox = self._pods.sandbox(request.pod_sandbox_id)
         if not sandbox.ready:
             raise WrongState(f'sandbox "{sandbox.id}" is not ready')
-        stream = PortForward(sandbox=sandbox.id, private=self._closed_ports)
+        stream = PortForward(sandbox=sandbox.id, private=self._closed_ports, ports=tuple(request.port))
         return pb.PortForwardResponse(url=await self._streams().url(stream))
 
     async def close(self) -> None:

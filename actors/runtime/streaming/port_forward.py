@@ -30,6 +30,8 @@ class PortForward(msgspec.Struct, frozen=True):
     sandbox: str
     private: Callable[[], Collection[int]] = frozenset
     """Ports that are rejected."""
+    ports: tuple[int, ...] = ()
+    """Ports of clients whose protocol does not name them."""
 
 
 @dataclass(eq=False)

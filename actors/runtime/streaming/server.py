@@ -23,9 +23,17 @@ from protocols.serving import (
     UnauthenticatedConnections,
     mark_authenticated,
 )
-from protocols.streams.channels import CHANNEL_PROTOCOLS, ERROR, LARGEST_MESSAGE, PING_S, RESIZE, STDIN, TUNNEL
-from protocols.streams.connections import FORWARD, VERSION_HEADER, Socket, Spdy, offered, upgrade, wants_spdy
-from protocols.streams.spdy_channels import OFFERED, SpdyChannels
+from protocols.streams.accepting import (
+    Accepted,
+    ProtocolUnknown,
+    accept_command,
+    accept_forward,
+    command_protocol,
+    forward_protocol,
+)
+from protocols.streams.channels import ERROR, RESIZE, STDIN, TUNNEL
+from protocols.streams.connections import Socket
+from protocols.streams.port_channels import PortsInvalid, ports_of
 
 HOST = "127.0.0.1"
 CLOSE_S = 0.2
@@ -99,33 +107,24 @@ class StreamServer:
         if stream is None:
             return web.Response(status=404, text="no such stream, or it was opened before\n")
         mark_authenticated(request)
-        if wants_spdy(request):
-            return await _serve_spdy(request, stream)
-        protocols = (TUNNEL,) if isinstance(stream, PortForward) else CHANNEL_PROTOCOLS
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            return web.Response(status=400, text=f"use a websocket with protocol {' or '.join(protocols)}, or SPDY\n")
-        socket = web.WebSocketResponse(
-            protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
-        )
-        await socket.prepare(request)
+        try:
+            client = await _accept(request, stream)
+        except (ProtocolUnknown, PortsInvalid) as error:
+            return web.Response(status=400, text=f"{error}\n")
         with contextlib.suppress(ConnectionError):
-            await _run(socket, stream)
-            await socket.close()
-        return socket
+            if client.socket is not None:
+                await _run(client.socket, stream)
+                await client.socket.close()
+        return client.response
 
 
-async def _serve_spdy(request: web.BaseRequest, stream: Stream) -> web.StreamResponse:
-    """Serve SPDY without a websocket, crictl's default."""
-    protocol = FORWARD if isinstance(stream, PortForward) else OFFERED
-    if protocol not in offered(request):
-        return web.Response(status=400, text=f"offer protocol {protocol} in {VERSION_HEADER}\n")
-    wire = upgrade(request, protocol)
-    client = Spdy(wire) if isinstance(stream, PortForward) else SpdyChannels(wire)
-    with contextlib.suppress(ConnectionError):
-        if not isinstance(client, SpdyChannels) or await client.open(_channels(stream)):
-            await _run(client, stream)
-            await client.close()
-    return client.answer
+async def _accept(request: web.BaseRequest, stream: Stream) -> Accepted:
+    """Raises ProtocolUnknown, PortsInvalid, ConnectionError."""
+    if not isinstance(stream, PortForward):
+        return await accept_command(request, command_protocol(request), _channels(stream))
+    protocol = forward_protocol(request)
+    tunnel = protocol.spdy or protocol.name == TUNNEL
+    return await accept_forward(request, protocol, () if tunnel else ports_of(map(str, stream.ports)))
 
 
 def _channels(stream: Stream) -> set[int]:

@@ -1,7 +1,7 @@
 """Our own connections to nodes: TLS, our client certificate, and the node's certificate must name the node.
 
-The name is `serving_name(NODE)`, which is never the API's; nodes that joined with a file of an earlier version serve
-with their bare name, which is tried second.
+The name is `serving_name(NODE)`, which is never the API's. The bare name is tried second: kubelets serve with it, and
+nodes that joined with a file of an earlier version.
 
 No redirect is followed: a node must not choose where the API server connects, nor keep cookies with it.
 """
@@ -20,8 +20,10 @@ from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location
 from protocols.messages.podworker import serving_name
 from protocols.process.tls import Renewed
+from protocols.streams.accepting import keep_alive
 from protocols.streams.channels import LARGEST_MESSAGE
 from protocols.streams.connections import no_redirects
+from protocols.streams.spdy_dial import DialedWire, Upgrade, dial
 
 CONNECT_S = 5.0
 HEADERS_S = 30.0
@@ -35,6 +37,8 @@ class NodeClientOptions(msgspec.Struct, frozen=True):
     cert: Path
     key: Path
     ca: Path
+    insecure: bool = False
+    """Accept any certificate of a node: by default, kubelets sign their own."""
 
 
 class NodeClient:
@@ -53,18 +57,27 @@ class NodeClient:
 
         return await _called(where, call)
 
-    async def connect(self, where: Location, protocols: tuple[str, ...]) -> aiohttp.ClientWebSocketResponse | None:
+    async def websocket(self, where: Location, protocol: str) -> aiohttp.ClientWebSocketResponse | None:
         """Open a websocket to the node; None if the node rejected it. Raises ServiceUnavailable."""
         options: dict[str, Any] = {"max_msg_size": LARGEST_MESSAGE, "ssl": self._tls()}
 
         async def call(name: str) -> aiohttp.ClientWebSocketResponse | None:
             try:
                 opened = await self._opened().ws_connect(
-                    _url(where), protocols=protocols, timeout=_CLOSING, server_hostname=name, **options
+                    _url(where), protocols=(protocol,), timeout=_CLOSING, server_hostname=name, **options
                 )
             except aiohttp.WSServerHandshakeError:
                 return None
+            keep_alive(opened)
             return cast(aiohttp.ClientWebSocketResponse, opened)
+
+        return await _called(where, call)
+
+    async def spdy(self, where: Location, protocol: str) -> DialedWire:
+        """Open a SPDY connection to the node. Raises NotUpgraded, ServiceUnavailable."""
+
+        async def call(name: str) -> DialedWire:
+            return await dial(Upgrade(str(_url(where)), protocol, self._tls(), name))
 
         return await _called(where, call)
 
@@ -95,6 +108,9 @@ class NodeClient:
 
 def _context(options: NodeClientOptions) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(options.ca))
+    if options.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     context.load_cert_chain(options.cert, options.key)
     return context
 
@@ -105,8 +121,8 @@ async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> 
         async with asyncio.timeout(HEADERS_S):
             try:
                 return await call(serving_name(where.name))
-            except aiohttp.ClientConnectorCertificateError as error:
-                if getattr(error.certificate_error, "verify_code", 0) != MISNAMED:
+            except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
+                if getattr(getattr(error, "certificate_error", error), "verify_code", 0) != MISNAMED:
                     raise
             return await call(where.name)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -1,27 +1,38 @@
 """Pod subresources served by the node: log, exec, attach, portforward."""
 
+import asyncio
 from collections.abc import Callable
 
 import aiohttp
-import msgspec
 from aiohttp import web
 
-from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.target import Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import NodeClient
+from actors.apiserver.http.nodes.dialing import Dialing, answered_error
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
 from actors.apiserver.reads.reader import Reader
-from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
-from protocols.streams.channels import CHANNEL_PROTOCOLS, LARGEST_MESSAGE, PING_S, TUNNEL
-from protocols.streams.connections import FORWARD, VERSION_HEADER, Spdy, join, offered, upgrade, wants_spdy
-from protocols.streams.spdy_channels import OFFERED, SpdyChannels, wanted
+from protocols.streams.accepting import (
+    ProtocolUnknown,
+    accept_command,
+    accept_forward,
+    accept_websocket,
+    command_protocol,
+    forward_protocol,
+    wants_websocket,
+    websocket_protocol,
+)
+from protocols.streams.channels import TUNNEL
+from protocols.streams.connections import join
+from protocols.streams.port_channels import PortsInvalid, ports_of
+from protocols.streams.spdy_channels import wanted
+from protocols.streams.websocket_channels import LOG_PROTOCOLS, log_message
 
 LOG = "log"
 KINDS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
 """The node's names of the subresources."""
-LARGEST_STATUS = 64 * 1024
 
 
 def connect_verb(target: Target) -> str:
@@ -35,6 +46,7 @@ class Connecting:
     def __init__(self, reader: Reader, client: NodeClient, node: Callable[[str], Object | None]) -> None:
         self._reader = reader
         self._client = client
+        self._dialing = Dialing(client)
         self._node = node
 
     @staticmethod
@@ -48,7 +60,11 @@ class Connecting:
         if request.target.subresource == LOG:
             return await self._log(http, log_location(pod, self._node, http.query))
         kind = KINDS[request.target.subresource]
-        return await self._connection(http, kind, stream_location(kind, pod, self._node, http.query))
+        where = stream_location(kind, pod, self._node, http.query)
+        try:
+            return await (self._forward(http, where) if kind == "portForward" else self._command(http, where))
+        except (ProtocolUnknown, PortsInvalid) as error:
+            raise BadRequest(str(error)) from None
 
     async def close(self) -> None:
         await self._client.close()
@@ -58,7 +74,9 @@ class Connecting:
             return web.Response(content_type="text/plain")
         async with await self._client.get(where) as source:
             if source.status != 200:
-                raise await _node_error(where, source)
+                raise await answered_error(where, source)
+            if wants_websocket(http):
+                return await _log_messages(source, http)
             sink = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
             if http.version >= (1, 1):
                 sink.enable_chunked_encoding()
@@ -66,40 +84,23 @@ class Connecting:
             await _relay(source, sink, http)
             return sink
 
-    async def _connection(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
-        if wants_spdy(http):
-            return await self._spdy_connection(http, kind, where)
-        protocol = _websocket_protocol(http, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
-        node = await self._client.connect(where, (protocol,))
-        if node is None:
-            raise await self._rejection(where)
-        async with node:
-            client = web.WebSocketResponse(
-                protocols=(protocol,), compress=False, max_msg_size=LARGEST_MESSAGE, heartbeat=PING_S
-            )
-            await client.prepare(http)
-            await join(client, node)
-        return client
+    async def _command(self, http: web.BaseRequest, where: Location) -> web.StreamResponse:
+        protocol, channels = command_protocol(http), wanted(dict(where.query))
+        async with self._dialing.command(where, channels) as node:
+            client = await accept_command(http, protocol, channels)
+            if client.socket is not None:
+                await join(client.socket, node)
+        return client.response
 
-    async def _spdy_connection(self, http: web.BaseRequest, kind: str, where: Location) -> web.StreamResponse:
-        """Serve a client that speaks SPDY without a websocket; the connection to the node is a websocket."""
-        known = FORWARD if kind == "portForward" else OFFERED
-        if known not in offered(http):
-            raise BadRequest(f"over SPDY only the protocol {known} is spoken; offer it in {VERSION_HEADER}")
-        node = await self._client.connect(where, (TUNNEL,) if kind == "portForward" else CHANNEL_PROTOCOLS)
-        if node is None:
-            raise await self._rejection(where)
-        async with node:
-            wire = upgrade(http, known)
-            client = Spdy(wire) if kind == "portForward" else SpdyChannels(wire)
-            if not isinstance(client, SpdyChannels) or await client.open(wanted(dict(where.query))):
-                await join(client, node)
-        return client.answer
-
-    async def _rejection(self, where: Location) -> StatusError:
-        """Ask once more without a handshake, since a failed handshake carries no reason."""
-        async with await self._client.get(where) as answer:
-            return await _node_error(where, answer)
+    async def _forward(self, http: web.BaseRequest, where: Location) -> web.StreamResponse:
+        protocol = forward_protocol(http)
+        tunnel = protocol.spdy or protocol.name == TUNNEL
+        ports = () if tunnel else ports_of(http.query.getall("ports", []))
+        async with self._dialing.forward(where) as node:
+            client = await accept_forward(http, protocol, ports)
+            if client.socket is not None:
+                await join(client.socket, node)
+        return client.response
 
 
 async def _relay(source: aiohttp.ClientResponse, sink: web.StreamResponse, http: web.BaseRequest) -> None:
@@ -113,22 +114,34 @@ async def _relay(source: aiohttp.ClientResponse, sink: web.StreamResponse, http:
             http.transport.abort()
 
 
-async def _node_error(where: Location, answer: aiohttp.ClientResponse) -> StatusError:
+async def _log_messages(source: aiohttp.ClientResponse, http: web.BaseRequest) -> web.StreamResponse:
+    """Send a log over a websocket. Raises BadRequest."""
     try:
-        status = msgspec.json.decode(await answer.content.read(LARGEST_STATUS), type=dict)
-    except (msgspec.DecodeError, aiohttp.ClientError):
-        status = {}
-    if status.get("kind") != "Status":
-        return ServiceUnavailable(f'node "{where.name}" answered {answer.status} and no reason')
-    return StatusError(status)
+        protocol = websocket_protocol(http, (), LOG_PROTOCOLS)
+    except ProtocolUnknown as error:
+        raise BadRequest(str(error)) from None
+    response = await accept_websocket(http, protocol)
+    reading = asyncio.ensure_future(_until_closed(response))
+    sending = asyncio.ensure_future(_send_log(source, response, protocol))
+    try:
+        await asyncio.wait((reading, sending), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        reading.cancel()
+        sending.cancel()
+        ends = await asyncio.gather(reading, sending, return_exceptions=True)
+        broken = isinstance(ends[1], Exception)
+        await response.close(code=aiohttp.WSCloseCode.INTERNAL_ERROR if broken else aiohttp.WSCloseCode.OK)
+    return response
 
 
-def _websocket_protocol(http: web.BaseRequest, known: tuple[str, ...]) -> str:
-    """Return the websocket protocol to use. Raises BadRequest."""
-    if http.headers.get("Upgrade", "").lower() != "websocket":
-        raise BadRequest(f"connect by SPDY/3.1, or by a websocket with the protocol {' or '.join(known)}")
-    chosen = [part.strip() for part in http.headers.get("Sec-WebSocket-Protocol", "").split(",")]
-    for protocol in known:
-        if protocol in chosen:
-            return protocol
-    raise BadRequest(f"none of the offered websocket protocols is known; offer {' or '.join(known)}")
+async def _send_log(source: aiohttp.ClientResponse, response: web.WebSocketResponse, protocol: str) -> None:
+    """Send the log, and an empty message before it: clients wait for one."""
+    await log_message(response, protocol, b"")
+    async for piece in source.content.iter_any():
+        await log_message(response, protocol, piece)
+
+
+async def _until_closed(response: web.WebSocketResponse) -> None:
+    """Drop what the client sends."""
+    async for _ in response:
+        pass

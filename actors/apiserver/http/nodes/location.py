@@ -31,6 +31,8 @@ class Location(msgspec.Struct, frozen=True):
     port: int
     path: str
     query: tuple[tuple[str, str], ...]
+    features: tuple[str, ...] = ()
+    """Features that the node declares."""
 
 
 def log_location(pod: Object, node: Callable[[str], Object | None], query: Query) -> Location | None:
@@ -97,9 +99,16 @@ def _located(
     pod: Object, node: Callable[[str], Object | None], kind: str, container: str, query: tuple[tuple[str, str], ...]
 ) -> Location:
     name = text(pod, "spec", "nodeName")
-    host, port = address(name, node(name))
-    parts = [kind, text(pod, "metadata", "namespace"), text(pod, "metadata", "name"), text(pod, "metadata", "uid")]
-    return Location(name, host, port, "/" + "/".join([*parts, *filter(None, (container,))]), query)
+    found = node(name)
+    host, port = address(name, found)
+    parts = [kind, text(pod, "metadata", "namespace"), text(pod, "metadata", "name"), container]
+    path = "/" + "/".join(filter(None, parts))
+    return Location(name, host, port, path, query, declared_features(found))
+
+
+def declared_features(node: Object | None) -> tuple[str, ...]:
+    features = at(node, "status", "declaredFeatures") if node is not None else None
+    return tuple(each for each in features if isinstance(each, str)) if isinstance(features, list) else ()
 
 
 def address(name: str, node: Object | None) -> tuple[str, int]:
