@@ -22,7 +22,7 @@ spec:
   - name: dev-0
     basic:
       attributes: {model: {string: A}, firmware: {version: 1.2.0}}
-      capacity: {memory: {value: 1.5Gi}}
+      capacity: {memory: {value: 1536Mi}}
 """
 PATCH = """
 apiVersion: resource.k8s.io/v1alpha3

@@ -28,7 +28,11 @@ def has_null(value: Any, shape: Shape) -> bool:
     if value is None:
         return shape.form not in (JSON, ANY, "time", "microtime")
     if shape.form == STRUCT:
-        return any(has_null(part, shape.fields[name]) for name, part in value.items())
+        return any(
+            has_null(part, shape.fields[name])
+            for name, part in value.items()
+            if part is not None or name not in shape.present
+        )
     if shape.item is None or shape.form not in (LIST, MAP):
         return False
     parts = value if isinstance(value, list) else value.values()

@@ -3,12 +3,19 @@
 import copy
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
+from actors.apiserver.api.target import Target
+from actors.apiserver.resources.pods.pods import PODS
+from actors.apiserver.writes.create import _default, _prepared
+from actors.apiserver.writes.fields import clean
+from actors.apiserver.writes.owners import apply, updaters
 from actors.apiserver.writes.ownership.apply import ConfigInvalid, OwnedByOthers, applied
 from actors.apiserver.writes.ownership.compare import changes, fields_of_new, members, owned
 from actors.apiserver.writes.ownership.entries import (
@@ -203,7 +210,8 @@ def test_an_update_owns_exactly_what_it_changed(history: list[tuple[Author, Obje
 
 @given(configs)
 def test_a_new_object_is_written_as_a_change_of_nothing(config: Object) -> None:
-    named = {**config, "kind": "Pod", "metadata": {**config.get("metadata", {}), "name": "p"}, "odd": 1, "status": None}
+    named = {**config, "kind": "Pod", "metadata": {**config.get("metadata", {}), "name": "p"}, "odd": 1}
+    named.setdefault("status", {})
     assert fields_of_new(named, POD) == changes({}, named, POD).written
 
 
@@ -330,3 +338,29 @@ def test_lists_that_break_their_rules_are_owned_as_a_whole() -> None:
     env = [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]
     pod = {"spec": {"containers": [{"name": "c", "env": env}]}}
     assert members(pod["spec"], POD.fields["spec"])["f:containers"]['k:{"name":"c"}']["f:env"] == {}
+
+
+def test_create_status_of_the_server_has_no_owner() -> None:
+    target = Target(PODS, "create", "ns", "")
+    container = {"name": "c", "image": "i"}
+    body: Object = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    clean(body, POD)
+    _default(target, body, updaters(target, WriteOptions(manager="creator")), None)
+    stored = msgspec.json.decode(_prepared(target, body))
+    assert stored["status"]["phase"] == "Pending"
+    assert "f:status" not in stored["metadata"]["managedFields"][0]["fieldsV1"]
+    status = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Running"}}
+    kubelet = Target(PODS, "patch", "ns", "p", "status")
+    done = apply(kubelet, status, WriteOptions(manager="kubelet"), stored)
+    assert done.obj["status"]["phase"] == "Running"
+
+
+def test_fields_of_new_struct_that_always_exists_is_not_owned_itself() -> None:
+    claim = kind_shape("resource.k8s.io", "v1", "ResourceClaim")
+    assert claim is not None
+    body: Object = {"metadata": {}, "spec": {"devices": {"requests": [{"name": "r"}]}}, "status": {}}
+    assert fields_of_new(body, claim) == {"f:spec": {"f:devices": {"f:requests": {}}}}
+    role = kind_shape("rbac.authorization.k8s.io", "v1", "ClusterRole")
+    assert role is not None
+    body = {"metadata": {}, "aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": None}
+    assert fields_of_new(body, role) == {"f:aggregationRule": {".": {}, "f:clusterRoleSelectors": {}}}

@@ -17,6 +17,7 @@ from actors.apiserver.http.authentication.authenticator import user_of
 from actors.apiserver.resources.cells import short_duration
 from actors.apiserver.resources.pods.cells import ready, restarts, status
 from actors.apiserver.writes.delete import DeleteOptions, deleted
+from actors.apiserver.writes.metadata import finished
 from actors.apiserver.writes.update import updated
 
 PODS, NODES, LEASES = TABLE.of("pods"), TABLE.of("nodes"), TABLE.of("leases")
@@ -111,7 +112,7 @@ def test_last_finalizer_ends_the_object() -> None:
     old["metadata"].update(finalizers=["x/y"], deletionTimestamp="2026-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
     without = copy.deepcopy(old)
     del without["metadata"]["finalizers"]
-    assert updated(POD, without, old) is None
+    assert finished(updated(POD, without, old))
     more = copy.deepcopy(old)
     more["metadata"]["finalizers"].append("z/z")
     with pytest.raises(Invalid, match="no new finalizers"):

@@ -43,14 +43,10 @@ def test_any_json_is_cleaned_or_refused(row: Resource, obj: dict[str, Any]) -> N
         unknown = clean(obj, shape)
     except WrongType:
         return
-    assert clean(copy.deepcopy(obj), shape) == []
-    assert (obj == before) == (not unknown) or has_null(before)
-
-
-def has_null(value: Any) -> bool:
-    """A null is dropped or becomes the zero value without being unknown."""
-    each = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is None or any(map(has_null, each))
+    again = copy.deepcopy(obj)
+    assert clean(again, shape) == []
+    assert again == obj, "a second pass changes nothing"
+    assert clean(before, shape, typed=False) == unknown
 
 
 @pytest.mark.parametrize(
@@ -85,7 +81,53 @@ def test_numbers_strings_and_times_that_are_right() -> None:
 def test_paths_of_unknown_fields() -> None:
     obj = {"spec": {"containers": [{"name": "c"}, {"env": [{"nmae": 1}]}], "x": 1}, "y": 2}
     assert clean(obj, shape_of("Pod")) == ["spec.containers[1].env[0].nmae", "spec.x", "y"]
-    assert obj == {"spec": {"containers": [{"name": "c"}, {"env": [{}]}]}}
+    containers = [{"name": "c", "resources": {}}, {"name": "", "env": [{"name": ""}], "resources": {}}]
+    assert obj == {"metadata": {}, "spec": {"containers": containers}, "status": {}}
+
+
+def test_clean_typed_object_adds_what_is_never_absent() -> None:
+    role: dict[str, Any] = {"metadata": {"labels": {}}}
+    clean(role, kind_shape("rbac.authorization.k8s.io", "v1", "ClusterRole") or shape_of("Pod"))
+    assert role == {"metadata": {}, "rules": None}
+
+
+def test_clean_zero_is_removed_unless_it_means_something() -> None:
+    container = {"name": "c", "tty": False, "image": "", "args": [], "securityContext": {"privileged": False}}
+    obj = {"spec": {"containers": [container], "priority": 0, "nodeName": "", "hostNetwork": False, "nodeSelector": {}}}
+    clean(obj, shape_of("Pod"))
+    kept = {"name": "c", "resources": {}, "securityContext": {"privileged": False}}
+    assert obj["spec"] == {"containers": [kept], "priority": 0}
+
+
+def test_clean_configuration_keeps_its_words() -> None:
+    obj = {"spec": {"containers": [{"name": "c", "tty": False, "resources": {"limits": {"cpu": "1000m"}}}]}}
+    before = copy.deepcopy(obj)
+    assert clean(obj, shape_of("Pod"), typed=False) == []
+    assert obj == before
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [("1000m", "1"), ("1024Mi", "1Gi"), (1, "1"), (0.5, "500m"), ("1e3", "1e3"), ("0", "0"), (0, "0"), ("1Gi", "1Gi")],
+)
+def test_clean_quantity_is_canonical(given: Any, stored: str) -> None:
+    node = {"status": {"capacity": {"cpu": given}}}
+    clean(node, shape_of("Node"))
+    assert node["status"]["capacity"] == {"cpu": stored}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("2026-01-01T02:00:00+02:00", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00.75Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+    ],
+)
+def test_clean_time_is_in_utc(given: str, stored: str) -> None:
+    pod = {"metadata": {"deletionTimestamp": given}}
+    clean(pod, shape_of("Pod"))
+    assert pod["metadata"] == {"deletionTimestamp": stored}
 
 
 @given(anything)

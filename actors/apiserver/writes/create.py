@@ -1,5 +1,6 @@
 """Create objects."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from actors.apiserver.api.causes import invalid_object
@@ -10,6 +11,7 @@ from actors.apiserver.api.target import Target, already_exists, details, name_ex
 from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import KeyExists, Storage
+from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import (
     check_body,
     finalizer_name_causes,
@@ -21,6 +23,8 @@ from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 from protocols.kube.meta import Object
 
 NAME_ATTEMPTS = 8
+Admit = Callable[[Object], Awaitable[None]]
+"""Check a new object and complete it. Raises Forbidden."""
 
 
 class Creator:
@@ -31,22 +35,32 @@ class Creator:
         self._namespaces = namespaces
 
     async def create(
-        self, target: Target, body: Object, dry_run: bool = False, owners: Owners = stored_owners, size: int = 0
+        self,
+        target: Target,
+        body: Object,
+        dry_run: bool = False,
+        owners: Owners = stored_owners,
+        size: int = 0,
+        admit: Admit | None = None,
     ) -> Stored:
         """Store a new object. `size` is the number of bytes of `body`.
 
-        Raises BadRequest, Invalid and AlreadyExists, and NotFound and Forbidden because of the namespace.
+        `admit` checks and completes the object after its defaults; nobody owns what it sets. Raises BadRequest, Invalid
+        and AlreadyExists, and NotFound and Forbidden because of the namespace.
         """
         if target.resource.custom is not None and target.resource.custom.terminating:
             raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
         sent, resource = check_body(body, target), target.resource
         base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""
         stamp_new(body, resource)
+        await offload(size, partial(_default, target, body, owners, sent))
+        if admit is not None:
+            await admit(body)
         store = self._dry_run if dry_run else self._storage.create
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
-            raw = await offload(size, partial(_prepared, target, body, owners, sent))
+            raw = await offload(size, partial(_prepared, target, body))
             if resource.namespaced:
                 _check_namespace(target, body, await self._namespace(target.namespace))
             try:
@@ -81,22 +95,23 @@ def _check_namespace(target: Target, body: Object, namespace: Stored) -> None:
         raise invalid_object(target.resource.kind, target.resource.group, body["metadata"]["name"], causes)
 
 
-def _prepared(target: Target, body: Object, owners: Owners, sent: object) -> bytes:
-    """Return the encoded object to store. Raises Invalid."""
-    _prepare(target, body)
+def _default(target: Target, body: Object, owners: Owners, sent: object) -> None:
+    """Set the defaults and the owners of all fields so far: what strategy and admission set has no owner."""
+    target.resource.strategy.default(body)
     set_owners(body, owners(body, {}, sent))
-    return encode_object(target.resource.converter.to_stored(body))
 
 
-def _prepare(target: Target, body: Object) -> None:
+def _prepared(target: Target, body: Object) -> bytes:
+    """Return the encoded object to store. Raises Invalid."""
     resource = target.resource
-    resource.strategy.default(body)
     resource.strategy.prepare_create(body)
+    complete(body, resource.shape)
     causes = metadata_causes(body, resource) + resource.strategy.validate_create(body)
     if finalizers := body["metadata"].get("finalizers"):
         causes += finalizer_name_causes(finalizers, "metadata.finalizers")
     if causes:
         raise invalid_object(resource.kind, resource.group, body["metadata"].get("name") or "", causes)
+    return encode_object(resource.converter.to_stored(body))
 
 
 def _terminating(target: Target, name: str) -> Forbidden:

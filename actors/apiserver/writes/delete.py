@@ -11,7 +11,7 @@ from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.query import integer
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.target import Target, forbidden
-from actors.apiserver.writes.update import finished, is_namespace
+from actors.apiserver.writes.metadata import finished, is_namespace
 from protocols.kube.meta import Object
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")

@@ -1,4 +1,4 @@
-"""Check the fields of an object against its schema, and remove unknown ones.
+"""Check the fields of an object against its schema, remove unknown ones, and write values as kube-apiserver does.
 
 Wrong types are errors in the words of Go's decoder, which clients know. Nulls are read as that decoder reads them, so
 that later code meets none: a field with null is absent, an element of a list or map with null is empty.
@@ -6,14 +6,17 @@ that later code meets none: a field with null is absent, an element of a list or
 This runs on every write: the common case costs one lookup and one comparison of types for each field.
 """
 
+import functools
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from actors.apiserver.api.schemas import shape as forms
-from actors.apiserver.api.schemas.shape import ANY, BYTES, LIST, MAP, STRUCT, TEXT, Shape
+from actors.apiserver.api.schemas.shape import ANY, BYTES, LIST, MAP, QUANTITY, STRUCT, TEXT, Shape
 from protocols.errors import NodeplaneError
-from protocols.kube.quantity import is_quantity
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.quantity import is_quantity, parse_quantity
 
 
 class WrongType(NodeplaneError):
@@ -31,7 +34,7 @@ NAMES = {
     forms.BYTES: "[]uint8",
     forms.TIME: "v1.Time",
     forms.MICROTIME: "v1.MicroTime",
-    forms.QUANTITY: "resource.Quantity",
+    QUANTITY: "resource.Quantity",
     forms.INT_OR_STRING: "intstr.IntOrString",
     forms.ANY: "runtime.RawExtension",
     forms.JSON: "v1.JSON",
@@ -70,12 +73,16 @@ EXACT: dict[str, type[Any]] = {
     LIST: list,
 }
 PLAIN = (TEXT, BYTES)
+CANONICAL = (QUANTITY, forms.TIME, forms.MICROTIME)
+"""Values with several spellings, of which one is stored."""
+DROPPED = (TEXT, forms.BOOL, forms.INT32, forms.INT64, BYTES, MAP, LIST)
+"""Optional fields of these types lose a zero value."""
 EMPTY: dict[str, Callable[[], Any]] = {
     **EXACT,
     forms.INT32: int,
     forms.INT64: int,
     forms.INT_OR_STRING: int,
-    forms.QUANTITY: lambda: "0",
+    QUANTITY: lambda: "0",
 }
 RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -85,41 +92,99 @@ Path = tuple["Path", str | int] | tuple[()]
 """The path of the parent and a step: an index in a list, else a name."""
 
 
-def clean(obj: dict[str, Any], shape: Shape) -> list[str]:
-    """Remove fields that `shape` does not have, and return their paths. Raises WrongType."""
-    unknown: list[str] = []
-    _struct(obj, shape, (), unknown)
-    return unknown
+class _Walk:
+    """One pass over an object: its unknown fields, and True if zero values become as Go's encoder writes them."""
+
+    __slots__ = ("typed", "unknown")
+
+    def __init__(self, typed: bool) -> None:
+        self.typed = typed
+        self.unknown: list[str] = []
+
+
+def clean(obj: dict[str, Any], shape: Shape, typed: bool = True) -> list[str]:
+    """Remove fields that `shape` does not have, and return their paths. Raises WrongType.
+
+    With `typed`, the object is left as kube-apiserver stores it: fields that are always present are added, other zeros
+    removed, quantities and times canonical. An applied configuration keeps its author's words instead.
+    """
+    walk = _Walk(typed)
+    _struct(obj, shape, (), walk)
+    return walk.unknown
 
 
 def clean_part(value: Any, owner: Shape, field: str) -> list[str]:
     """Clean one field of a struct."""
-    unknown: list[str] = []
-    _value(value, owner.fields[field], ((), field), owner, unknown)
-    return unknown
+    walk = _Walk(True)
+    _value(value, owner.fields[field], ((), field), owner, walk)
+    return walk.unknown
 
 
-def _struct(obj: dict[str, Any], shape: Shape, path: Path, unknown: list[str]) -> None:
+def clean_field(obj: dict[str, Any], shape: Shape, field: str) -> list[str]:
+    """Clean one top-level field of an object in place; an unknown or empty one is removed."""
+    walk, kind, value = _Walk(True), shape.fields.get(field), obj[field]
+    if kind is None or not value:
+        _odd_field(obj, field, shape, (), walk)
+    else:
+        obj[field] = _word(value, kind, ((), field), shape, walk)
+    return walk.unknown
+
+
+def complete(obj: dict[str, Any], shape: Shape | None) -> None:
+    """Add the missing top-level fields that an object of this kind always has."""
+    if shape is not None:
+        for key, make in shape.always:
+            if key not in obj:
+                obj[key] = make()
+
+
+def _struct(obj: dict[str, Any], shape: Shape, path: Path, walk: _Walk) -> None:
     fields = shape.fields
-    unknown_keys, absent = [], []
+    odd = []
     for key, value in obj.items():
         field = fields.get(key)
-        if field is None:
-            unknown_keys.append(key)
-        elif value is None:
-            if field.form != forms.JSON:
-                absent.append(key)
-        elif type(value) is not str or field.form != TEXT:
-            _value(value, field, (path, key), shape, unknown)
-    for key in unknown_keys:
-        del obj[key]
-        if len(unknown) < MAX_UNKNOWN:
-            unknown.append(shown((path, key)))
-    for key in absent:
-        del obj[key]
+        if field is None or not value:
+            odd.append(key)
+            continue
+        form, kind = field.form, type(value)
+        if kind is str:
+            if form != TEXT:
+                obj[key] = _word(value, field, (path, key), shape, walk)
+        elif kind is dict and form == STRUCT:
+            _struct(value, field, (path, key), walk)
+        elif kind is list and form == LIST:
+            _list(value, field, (path, key), shape, walk)
+        elif form == QUANTITY:
+            obj[key] = _word(value, field, (path, key), shape, walk)
+        else:
+            _value(value, field, (path, key), shape, walk)
+    for key in odd:
+        _odd_field(obj, key, shape, path, walk)
+    if walk.typed:
+        for key, make in shape.always:
+            if key not in obj:
+                obj[key] = make()
 
 
-def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+def _odd_field(obj: dict[str, Any], key: str, shape: Shape, path: Path, walk: _Walk) -> None:
+    """Remove an unknown field, a null, or a zero that means the same as an absent field."""
+    field, value = shape.fields.get(key), obj[key]
+    if field is None:
+        del obj[key]
+        if len(walk.unknown) < MAX_UNKNOWN:
+            walk.unknown.append(shown((path, key)))
+    elif value is None:
+        if field.form != forms.JSON:
+            del obj[key]
+    else:
+        _value(value, field, (path, key), shape, walk)
+        if walk.typed and field.form == QUANTITY:
+            obj[key] = canonical_quantity(value)
+        elif walk.typed and field.form in DROPPED and key not in shape.kept and key not in shape.present:
+            del obj[key]
+
+
+def _value(value: Any, shape: Shape, path: Path, owner: Shape, walk: _Walk) -> None:
     """Clean a value. `owner` is the struct that contains it."""
     if value is None:
         return
@@ -131,33 +196,71 @@ def _value(value: Any, shape: Shape, path: Path, owner: Shape, unknown: list[str
         if form != ANY:
             raise _wrong(value, shape, path, owner)
     elif form == STRUCT:
-        _struct(value, shape, path, unknown)
+        _struct(value, shape, path, walk)
     elif form == MAP:
-        _map(value, shape, path, owner, unknown)
+        _map(value, shape, path, owner, walk)
     elif form == LIST:
-        _list(value, shape, path, owner, unknown)
+        _list(value, shape, path, owner, walk)
 
 
-def _map(value: dict[str, Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+def _map(value: dict[str, Any], shape: Shape, path: Path, owner: Shape, walk: _Walk) -> None:
     item = shape.item
     assert item is not None
-    plain = item.form in PLAIN
+    plain, words = item.form in PLAIN, item.form in CANONICAL
     for key, part in value.items():
         if part is None:
-            value[key] = _empty(item)
+            part = value[key] = _empty(item)
+        if words:
+            value[key] = _word(part, item, (path, MAP_KEY + key), owner, walk)
         elif not plain or type(part) is not str:
-            _value(part, item, (path, MAP_KEY + key), owner, unknown)
+            _value(part, item, (path, MAP_KEY + key), owner, walk)
 
 
-def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, unknown: list[str]) -> None:
+def _list(value: list[Any], shape: Shape, path: Path, owner: Shape, walk: _Walk) -> None:
     item = shape.item
     assert item is not None
-    plain = item.form in PLAIN
+    plain, struct, words = item.form in PLAIN, item.form == STRUCT, item.form in CANONICAL
     for index, part in enumerate(value):
         if part is None:
-            value[index] = _empty(item)
+            part = value[index] = _empty(item)
+        if struct and type(part) is dict:
+            _struct(part, item, (path, index), walk)
+        elif words:
+            value[index] = _word(part, item, (path, index), owner, walk)
         elif not plain or type(part) is not str:
-            _value(part, item, (path, index), owner, unknown)
+            _value(part, item, (path, index), owner, walk)
+
+
+def _word(value: Any, shape: Shape, path: Path, owner: Shape, walk: _Walk) -> Any:
+    """Check a value that has several spellings, and return it as it is stored."""
+    form = shape.form
+    if not walk.typed or form not in CANONICAL or value is None:
+        _value(value, shape, path, owner, walk)
+        return value
+    if form == QUANTITY and type(value) is str:
+        try:
+            return canonical_quantity(value)
+        except QuantityInvalid:
+            pass
+    _scalar(value, form, path, owner)
+    return canonical_quantity(value) if form == QUANTITY else canonical_time(value, form)
+
+
+@functools.lru_cache(maxsize=4096)
+def canonical_quantity(value: str | int | float) -> str:
+    return str(parse_quantity(value))
+
+
+def canonical_time(text: str, form: str) -> str:
+    """Return a time in UTC: in whole seconds, or with six digits of a micro time."""
+    micro = form == forms.MICROTIME
+    if len(text) == (27 if micro else 20) and text[-1] == "Z" and text[10] == "T":
+        return text
+    try:
+        moment = datetime.fromisoformat(text.upper().replace(",", ".")).astimezone(UTC)
+    except (ValueError, OverflowError):  # a leap second or a day that does not exist
+        return text
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
 
 
 def _empty(item: Shape) -> Any:
@@ -174,7 +277,7 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
         fits = kind is int and -limit <= value < limit
     elif form == forms.INT_OR_STRING:
         fits = kind is str or (kind is int and -(2**31) <= value < 2**31)
-    elif form == forms.QUANTITY:
+    elif form == QUANTITY:
         if kind in (dict, list, bool) or (kind is str and not is_quantity(value)):
             raise WrongType(f"{QUANTITY_TEXT}: {_place(value, path)}")
         return

@@ -15,6 +15,8 @@ from actors.apiserver.api.target import Target, conflict, may_be_stale, not_foun
 from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
+from actors.apiserver.writes.fields import complete
+from actors.apiserver.writes.metadata import finished
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 
@@ -23,13 +25,16 @@ ATTEMPTS = 20
 
 class Written(msgspec.Struct, frozen=True):
     stored: Stored
-    """The stored object; after a removal its last content at the revision of the deletion."""
+    """The stored object; after a removal its last content, at the revision of the deletion."""
     removed: bool = False
     warnings: Sequence[str] = ()
 
 
 Mutation = Callable[[Object], Object | None]
-"""Change a private copy of the stored object and return the new one; None removes it. Raises StatusError."""
+"""Change a private copy of the stored object and return the new one; None removes it. Raises StatusError.
+
+An object that is being deleted is removed, too, when nothing holds it any longer.
+"""
 
 
 class WriteLoop:
@@ -76,9 +81,9 @@ class WriteLoop:
         return found
 
     async def _store(self, target: Target, current: Stored, made: "_Attempted", dry_run: bool) -> Written:
-        if made.raw is None:
+        if made.removed:
             rv = current.rv if dry_run else await self.storage.delete(target.resource, current)
-            return Written(current.at(rv), removed=True)
+            return Written(Stored(current.key, rv, made.raw), removed=True)
         if made.same:
             return Written(current)
         if dry_run:
@@ -87,21 +92,25 @@ class WriteLoop:
 
 
 class _Attempted(msgspec.Struct, frozen=True):
-    """Result of an attempt. `raw` is None if the object is removed, `same` is True if nothing changed."""
+    """Result of an attempt: the object to store, or the last content of one that is `removed`."""
 
-    raw: bytes | None
+    raw: bytes
     same: bool = False
+    removed: bool = False
     warnings: Sequence[str] = ()
 
 
 def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Attempted:
     resource = target.resource
     shown = resource.converter.view(current)
-    before = decode_stored(shown.raw, current.rv)
-    wanted = mutate(decode_stored(shown.raw, current.rv))
+    before, copy = decode_stored(shown.raw, current.rv), decode_stored(shown.raw, current.rv)
+    complete(before, resource.shape)
+    complete(copy, resource.shape)
+    wanted = mutate(copy)
     if wanted is None:
-        return _Attempted(None)
+        return _Attempted(current.raw, removed=True)
     if same(wanted, before) and not resource.converter.outdated(current):
-        return _Attempted(current.raw, True)
+        return _Attempted(current.raw, same=True)
     raw = encode_object(resource.converter.to_stored(wanted))
-    return _Attempted(raw, False, [] if target.subresource else resource.strategy.warnings(wanted, before))
+    warnings = [] if target.subresource else resource.strategy.warnings(wanted, before)
+    return _Attempted(raw, removed=finished(wanted), warnings=warnings)

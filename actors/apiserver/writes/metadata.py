@@ -198,6 +198,18 @@ def _check_list(metadata: Object, field: str, kind: type) -> None:
         raise BadRequest(f"metadata.{field} must be a list of {'strings' if kind is str else 'objects'}")
 
 
+def finished(obj: Object) -> bool:
+    """Return True if an object is being deleted and nothing holds it any longer."""
+    metadata = obj["metadata"]
+    waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    holds = is_namespace(obj) and (obj.get("spec") or {}).get("finalizers")
+    return bool(metadata.get("deletionTimestamp")) and not waits and not holds
+
+
+def is_namespace(obj: Object) -> bool:
+    return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
+
+
 def stamp_new(obj: Object, resource: Resource) -> None:
     """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion."""
     metadata = obj["metadata"]

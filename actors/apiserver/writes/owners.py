@@ -71,9 +71,19 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
         shape = shape_of(target)
         if shape is None or (old and not entries):
             return entries
-        return tracked(old, new, shape, by, entries)
+        return tracked(old, _written(target, new, old), shape, by, entries)
 
     return owners
+
+
+def _written(target: Target, new: Object, old: Object) -> Object:
+    """Return the object with only the changes that this endpoint writes: the other ones are reset."""
+    if target.subresource == "status":
+        return {**old, "metadata": new["metadata"], "status": new.get("status")}
+    if target.subresource or not target.resource.strategy.has_status or new.get("status") == old.get("status"):
+        return new
+    rest = {key: value for key, value in new.items() if key != "status"}
+    return {**rest, "status": old["status"]} if "status" in old else rest
 
 
 def stored_owners(new: Object, old: Object, sent: object) -> Entries:

@@ -10,13 +10,14 @@ from actors.apiserver.api.objects import at
 from actors.apiserver.api.query import WriteOptions
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target, conflict
+from actors.apiserver.writes.fields import WrongType
 from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import updated
-from actors.apiserver.writes.validation import Review
+from actors.apiserver.writes.validation import Review, clean_changed
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
 
@@ -103,14 +104,23 @@ def apply_mutation(target: Target, wanted: Object, options: WriteOptions) -> Mut
     def mutate(old: Object) -> Object | None:
         _check_uid(target, wanted, old)
         result = apply(target, wanted, options, old)
-        return updated(target, fresh_copy(result.obj), old, patching=True, owners=lambda new, _, sent: result.entries)
+        new = fresh_copy(result.obj)
+        try:
+            clean_changed(new, old, target)
+        except WrongType as error:
+            raise BadRequest(str(error)) from None
+        return updated(target, new, old, patching=True, owners=lambda new, _, sent: result.entries)
 
     return mutate
 
 
 def applied_from_nothing(target: Target, wanted: Object, options: WriteOptions) -> Owners:
-    """Return the owners of an object that a server-side apply creates. Raises BadRequest."""
+    """Return the owners of an object that a server-side apply creates. Raises BadRequest.
+
+    Completes the object.
+    """
     entries = apply(target, wanted, options, {}).entries
+    clean_changed(wanted, {}, target)
     return lambda new, old, sent: entries
 
 

@@ -8,6 +8,7 @@ from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, now
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.target import Target, conflict
+from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import (
     carry_over,
     check_body,
@@ -19,14 +20,12 @@ from actors.apiserver.writes.metadata import (
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 from protocols.kube.meta import Object
 
+PARTLY = ("", "status")
+"""Subresources whose writes are tracked before the strategy changes them."""
 
-def updated(
-    target: Target, new: Object, old: Object, patching: bool = False, owners: Owners = stored_owners
-) -> Object | None:
-    """Return the object to store; None if it was being deleted and has lost its last finalizer.
 
-    Raises BadRequest, Conflict, Invalid.
-    """
+def updated(target: Target, new: Object, old: Object, patching: bool = False, owners: Owners = stored_owners) -> Object:
+    """Return the object to store. Raises BadRequest, Conflict, Invalid."""
     if not patching and not at(new, "metadata", "name"):
         raise BadRequest(
             f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
@@ -34,25 +33,20 @@ def updated(
     sent = check_body(new, target)
     _check_identity(target, new, old, patching)
     carry_over(new, old)
-    causes = _prepare(target, new, old)
+    if apart := target.subresource not in PARTLY:
+        causes = _prepare(target, new, old)
+    else:  # what the strategy sets has no owner
+        if not target.subresource:
+            target.resource.strategy.default(new)
+        entries = owners(new, old, sent)
+        causes = _prepare(target, new, old)
+    complete(new, target.resource.shape)
     causes = metadata_causes(new, target.resource) + finalizer_causes(new, old) + causes
     if causes:
         raise invalid_object(target.resource.kind, target.resource.group, target.name, causes)
     _count_generation(target, new, old)
-    set_owners(new, owners(new, old, sent))
-    return None if finished(new) else new
-
-
-def finished(obj: Object) -> bool:
-    """Return True if an object is being deleted and nothing holds it any longer."""
-    metadata = obj["metadata"]
-    waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
-    holds = is_namespace(obj) and (obj.get("spec") or {}).get("finalizers")
-    return bool(metadata.get("deletionTimestamp")) and not waits and not holds
-
-
-def is_namespace(obj: Object) -> bool:
-    return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
+    set_owners(new, owners(new, old, sent) if apart else entries)
+    return new
 
 
 def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
@@ -65,7 +59,6 @@ def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
     if target.subresource == "finalize":
         strategy.prepare_finalize(new, old)
         return []
-    strategy.default(new)
     strategy.prepare_update(new, old)
     return strategy.validate_update(new, old)
 
@@ -93,7 +86,7 @@ def _count_generation(target: Target, new: Object, old: Object) -> None:
         new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
 
 
-def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[Object], Object | None]:
+def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[Object], Object]:
     return lambda old: updated(target, fresh_copy(body), old, owners=owners)
 
 

@@ -13,9 +13,8 @@ from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_ya
 from actors.apiserver.api.errors import BadRequest, Invalid
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.target import Target
-from actors.apiserver.writes.fields import WrongType, clean, clean_part
+from actors.apiserver.writes.fields import WrongType, clean, clean_field, complete
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 
@@ -141,9 +140,8 @@ class Review:
 
         Raises BadRequest.
         """
-        clean = body_kind(target.resource, "").clean
         try:
-            unknown = clean(obj) if clean is not None else []
+            unknown = _configuration_fields(obj, target.resource)
         except WrongType as error:
             raise BadRequest(f"failed to create typed patch object ({_subject(target)}): {error}") from None
         if unknown:
@@ -154,11 +152,8 @@ class Review:
 
     def patched(self, new: Object, old: Object, target: Target, patch: bytes) -> None:
         """Clean the parts of an object that a patch changed. Raises Invalid."""
-        clean_field = _part_cleaner(target)
-        if clean_field is None:
-            return
         try:
-            self._note([path for field in _changed(new, old) for path in clean_field(new, field)])
+            self._note(clean_changed(new, old, target))
         except WrongType as error:
             raise _bad_patch(patch, str(error)) from None
         if self._mode == STRICT and self.warnings:
@@ -211,25 +206,30 @@ def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callabl
     return None if shape is None else functools.partial(clean, shape=shape)
 
 
+def _configuration_fields(obj: Object, resource: Resource) -> list[str]:
+    """Remove the unknown fields of an applied configuration and return their paths. Raises WrongType."""
+    if resource.custom is not None:
+        return resource.custom.clean(obj)
+    return [] if resource.shape is None else clean(obj, resource.shape, typed=False)
+
+
+def clean_changed(new: Object, old: Object, target: Target) -> list[str]:
+    """Clean the top-level fields that differ from `old`; return the paths of unknown ones. Raises WrongType."""
+    clean_field = _part_cleaner(target)
+    unknown = [] if clean_field is None else [path for field in _changed(new, old) for path in clean_field(new, field)]
+    complete(new, target.resource.shape)
+    return unknown
+
+
 def _part_cleaner(target: Target) -> Callable[[Object, str], list[str]] | None:
     if target.resource.custom is not None:
         return target.resource.custom.clean_part
     shape = target.resource.shape
-    return None if shape is None else lambda obj, field: _part(obj, shape, field)
+    return None if shape is None else lambda obj, field: clean_field(obj, shape, field)
 
 
 def _changed(new: Object, old: Object) -> list[str]:
     return [field for field, value in new.items() if value != old.get(field)]
-
-
-def _part(new: Object, shape: Shape, field: str) -> list[str]:
-    if field in shape.fields and new[field] is None:
-        del new[field]
-        return []
-    if field in shape.fields:
-        return clean_part(new[field], shape, field)
-    del new[field]
-    return [field]
 
 
 def _bad_body(sent: BodyKind, text: str) -> BadRequest:

@@ -12,9 +12,25 @@ A strategic merge patch merges sets, and keyed lists by their first key; `^none`
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, SCALARS, STRUCT, TEXT, Shape
+from actors.apiserver.api.schemas.shape import (
+    ANY,
+    BOOL,
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    JSON,
+    LIST,
+    MAP,
+    QUANTITY,
+    SCALARS,
+    STRUCT,
+    TEXT,
+    Shape,
+)
 
+ZERO: dict[str, Callable[[], Any]] = {TEXT: str, BOOL: bool, INT32: int, INT64: int, INT_OR_STRING: int}
 PLAIN = {form: Shape(form) for form in (*SCALARS, ANY, JSON)}
 FindStruct = Callable[[str], Shape]
 """Return the struct of a name in the type of a field."""
@@ -44,6 +60,27 @@ def fill(struct: Shape, fields: Iterable[str], lookup: FindStruct) -> None:
             required.append(name)
         struct.fields[name] = shape_of(kind, lookup)
     struct.required = tuple(required)
+
+
+def mark_zeros(struct: Shape, fields: Iterable[str]) -> None:
+    """Set which fields are always present and which keep a zero, from the words of the table of zeros."""
+    kept = []
+    for field in fields:
+        if field[0] == "?":
+            kept.append(field[1:])
+            continue
+        name = field.removesuffix("-")
+        kind = struct.fields[name]
+        struct.present[name] = _null if field != name else kind.blank if kind.form == STRUCT else _zero(kind.form)
+    struct.kept, struct.always = frozenset(kept), tuple(struct.present.items())
+
+
+def _zero(form: str) -> Callable[[], Any]:
+    return (lambda: "0") if form == QUANTITY else ZERO.get(form, _null)
+
+
+def _null() -> None:
+    return None
 
 
 def shape_of(kind: str, lookup: FindStruct) -> Shape:
@@ -93,9 +130,12 @@ OTHER_GROUPS = (
 
 
 class Registry:
-    """Shapes of all structs, parsed from `texts`: tables by package, the part of a full name before the type."""
+    """Shapes of all structs, parsed from `texts`: tables by package, the part of a full name before the type.
 
-    def __init__(self, texts: Mapping[str, Iterable[str]]) -> None:
+    `zeros` holds a table of zero values for each package that has some.
+    """
+
+    def __init__(self, texts: Mapping[str, Iterable[str]], zeros: Mapping[str, str]) -> None:
         self.structs: dict[str, Shape] = {}
         self._aliases = {_alias(package): package for package in texts}
         bodies: list[tuple[str, Shape, list[str]]] = []
@@ -106,6 +146,11 @@ class Registry:
                 bodies.append((package, struct, fields))
         for package, struct, fields in bodies:
             fill(struct, fields, functools.partial(self._lookup, package))
+        for package, text in zeros.items():
+            for header, fields in lines(text):
+                mark_zeros(self.structs[f"{package}.{header}"], fields)
+        for struct in self.structs.values():
+            struct.nothing = struct.blank()
 
     def kind(self, group: str, version: str, kind: str) -> Shape | None:
         """Return the shape of a kind; None if it is unknown."""
@@ -125,7 +170,7 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import core, others, resource
+    from actors.apiserver.api.schemas import core, others, resource, zeros
 
     core_texts = (core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE)
     texts: dict[str, tuple[str, ...]] = {META: (others.META,), f"{API}core.v1": core_texts}
@@ -138,7 +183,7 @@ def registry() -> Registry:
     for name in OTHER_GROUPS:
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
     texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
-    return Registry(texts)
+    return Registry(texts, zeros.ZEROS)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,5 +1,6 @@
 """Shapes: the type of a value in an object, and how its parts are owned and patched."""
 
+from collections.abc import Callable
 from typing import Any
 
 STRUCT, MAP, LIST = "struct", "map", "list"
@@ -14,15 +15,19 @@ class Shape:
     """`form` is one of the constants above. Structs are filled after their creation: a type may contain itself."""
 
     __slots__ = (
+        "always",
         "atomic",
         "default",
         "fields",
         "form",
         "gvk",
         "item",
+        "kept",
         "keys",
         "name",
+        "nothing",
         "patch",
+        "present",
         "required",
         "scalar_set",
     )
@@ -53,6 +58,14 @@ class Shape:
         """Value of an absent field that is part of a list's key."""
         self.patch: tuple[str, str] = ("", "")
         """Strategy and merge key of a strategic merge patch."""
+        self.present: dict[str, Callable[[], Any]] = {}
+        """Fields that a typed object always has, and functions that make their zero values."""
+        self.always: tuple[tuple[str, Callable[[], Any]], ...] = ()
+        """The same as pairs, which take less time."""
+        self.nothing: dict[str, Any] = {}
+        """The value of a struct of which no field is set. It is shared: never change it."""
+        self.kept: frozenset[str] = frozenset()
+        """Optional fields that keep a zero value, which others lose."""
         self.gvk = False
         """True for a kind, which has apiVersion and kind."""
 
@@ -66,3 +79,7 @@ class Shape:
     def child(self, field: str) -> "Shape | None":
         """Return the shape of a field of a struct or map; None if there is no such field."""
         return self.fields.get(field, self.item) if self.form == STRUCT else self.item
+
+    def blank(self) -> dict[str, Any]:
+        """Return a new value of a struct of which no field is set."""
+        return {field: make() for field, make in self.always}

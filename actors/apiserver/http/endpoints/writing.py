@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from aiohttp import hdrs
 from msgspec.structs import replace
@@ -150,11 +151,15 @@ class Writing:
         return await self._loop.run(target, checked, options.dry_run)
 
     async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:
+        admit = None
         if self._admission.concerns(request.user, request.target):
-            await self._admission.prepared(request.target, body)
-            await offload(size, lambda: self._admission.created(request.user, request.target, body))
-        stored = await self._creator.create(request.target, body, options.dry_run, owners, size)
+            admit = partial(self._admit, request, size)
+        stored = await self._creator.create(request.target, body, options.dry_run, owners, size, admit)
         return _warned(await _written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
+
+    async def _admit(self, request: Request, size: int, body: Object) -> None:
+        await self._admission.prepared(request.target, body)
+        await offload(size, lambda: self._admission.created(request.user, request.target, body))
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Written:
         """Change the object of a request, if its author may; `size`: bytes of the request's body.

@@ -30,7 +30,7 @@ def parts(value: Any, shape: Shape) -> dict[str, Part] | None:
     made = {}
     for key, part in value.items():
         child = kinds.get(key, other)
-        if part is not None and child is not None:
+        if child is not None:
             made[f"f:{key}"] = (part, child)
     return made
 
@@ -92,31 +92,51 @@ def changes(old: Object, new: Object, shape: Shape) -> Changes:
     """Return the changes from `old` ({} before creation) to `new`, without fields that only the server sets."""
     written: Fields = {}
     removed: Fields = {}
+    blank = _blank(shape)
     for name, field in _fields(shape, old, new):
         before, after = old.get(name), new.get(name)
         if before != after:
-            if field.form == STRUCT:
-                before, after = _bare(name, before), _bare(name, after)
+            if name in blank:
+                before, after = _bare(name, before, blank[name]), _bare(name, after, blank[name])
             _note(f"f:{name}", before, after, field, written, removed)
     return Changes(written, removed)
 
 
+def _blank(shape: Shape) -> Object:
+    """Return the object before its creation, which is shared: typed kinds have some fields that are never absent."""
+    return shape.nothing if shape.present else NOTHING
+
+
 def fields_of_new(new: Object, shape: Shape) -> Fields:
-    """Return the fields of a new object: the same as changes({}, new, shape), but faster."""
-    kinds, other = shape.fields, shape.item
+    """Return the fields of a new object, without those that are as in an object of which nothing is set."""
+    kinds, other, blank = shape.fields, shape.item, _blank(shape)
     written: Fields = {}
     for name in sorted(new):
-        value, field = new[name], kinds.get(name, other)
-        if value is None or field is None or name in UNOWNED:
-            continue
-        if field.form != STRUCT:
-            written[f"f:{name}"] = _new_value(value, field)
-        elif bare := _bare(name, value):
-            tree = _new_value(bare, field)
-            if not tree or len(tree) > 1:
-                tree.pop(SELF, None)
-                written[f"f:{name}"] = tree
+        field = kinds.get(name, other)
+        if field is not None and name not in UNOWNED:
+            part = _bare(name, new[name], {}) if name == "metadata" else new[name]
+            _note_new(name, part, field, blank.get(name, _ABSENT), written)
     return written
+
+
+def _note_new(name: str, part: Any, field: Shape, before: Any, written: Fields) -> None:
+    """Record a field of a new object; a struct that is never absent is none itself, only its fields are."""
+    if part == before:
+        return
+    if type(before) is not dict or type(part) is not dict or field.leaf:
+        written[f"f:{name}"] = _new_value(part, field)
+        return
+    kinds, other, below = field.fields, field.item, dict[str, Any]()
+    for key, value in part.items():
+        kind = kinds.get(key, other)
+        if kind is not None:
+            _note_new(key, value, kind, before.get(key, _ABSENT), below)
+    if below:
+        written[f"f:{name}"] = below
+
+
+NOTHING: Object = {"metadata": {}}
+_ABSENT = object()
 
 
 def owned(config: Object, shape: Shape) -> Fields:
@@ -125,7 +145,7 @@ def owned(config: Object, shape: Shape) -> Fields:
     for name, field in _fields(shape, config):
         value = config.get(name)
         if value is not None:
-            tree = members(_bare(name, value) if field.form == STRUCT else value, field)
+            tree = members(_bare(name, value, {}) if field.form == STRUCT else value, field)
             if tree or field.form != STRUCT:
                 found[f"f:{name}"] = tree
     return found
@@ -154,11 +174,11 @@ def _fields(shape: Shape, *objects: Object) -> Iterable[tuple[str, Shape]]:
     return found
 
 
-def _bare(name: str, value: Any) -> Any:
-    """Return a top-level struct, which always exists; of metadata, only fields that clients set."""
-    if not isinstance(value, dict):
-        return {}
-    if name == "metadata":
+def _bare(name: str, value: Any, blank: Any) -> Any:
+    """Return a top-level field that is always present; of metadata, only fields that clients set."""
+    if value is None:
+        return blank
+    if name == "metadata" and isinstance(value, dict):
         if UNOWNED_METADATA.issuperset(value):
             return {}
         return {key: part for key, part in value.items() if key not in UNOWNED_METADATA}
@@ -203,7 +223,7 @@ def _new_value(value: Any, shape: Shape) -> Fields:
     kinds, other = shape.fields, shape.item
     for key, part in value.items():
         kind = kinds.get(key, other)
-        if part is not None and kind is not None:
+        if kind is not None:
             tree[f"f:{key}"] = {} if type(part) is str else _new_value(part, kind)
     return tree
 
