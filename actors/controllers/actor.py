@@ -31,6 +31,7 @@ from protocols.kube.resources import (
     ALL,
     CONFIGMAPS,
     DEFINITIONS,
+    DEVICETAINTRULES,
     EVENTS,
     LEASES,
     NAMESPACES,
@@ -38,6 +39,7 @@ from protocols.kube.resources import (
     PODS,
     RESOURCECLAIMS,
     RESOURCECLAIMTEMPLATES,
+    RESOURCESLICEPATCHES,
     SERVICEACCOUNTS,
     Resource,
 )
@@ -52,6 +54,8 @@ CUSTOM_S = 30.0
 """Longest wait for custom resources: one that is no longer served never syncs."""
 LEASE = "kube-controller-manager"
 PARTIAL = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+OPTIONAL = (DEVICETAINTRULES, RESOURCESLICEPATCHES)
+"""Resources that a kube-apiserver may not serve, and then forbids to users without rights on them."""
 METADATA_ONLY = f"{PARTIAL.format('List')},{PARTIAL.format('')}"
 
 
@@ -156,7 +160,8 @@ class Controllers:
         others = (self._pod_gc,) if resource is PODS else ()
         informer = self._devices.follow(resource, handler, *others)
         if informer is None:
-            return Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata), handler)
+            options = InformerOptions(keep=trim_to_metadata, optional=resource in OPTIONAL)
+            return Informer(self._metadata, resource, options, handler)
         if resource is PODS:
             self._pod_gc.pods = informer.items
         return informer
@@ -188,10 +193,14 @@ class Controllers:
         await self._namespaces.run()
 
     async def _collect(self) -> None:
-        """Start garbage collection in the background: it decides nothing before all informers synced."""
+        """Start garbage collection in the background.
+
+        It decides nothing before every resource that the API serves is listed.
+        """
         for number, informer in enumerate(self._owned):
             self._context.spawn(informer.run(), f"owned-{number}")
-        await asyncio.gather(*(informer.wait_synced(SYNC_S) for informer in self._owned))
+        async with asyncio.timeout(SYNC_S):
+            await asyncio.gather(*(informer.wait_known() for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
         self._context.spawn(self._pod_gc.run(), "pods")
         self._context.spawn(self._collector.run(), "collector")

@@ -38,6 +38,8 @@ class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A watch is asked to last a random time in this range."""
     silence_s: float = 90.0
     """Without a byte (bookmarks come each minute) for so long, the connection is given up."""
+    optional: bool = False
+    """An API that forbids the list counts as one that does not serve the resource: it checks rights before paths."""
 
 
 class Informer:
@@ -58,7 +60,7 @@ class Informer:
         self.listing = False
         """Handlers are being called for a list, whose order is not the order of changes."""
         self.unserved = asyncio.Event()
-        """The API does not know the resource; asked again now and then."""
+        """The API does not serve the resource; asked again now and then."""
 
     @property
     def synced(self) -> bool:
@@ -70,7 +72,7 @@ class Informer:
         await asyncio.wait_for(self._first.wait(), timeout)
 
     async def wait_known(self) -> None:
-        """Synced, or known not to be served, which is nothing to wait for."""
+        """Wait until synced, or known not to be served: nothing to wait for."""
         waits = [asyncio.ensure_future(each.wait()) for each in (self._first, self.unserved)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -93,11 +95,10 @@ class Informer:
                 field_selector=self._options.field_selector,
                 label_selector=self._options.label_selector,
             )
-        except (ApiError, ApiAway) as error:
+        except ApiError as error:
+            return self._list_refused(error)
+        except ApiAway as error:
             self.failure = str(error)
-            if isinstance(error, ApiError) and error.code == 404:
-                self.unserved.set()
-                return UNSERVED_S
             return self.reflector.broken(0.0)
         self.listing = True
         try:
@@ -108,6 +109,18 @@ class Informer:
         self.failure = ""
         self._first.set()
         return self.reflector.listed(version_of(answer))
+
+    def _list_refused(self, error: ApiError) -> float:
+        repeated, self.failure = self.failure == str(error), str(error)
+        absent = error.code == 404 or (self._options.optional and error.code == 403)
+        if absent or error.code == 403:
+            outcome = "resource is not served, going on without it" if absent else "list forbidden, will retry"
+            report = log.debug if repeated else log.warning
+            report("%s resource=%s error=%s", outcome, self._resource.qualified, error)
+        if not absent:
+            return self.reflector.broken(0.0)
+        self.unserved.set()
+        return UNSERVED_S
 
     def _replace(self, objects: list[Object]) -> None:
         """Report the difference, deletions first, so that a name is free before it is taken again."""

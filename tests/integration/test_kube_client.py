@@ -341,3 +341,45 @@ async def test_files_that_are_no_certificates_are_named(certificates: Path, tmp_
         client = ApiClient(ClientOptions(server="https://127.0.0.1:1", **{"ca": certificates / "ca.crt", **files}))
         with pytest.raises(CertificateUnusable, match=str(files["cert"])):
             await client.start()
+
+
+REFUSED = ("404 NotFound", "403 Forbidden")
+
+
+@pytest.mark.parametrize("refusal", REFUSED)
+async def test_informer_of_an_optional_resource_refused_goes_on_and_follows_later(
+    certificates: Path, refusal: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("protocols.kubeclient.informer.UNSERVED_S", 0.05)
+    code, reason = refusal.split()
+    async with world(certificates) as here:
+        lists: list[str] = []
+
+        def refuse(request: web.Request, _body: Object) -> web.Response:
+            lists.append(request.path)
+            return failure(int(code), reason)
+
+        here.server.answer = refuse
+        informer = Informer(here.client, PODS, InformerOptions(optional=True), here.seen)
+        here.spawn(informer.run())
+        async with asyncio.timeout(60):
+            await informer.wait_known()
+        await until(lambda: len(lists) > 3)
+        told = [record.getMessage() for record in caplog.records if "not served" in record.getMessage()]
+        assert not informer.synced
+        assert told == [f"resource is not served, going on without it resource=pods error={reason}"]
+        here.server.answer = lambda _request, _body: None
+        await here.server.put("late")
+        await informer.wait_synced(60)
+        await until(lambda: here.seen.told == ["+late"])
+
+
+async def test_informer_forbidden_without_an_option_waits(certificates: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with world(certificates) as here:
+        here.server.answer = lambda _request, _body: failure(403, "Forbidden")
+        informer = Informer(here.client, PODS, InformerOptions(), here.seen)
+        here.spawn(informer.run())
+        await until(lambda: any("list forbidden" in record.getMessage() for record in caplog.records))
+        assert not informer.unserved.is_set()
+        here.server.answer = lambda _request, _body: None
+        await informer.wait_synced(60)

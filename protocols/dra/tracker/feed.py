@@ -59,8 +59,9 @@ class SliceTracker:
         classes = _Handler(self, class_of, tracker.put_class, tracker.drop_class, listener.classes_changed)
         self._slices = Informer(client, RESOURCESLICES, InformerOptions(), slices)
         self._classes = Informer(client, DEVICECLASSES, InformerOptions(), classes)
-        self._patches = Informer(client, RESOURCESLICEPATCHES, InformerOptions(), patches)
-        self._rules = Informer(client, DEVICETAINTRULES, InformerOptions(), rules)
+        optional = InformerOptions(optional=True)
+        self._patches = Informer(client, RESOURCESLICEPATCHES, optional, patches)
+        self._rules = Informer(client, DEVICETAINTRULES, optional, rules)
         self.informers = [self._slices, self._classes, self._patches, self._rules]
 
     @property
