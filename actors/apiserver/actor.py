@@ -17,7 +17,6 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
-from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.custom.definitions import definitions
 from actors.apiserver.custom.definitions.controller import DefinitionController, names_by_group
 from actors.apiserver.custom.serving.serving import Serving
@@ -173,8 +172,8 @@ class ApiServer:
             with suppress(NodeplaneError):
                 await self._serving.filled(row)
         self._context.ready(f"serving {self._context.settings.api_url}")
-        roles, bindings = (self.replicas[f"{name}.{RBAC}"] for name in ("clusterroles", "clusterrolebindings"))
-        self._context.spawn(Bootstrap(self._storage, roles, bindings).run(), "default-roles")
+        bootstrap = Bootstrap(self._storage, self.replicas, self._context.layout.ca_cert.read_text)
+        self._context.spawn(bootstrap.run(), "bootstrap")
         self._context.spawn(self._definition_controller.run(self._context.spawn), "definitions")
 
     async def _drain(self) -> None:

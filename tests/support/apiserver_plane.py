@@ -134,13 +134,13 @@ class Plane:
                 self.spawn(instance)
         self.wait_ready()
         if self._sharing is None:
-            self.create_namespaces("default", "kube-node-lease")
             self.await_default_roles()
 
     def await_default_roles(self) -> None:
         """They are written once the server is ready; from then on it writes nothing by itself. Lists are counted, so
         the last of them is asked for by its name."""
-        path = f"{self.url}/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:node"
+        bindings = f"{self.url}/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"
+        path = f"{bindings}/system:controller:token-cleaner"
         deadline = time.monotonic() + READY_SECONDS
         while not self._is_there(path):
             assert time.monotonic() < deadline, f"the default roles are not there:\n{self.logs()}"
@@ -177,7 +177,6 @@ class Plane:
         authority.issue("sa", "sa")  # only its key is used: it signs tokens
 
     def create_namespaces(self, *names: str) -> None:
-        """In a whole plane the controllers do this."""
         for name in names:
             body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
             request = urllib.request.Request(

@@ -229,7 +229,7 @@ def node_rules() -> NodeRules:
 def defaults() -> Policy:
     policy = Policy()
     for obj in default_objects():
-        policy.put(obj["kind"], obj["metadata"]["name"], obj)
+        policy.put(obj["kind"], key_of(obj), obj)
     return policy
 
 
