@@ -43,6 +43,7 @@ COMMANDS = {
     "chaos": Command("chaos", "kill an actor, make a device fail, play a script of faults"),
     "scale": Command("orders", "change the number of API processes, or of nodes"),
     "node-config": Command("node_config", "write the file by which a node on another machine joins"),
+    "kubeconfig": Command("kubeconfig", "write the file with which kube-scheduler, kubelet, ... use the API"),
     "restart": Command("orders", "restart one actor in an orderly way"),
     "plugin": Command(SIMULATOR, "run a device plugin"),
     "dra-driver": Command(SIMULATOR, "run a DRA driver"),

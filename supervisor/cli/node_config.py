@@ -29,21 +29,32 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def write_node_config(args: argparse.Namespace) -> int:
     from supervisor.pki.issue_node import issue  # loads cryptography
 
-    layout = layout_from(args)
-    if not (layout.pki / "ca.key").exists() or not layout.settings.exists():
-        raise NotRunning(f"no plane has run below {layout.root}; start it with `nodeplane up` or give --root")
-    server = api_server(load_settings(layout.settings), args.server or "")
-    text = node_config.write(issue(layout.pki, checked_name(args.name), server))
+    api = ApiOfRoot(args)
+    text = node_config.write(issue(api.pki, checked_name(args.name), api.server))
     if args.output == "-":
         print(text, end="")
         return 0
     target = Path(args.output or f"{args.name}.kubeconfig")
     write_atomic(target, text.encode(), 0o600)
-    print(f"{target}: node {args.name} of {server}; there: nodeplane up --join {target.name}")
-    if only_here(server):
-        warning = "only this machine reaches that address; for others start the plane with --bind-address"
-        print(f"nodeplane: {warning}", file=sys.stderr)
+    print(f"{target}: node {args.name} of {api.server}; there: nodeplane up --join {target.name}")
+    api.warn_if_only_here()
     return 0
+
+
+class ApiOfRoot:
+    """The CA and the URL of the API whose root the flags name. Raises NotRunning and Usage."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        layout = layout_from(args)
+        self.pki = layout.pki
+        if not (layout.pki / "ca.key").exists() or not layout.settings.exists():
+            raise NotRunning(f"no plane has run below {layout.root}; start it with `nodeplane up` or give --root")
+        self.server = api_server(load_settings(layout.settings), args.server or "")
+
+    def warn_if_only_here(self) -> None:
+        if only_here(self.server):
+            warning = "only this machine reaches that address; for others start the plane with --bind-address"
+            print(f"nodeplane: {warning}", file=sys.stderr)
 
 
 def api_server(settings: Settings, wanted: str) -> str:
