@@ -1,4 +1,4 @@
-"""JSON values: decode request bodies with proper errors, and compare without taking true for 1."""
+"""JSON values: decode request bodies and stored values with proper errors, and compare without taking true for 1."""
 
 import math
 from collections.abc import Callable
@@ -47,6 +47,24 @@ def decode_object(body: bytes) -> Object:
     if not isinstance(value, dict):
         raise BodyInvalid("the request body must be a JSON object")
     return value
+
+
+PROTOBUF = b"k8s\0"
+
+
+def stored_json(value: bytes) -> bytes:
+    """Return the JSON form of a value in the store; bytes that cannot be converted are returned as they are.
+
+    A kube-apiserver that shares the store writes protobuf.
+    """
+    if not value.startswith(PROTOBUF):
+        return value
+    from protocols.kube import protobuf  # loaded by those stores only that hold it
+
+    try:
+        return msgspec.json.encode(protobuf.decode_object(value))
+    except (protobuf.ProtobufInvalid, protobuf.KindUnknown):
+        return value
 
 
 def check_depth(value: Any, limit: int = DEPTH_LIMIT) -> None:

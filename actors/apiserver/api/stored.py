@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at
-from protocols.kube.jsons import read_json
+from protocols.kube.jsons import PROTOBUF, read_json
 from protocols.kube.meta import Object
 
 RETAINED_BYTES = 64 * 1024
 """Decoded and encoded forms of larger objects are not cached: a few hundred would fill the memory."""
+UNKNOWN = "object not decodable: protobuf of a kind or form that this server does not know"
 _METADATA = b'"metadata":{'
 _HEAD = 244
 """Bytes before the metadata that are searched: our own encoder writes it near the start."""
@@ -63,7 +64,7 @@ def corruption(raw: bytes, custom: bool = False) -> str:
         obj = read_json(raw)
         msgspec.convert(obj, _SoundObject)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return f"object not decodable: {error}"
+        return UNKNOWN if raw.startswith(PROTOBUF) else f"object not decodable: {error}"
     wrong = () if custom else (part for part in ("spec", "status") if not isinstance(obj.get(part) or {}, dict))
     return "".join(f"object not decodable: {part} is no object" for part in wrong)
 

@@ -115,6 +115,9 @@ class CorruptObjects:
     def __contains__(self, key: object) -> bool:
         return key in self._why
 
+    def __len__(self) -> int:
+        return len(self._why)
+
     def digest(self) -> int:
         """Return what these values add to the digest of all objects."""
         return sum(self._fingerprints.values())

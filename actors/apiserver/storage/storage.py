@@ -17,6 +17,7 @@ from protocols.etcd import errors as etcd
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.paging import Pager
 from protocols.etcd.types import KeyValue, prefix_end
+from protocols.kube.jsons import stored_json
 from protocols.wire import etcd_pb2 as pb
 
 OBJECTS_PER_LEASE = 1000
@@ -222,7 +223,7 @@ class Storage:
 
 
 def _stored(resource: Resource, kv: KeyValue) -> Stored:
-    return Stored(_key(resource, kv.key), kv.mod_revision, kv.value)
+    return Stored(_key(resource, kv.key), kv.mod_revision, stored_json(kv.value))
 
 
 def _key(resource: Resource, key: bytes) -> str:

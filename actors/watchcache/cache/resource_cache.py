@@ -4,6 +4,7 @@ How a change of the store becomes an event of the stream:
 - `replay` takes a change that the initial list already contains: it enters the window only.
 - `apply` takes a new change: it enters objects and window and is published.
 - A change without its previous object (compacted) ends the history below it: the floor rises to its revision.
+- Values in protobuf, which a kube-apiserver writes, become JSON where they are known.
 - `replace` takes a new list after a compaction: the difference is published, and history begins anew.
 """
 
@@ -15,6 +16,7 @@ import msgspec
 from actors.watchcache.cache.window import Entry, Window, WindowOptions
 from protocols.bus import Event, Item, Op, Value
 from protocols.etcd import KeyValue, WatchEvent
+from protocols.kube.jsons import stored_json
 from protocols.kube.resources import Resource
 from protocols.messages.objects import (
     ADDED,
@@ -85,11 +87,11 @@ class ResourceCache:
     def replay(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
         """Take a change that the list contains already; return it as it entered the window."""
         self.received += 1
-        known = event.previous.value if event.previous else b""
+        known = stored_json(event.previous.value) if event.previous else b""
         if not known and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
             return None
-        change = _object_event(event, known)
+        change = _object_event(event, stored_json(event.kv.value), known)
         self.window.append(Entry(key, change, now))
         return change
 
@@ -97,16 +99,17 @@ class ResourceCache:
         """Take a new change; return None for the deletion of an unknown object."""
         self.received += 1
         held = self.objects.get(key)
-        known = event.previous.value if event.previous else held.value if held else b""
+        known = stored_json(event.previous.value) if event.previous else held.value if held else b""
+        value = stored_json(event.kv.value)
         if event.deleted:
             self.objects.pop(key, None)
         else:
-            self.objects[key] = StoredObject(event.kv.value, event.kv.create_revision, event.kv.mod_revision)
+            self.objects[key] = StoredObject(value, event.kv.create_revision, event.kv.mod_revision)
         if not known and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
             if event.deleted:
                 return None
-        change = _object_event(event, known)
+        change = _object_event(event, value, known)
         self.window.append(Entry(key, change, now))
         return change
 
@@ -143,16 +146,16 @@ def op_of(event: ObjectEvent) -> Op:
 
 
 def stored(kv: KeyValue) -> StoredObject:
-    return StoredObject(kv.value, kv.create_revision, kv.mod_revision)
+    return StoredObject(stored_json(kv.value), kv.create_revision, kv.mod_revision)
 
 
-def _object_event(event: WatchEvent, known: bytes) -> ObjectEvent:
+def _object_event(event: WatchEvent, value: bytes, known: bytes) -> ObjectEvent:
     rv = event.kv.mod_revision
     if event.deleted:
         return ObjectEvent(DELETED, rv, known, known)
     if event.created:
-        return ObjectEvent(ADDED, rv, event.kv.value)
-    return ObjectEvent(MODIFIED, rv, event.kv.value, known)
+        return ObjectEvent(ADDED, rv, value)
+    return ObjectEvent(MODIFIED, rv, value, known)
 
 
 def _difference(
