@@ -11,7 +11,8 @@ import grpc
 import msgspec
 
 from actors.runtime.backends.hollow import HollowBackend
-from actors.runtime.backends.process_backend import LauncherHandle, ProcessBackend
+from actors.runtime.backends.launcher import LauncherHandle
+from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.errors import SocketTaken
@@ -90,6 +91,7 @@ class RuntimeServer:
         await self._streams.close()
         if self._server is not None:
             await self._server.stop(CLOSE_GRACE_S)
+        self._processes.holders.close()
         self._options.socket.unlink(missing_ok=True)
         await asyncio.to_thread(self._launcher.close)
         self.cgroups.close()

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from protocols.wire import cri_pb2 as pb
-from tests.support.runtime import RuntimeProcess, alive, until
+from tests.support.runtime import RuntimeProcess, running, until
 
 
 @asynccontextmanager
@@ -94,26 +94,25 @@ async def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
     async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
         # a stubborn shell with a child, and a daemon that left session and parent
-        daemon = "setsid sh -c 'sleep 500 & echo $! >daemon'"
-        script = f"trap '' TERM; {daemon}; sleep 500 & echo $! >child; while :; do wait; done"
-        id = await runtime.run(sandbox, "sh", "-c", script, working_dir=str(runtime.root))
-        notes = [runtime.root / "child", runtime.root / "daemon"]
-        await until(lambda: all(note.exists() and note.read_text().strip() for note in notes))
-        pids = [int(note.read_text()) for note in notes]
+        naps = [f"501.{os.getpid()}", f"502.{os.getpid()}"]
+        script = f"trap '' TERM; setsid sh -c 'sleep {naps[0]} &'; sleep {naps[1]} & while :; do wait; done"
+        id = await runtime.run(sandbox, "sh", "-c", script)
+        await until(lambda: all(running("sleep", nap) for nap in naps))
         began = time.monotonic()
         await runtime.call("StopContainer", container_id=id, timeout=1)
         assert 0.9 < time.monotonic() - began < 30
         assert (await runtime.status(id)).exit_code == 137
-        assert not any(map(alive, pids))
+        assert not any(running("sleep", nap) for nap in naps)
 
 
 async def test_a_daemon_does_not_outlive_its_container() -> None:
     async with running_runtime() as runtime:
         sandbox = await runtime.sandbox()
-        id = await runtime.run(sandbox, "sh", "-c", "setsid sleep 500 & echo $!; exit 0")
-        status = await runtime.ended(id)
-        pid = int(log_lines(status.log_path)[0][2])
-        assert not alive(pid)
+        nap = f"503.{os.getpid()}"
+        id = await runtime.run(sandbox, "sh", "-c", f"setsid sleep {nap} & read x", stdin=True)
+        await until(lambda: running("sleep", nap))
+        await runtime.call("StopContainer", container_id=id, timeout=20)
+        assert not running("sleep", nap)
 
 
 async def test_events_report_each_step_in_order_with_the_pods_state() -> None:

@@ -10,7 +10,7 @@ from actors.podworker.model.dependencies import Node
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
-from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, unenforced
+from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, sysctls, unenforced
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.admission import admit_request
@@ -128,6 +128,16 @@ def test_stop_signal(name, expected):
     assert config(container("a", lifecycle=lifecycle)).stop_signal == expected
 
 
+def test_sysctls_of_a_sandbox_have_names_with_dots():
+    given = {"kernel/shm_rmid_forced": "1", "net/ipv4/conf/eth0.1/forwarding": "0", "kernel.msgmax": "9"}
+    context = {"sysctls": [{"name": name, "value": value} for name, value in given.items()]}
+    assert sysctls(read_pod(pod(container("a"), securityContext=context))) == {
+        "kernel.shm_rmid_forced": "1",
+        "net.ipv4.conf.eth0/1.forwarding": "0",
+        "kernel.msgmax": "9",
+    }
+
+
 def test_what_is_not_enforced_is_said():
     def said(raw=None, embedded=True, root=True, **spec):
         return unenforced(read_pod(pod(raw or container("a"), **spec)), embedded, root)
@@ -141,14 +151,15 @@ def test_what_is_not_enforced_is_said():
         },
         ports=[{"containerPort": 80, "hostPort": 8080}],
     )
-    sysctls = {"securityContext": {"sysctls": [{"name": "x", "value": "1"}]}}
+    wishes = {"securityContext": {"sysctls": [{"name": "x", "value": "1"}]}}
     assert said() == ""
-    assert said(strict, **sysctls) == (
-        "not enforced on this node: sysctls, seccompProfile RuntimeDefault of container a, "
+    assert said(strict, **wishes) == (
+        "not enforced on this node: seccompProfile RuntimeDefault of container a, "
         "hostPort 8080 of container a (it listens on 80)"
     )
     assert "capabilities.drop of container a (it needs root)" in said(strict, root=False)
-    assert said(strict, embedded=False, **sysctls) == ""
+    assert "sysctls (they need root)" in said(strict, root=False, **wishes)
+    assert said(strict, embedded=False, **wishes) == ""
     two = [container("a"), container("b")]
     assert "pod as a whole" in unenforced(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), False, True)
 

@@ -4,89 +4,26 @@ import asyncio
 import logging
 import os
 import socket
-import subprocess
-import sys
 import time
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import msgspec
 
+from actors.runtime.backends.holders import Holders
+from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.backends.procfs import descendants, kill_process, kill_session
 from actors.runtime.backends.shim_connection import Started, connect, read_exit, read_started
 from actors.runtime.backends.shim_process import ShimProcess, apply_exit, trace
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.model.containers import Container, ExecResult, State
-from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten
+from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten, WrongState
 from actors.runtime.shim import channel
 from actors.runtime.spec import command, isolation
+from actors.runtime.spec.isolation import Surroundings
+from actors.runtime.spec.sysctls import kernel_paths
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
-
-_HOME = Path(__file__).parents[3]
-_START = (
-    "import sys; sys.path.append(sys.argv[1]); from actors.runtime.shim.launcher import main; main(int(sys.argv[2]))"
-)
-_END_S = 2.0
-
-_LOG = logging.getLogger("runtime")
-
-
-class LauncherHandle:
-    """Handle of the launcher process. Requests queue in its socket, so it need not be up for the first one."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-
-    def start(self) -> None:
-        """Start the process. Raises LauncherGone."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        descriptor = str(theirs.fileno())
-        command = [sys.executable, "-I", "-S", "-c", _START, str(_HOME), descriptor]
-        try:
-            self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/")
-        except OSError as error:
-            ours.close()
-            raise LauncherGone(f"cannot start the container launcher: {error.strerror}") from None
-        finally:
-            theirs.close()
-        self._control = ours
-
-    def launch_shim(self, directory: Path, channel: socket.socket) -> None:
-        """Fork a shim in `directory` with `channel` as its connection to the runtime. Raises LauncherGone."""
-        if not self._send(directory, channel):
-            _LOG.warning("launcher restarted: its socket was closed")
-            self.close()
-            self.start()
-            if not self._send(directory, channel):
-                raise LauncherGone("the container launcher does not accept requests; try again")
-
-    def close(self) -> None:
-        """Close the socket, which ends the launcher; its shims live on."""
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            try:
-                self._process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = self._control = None
-
-    def _send(self, directory: Path, channel: socket.socket) -> bool:
-        if self._control is None:
-            return False
-        message = msgspec.json.encode({"directory": str(directory)})
-        try:
-            socket.send_fds(self._control, [message], [channel.fileno()])
-        except BlockingIOError:
-            raise LauncherGone("the container launcher has too many pending requests; try again") from None
-        except OSError:
-            return False
-        return True
-
+from protocols.wire import cri_pb2 as pb
 
 START_DEADLINE_S = 30.0
 ADOPT_DEADLINE_S = 5.0
@@ -102,13 +39,14 @@ class ProcessBackend:
         self._lifecycle = lifecycle
         self._state = state
         self._launcher = launcher
+        self.holders = Holders(launcher, state)
         self._processes: dict[str, ShimProcess] = {}
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._clean_ups: set[asyncio.Task[None]] = set()
 
     async def start(self, container: Container) -> None:
         async with self._starting:
-            self._prepare(container)
+            self._prepare(container, await self._surroundings(container))
             try:
                 await self._launch(container)
             except LauncherGone:  # the shim died before go: nothing has started
@@ -158,6 +96,11 @@ class ProcessBackend:
         shim = self.shim_pid(container)
         return self.cgroups.update(container.id, container.config.linux.resources, descendants(shim) if shim else ())
 
+    def main_pid(self, container: Container) -> int:
+        """Return the pid of the container's first process, 0 unless it runs."""
+        process = self._processes.get(container.id)
+        return process.shim.main if process and container.life.state is State.RUNNING else 0
+
     def shim_pid(self, container: Container) -> int:
         """Return the shim's pid, 0 if unknown."""
         process = self._processes.get(container.id)
@@ -183,15 +126,34 @@ class ProcessBackend:
 
     async def _follow_shim(self, container: Container, connection: socket.socket, began: Started | None) -> None:
         process = self._attach(container, connection)
-        process.shim.pid = began.shim if began else 0
+        process.shim.pid, process.shim.main = (began.shim, began.pid) if began else (0, 0)
         if container.life.state is State.CREATED:  # the runtime was killed during the start
             await asyncio.wait([process.startup], timeout=ADOPT_DEADLINE_S)
 
-    def _prepare(self, container: Container) -> None:
+    async def _surroundings(self, container: Container) -> Surroundings:
+        """Collect what the configuration does not have, with a holder of the pod's namespaces if it needs one."""
+        sandbox, options = container.sandbox, container.config.linux.security_context.namespace_options
+        shared = isolation.PID in isolation.requested_namespaces(sandbox.config)
+        found = Surroundings(str(self._state.shim(container.id)), container.record.nodes)
+        if kernel_paths(sandbox.config.linux.sysctls) or (shared and options.pid == pb.POD):
+            holder = await self.holders.ensure(sandbox)
+            pid_of = holder.pid if shared and options.pid == pb.POD else 0
+            found = found._replace(pid_of=pid_of, ipc_of=holder.pid if holder.ipc and options.ipc != pb.NODE else 0)
+        if shared and options.pid == pb.TARGET:
+            found = found._replace(pid_of=self._target(container, options.target_id))
+        return found
+
+    def _target(self, container: Container, id: str) -> int:
+        target = container.sandbox.containers.get(id)
+        if target is None or not (pid := self.main_pid(target)):
+            raise WrongState(f'target container "{id}" does not run in sandbox "{container.sandbox.id}"')
+        return pid
+
+    def _prepare(self, container: Container, around: Surroundings) -> None:
         directory = self._state.shim(container.id)
         try:
             membership = self.cgroups.make(container.id, container.config.linux.resources)
-            spec = msgspec.json.encode(command.spec(container, container.image, membership, str(directory)))
+            spec = msgspec.json.encode(command.spec(container, container.image, membership, around))
             directory.mkdir(mode=0o700, exist_ok=True)
             (directory / channel.SOCKET_FILE).unlink(missing_ok=True)  # of a shim that was killed before go
             (directory / channel.SPEC_FILE).write_bytes(spec)

@@ -75,6 +75,8 @@ class ShimConnection:
         self._loop.add_reader(connection.fileno(), self._on_readable)
         self.pid = 0
         """Pid of the shim; 0 until its first message."""
+        self.main = 0
+        """Pid of the container's first process; 0 until it runs."""
 
     def send(self, op: str, descriptors: tuple[int, ...] = (), **fields: Any) -> bool:
         """Send a request; False if the shim is gone or stuck. Raises InvalidRequest if it exceeds a packet."""
@@ -115,7 +117,7 @@ class ShimConnection:
             close_all(descriptors)
             return
         if isinstance(message, Started):
-            self.pid = message.shim
+            self.pid, self.main = message.shim, message.pid
         self._on_message(message, descriptors)
 
 

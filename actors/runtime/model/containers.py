@@ -63,6 +63,16 @@ class Image(msgspec.Struct, frozen=True):
     """`root` is a user's directory that is used in place, and not removed with the image."""
 
 
+class Holder(msgspec.Struct, frozen=True):
+    """Process that holds namespaces of a pod, as the pause process of other runtimes."""
+
+    pid: int
+    ticks: int
+    """Start time in clock ticks: a reused pid has another one."""
+    ipc: bool = False
+    """It has an IPC namespace, too."""
+
+
 class SandboxRecord(msgspec.Struct, frozen=True):
     """Content of sandboxes/ID.json."""
 
@@ -74,6 +84,20 @@ class SandboxRecord(msgspec.Struct, frozen=True):
     """Serialized runtime.v1.PodSandboxConfig."""
     handler: str = ""
     stopped_at: int = 0
+    holder: Holder | None = None
+    """Process that holds the pod's namespaces; None while no container needs any."""
+
+
+class DeviceNode(msgspec.Struct, frozen=True):
+    """Device node that the host lacks; fields of shim.mounts.Node."""
+
+    path: str
+    kind: str
+    major: int
+    minor: int
+    mode: int = 0o666
+    uid: int = 0
+    gid: int = 0
 
 
 class ContainerRecord(msgspec.Struct, frozen=True):
@@ -85,6 +109,8 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     config: bytes
     """Serialized runtime.v1.ContainerConfig."""
     life: Life
+    nodes: tuple[DeviceNode, ...] = ()
+    """Device nodes of its CDI devices that the host lacks."""
 
 
 class HollowScript(msgspec.Struct, frozen=True):

@@ -65,6 +65,8 @@ class Adoption:
             _LOG.error("sandbox skipped: its configuration does not decode id=%s", record.id)
             return
         if self._reserve(self._deps.pods.sandbox_names, sandbox_key(sandbox.config.metadata), "sandbox", record.id):
+            if not self._deps.processes.holders.adopt(sandbox):
+                sandbox.record = msgspec.structs.replace(sandbox.record, stopped_at=self._deps.clock.next())
             self._deps.pods.add_sandbox(sandbox)
 
     def _add_container(self, record: ContainerRecord) -> None:

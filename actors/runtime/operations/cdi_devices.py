@@ -5,20 +5,28 @@ it unusable.
 """
 
 import logging
+import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from actors.runtime.model.containers import DeviceNode
 from actors.runtime.model.errors import CdiUnusable
 from protocols.wire import cri_pb2 as pb
 
 
-class DeviceNode(msgspec.Struct, frozen=True, rename="camel"):
+class NodeEdit(msgspec.Struct, frozen=True, rename="camel"):
     path: str
     host_path: str = ""
+    type: str = ""
+    major: int = 0
+    minor: int = 0
+    file_mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
 
 
 class Mount(msgspec.Struct, frozen=True, rename="camel"):
@@ -30,7 +38,7 @@ class Mount(msgspec.Struct, frozen=True, rename="camel"):
 
 class Edits(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[str, ...] | None = None
-    device_nodes: tuple[DeviceNode, ...] | None = None
+    device_nodes: tuple[NodeEdit, ...] | None = None
     mounts: tuple[Mount, ...] | None = None
     hooks: tuple[Any, ...] | None = None
     additional_gids: tuple[int, ...] | None = msgspec.field(name="additionalGids", default=None)
@@ -148,10 +156,17 @@ def _load(path: Path) -> Any:
 
 
 BINDS = ("", "bind", "none")
+NODE_KINDS = {"b": stat.S_ISBLK, "c": stat.S_ISCHR, "u": stat.S_ISCHR, "p": stat.S_ISFIFO}
+"""Types of device nodes in CDI files, with the test of a file's mode."""
 
 
-def apply_devices(config: pb.ContainerConfig, found: Sequence[FoundDevice], own_root: bool) -> pb.ContainerConfig:
-    """Return a copy with the edits; the common edits of a file are applied once. Raises CdiUnusable."""
+def apply_devices(
+    config: pb.ContainerConfig, found: Sequence[FoundDevice], own_root: bool, made: Collection[str] = ()
+) -> pb.ContainerConfig:
+    """Return a copy with the edits; the common edits of a file are applied once. Raises CdiUnusable.
+
+    `made`: paths of device nodes that the container gets otherwise.
+    """
     changed = pb.ContainerConfig()
     changed.CopyFrom(config)
     edits: list[Edits] = []
@@ -164,21 +179,61 @@ def apply_devices(config: pb.ContainerConfig, found: Sequence[FoundDevice], own_
                 "CDI device injection failed: its file asks for hooks, which the embedded runtime does not run; use "
                 "containerd, or an image of the host's own files, which need none"
             )
-        _apply(changed, edit)
+        _apply(changed, edit, made)
     return changed
 
 
-def _apply(config: pb.ContainerConfig, edit: Edits) -> None:
+def _apply(config: pb.ContainerConfig, edit: Edits, made: Collection[str]) -> None:
     for variable in edit.env or ():
         _set(config, *_pair(variable))
     for node in edit.device_nodes or ():
-        config.devices.add(container_path=node.path, host_path=node.host_path or node.path, permissions="rwm")
+        if node.path not in made:
+            config.devices.add(container_path=node.path, host_path=node.host_path or node.path, permissions="rwm")
     for mount in edit.mounts or ():
         if mount.type not in BINDS:
             raise CdiUnusable(f'CDI device injection failed: mount of type "{mount.type}" at {mount.container_path}')
         readonly = "ro" in (mount.options or ())
         config.mounts.add(container_path=mount.container_path, host_path=mount.host_path, readonly=readonly)
     config.linux.security_context.supplemental_groups.extend(edit.additional_gids or ())
+
+
+def missing_nodes(found: Sequence[FoundDevice]) -> tuple[DeviceNode, ...]:
+    """Return the device nodes that must be made: the host has none with these numbers. Blocks. Raises CdiUnusable."""
+    edits = dict.fromkeys(edit for entry in found for edit in (entry.common, entry.own))
+    nodes = (node for edit in edits for node in edit.device_nodes or ())
+    return tuple(made for node in dict.fromkeys(nodes) if (made := _missing(node)) is not None)
+
+
+def _missing(node: NodeEdit) -> DeviceNode | None:
+    place = node.host_path or node.path
+    if node.type not in ("", *NODE_KINDS):
+        raise CdiUnusable(f'CDI device injection failed: device node {node.path} has the type "{node.type}"')
+    described = bool(node.type) and (node.major != 0 or node.type == "p")
+    try:
+        status = os.stat(place)
+    except OSError as error:
+        if not described:
+            why = os.strerror(error.errno or 0).lower()
+            raise CdiUnusable(f'CDI device injection failed: failed to stat CDI host device "{place}": {why}') from None
+    else:
+        same = described and _numbers(node) == (os.major(status.st_rdev), os.minor(status.st_rdev))
+        if (same or not described) and _is_kind(status.st_mode, node.type):
+            return None
+        if not described:
+            raise CdiUnusable(f'CDI device injection failed: "{place}" is no device of type "{node.type or "c or b"}"')
+    uid, gid = (-1 if number is None else number for number in (node.uid, node.gid))
+    mode = 0o666 if node.file_mode is None else node.file_mode & 0o7777
+    return DeviceNode(node.path, node.type, node.major, node.minor, mode, uid, gid)
+
+
+def _numbers(node: NodeEdit) -> tuple[int, int]:
+    return node.major, node.minor
+
+
+def _is_kind(mode: int, kind: str) -> bool:
+    if not kind:
+        return stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISFIFO(mode)
+    return NODE_KINDS[kind](mode)
 
 
 def _set(config: pb.ContainerConfig, name: str, value: str) -> None:

@@ -10,10 +10,20 @@ from actors.runtime.backends.hollow import HollowBackend
 from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.backends.procfs import boot_id
 from actors.runtime.images.store import ImageStore
-from actors.runtime.model.containers import Backend, Container, ContainerRecord, ExecResult, Image, Life, Sandbox, State
+from actors.runtime.model.containers import (
+    Backend,
+    Container,
+    ContainerRecord,
+    DeviceNode,
+    ExecResult,
+    Image,
+    Life,
+    Sandbox,
+    State,
+)
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, StartFailed, StopTimedOut, WrongState
 from actors.runtime.model.pods import Clock, Pods, container_key, new_id, running_containers
-from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices
+from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
 from actors.runtime.spec import command
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
@@ -75,12 +85,13 @@ class Containers:
         image = self._deps.images.of(config.image)
         script = command.check(config, sandbox.config, image)
         _require_ready(sandbox)
+        nodes: tuple[DeviceNode, ...] = ()
         if config.CDI_devices and script is None:
-            config = await self._with_cdi(config, image, sandbox)
+            config, nodes = await self._with_cdi(config, image, sandbox)
         key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
         self._deps.pods.container_names.reserve(key, id)
         life = Life(created_at=self._deps.clock.next())
-        record = ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life)
+        record = ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life, nodes)
         container = Container(record, config, sandbox, script, image)
         try:
             await self._save(container.record, script is not None)
@@ -184,13 +195,16 @@ class Containers:
             *(self.stop(entry.id, grace) for entry in running_containers(self._deps.pods.containers.values()))
         )
 
-    async def _with_cdi(self, config: pb.ContainerConfig, image: Image | None, sandbox: Sandbox) -> pb.ContainerConfig:
+    async def _with_cdi(
+        self, config: pb.ContainerConfig, image: Image | None, sandbox: Sandbox
+    ) -> tuple[pb.ContainerConfig, tuple[DeviceNode, ...]]:
         """Return the configuration with the CDI devices as described now; every start uses the same."""
         names = list(dict.fromkeys(device.name for device in config.CDI_devices))
         found = await asyncio.to_thread(self._deps.cdi.find, names)
-        changed = apply_devices(config, found, own_root=image is not None)
-        command.check(changed, sandbox.config, image)
-        return changed
+        nodes = await asyncio.to_thread(missing_nodes, found)
+        changed = apply_devices(config, found, image is not None, {node.path for node in nodes})
+        command.check(changed, sandbox.config, image, nodes)
+        return changed, nodes
 
     async def _save(self, record: ContainerRecord, hollow: bool) -> None:
         if hollow:

@@ -1,4 +1,8 @@
-"""Operations on sandboxes. A sandbox has no process: it is a record that groups containers."""
+"""Operations on sandboxes.
+
+A sandbox is a record that groups containers. It has a process only if it has namespaces of its own: for containers that
+share their processes, or for sysctls.
+"""
 
 import asyncio
 
@@ -9,6 +13,7 @@ from actors.runtime.model.containers import Sandbox, SandboxRecord
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown
 from actors.runtime.model.pods import new_id, sandbox_key
 from actors.runtime.operations.containers import Containers, Dependencies
+from actors.runtime.spec.sysctls import check_sysctls, kernel_paths
 from protocols.wire import cri_pb2 as pb
 
 
@@ -17,6 +22,8 @@ class Sandboxes:
         self._deps = dependencies
         self._containers = containers
         self._boot = boot_id()
+        self._holders = dependencies.processes.holders
+        self._holders.on_lost = self._mark_stopped
 
     async def run(self, config: pb.PodSandboxConfig, handler: str) -> str:
         """Create a ready sandbox. Raises InvalidRequest, NameReserved, StateNotWritten, ShuttingDown."""
@@ -32,10 +39,21 @@ class Sandboxes:
             self._deps.pods.sandbox_names.release(key)
             raise
         sandbox = Sandbox(stored, config)
+        if kernel_paths(config.linux.sysctls):
+            await self._hold(sandbox)
         self._deps.pods.add_sandbox(sandbox)
         self._deps.events.emit(pb.CONTAINER_CREATED_EVENT, id, sandbox)
         self._deps.events.emit(pb.CONTAINER_STARTED_EVENT, id, sandbox)
         return id
+
+    async def _hold(self, sandbox: Sandbox) -> None:
+        """Set the sysctls before anything runs; where that fails, there is no sandbox."""
+        try:
+            await self._holders.ensure(sandbox)
+        except BaseException:
+            self._deps.pods.sandbox_names.release(sandbox_key(sandbox.config.metadata))
+            await asyncio.to_thread(self._deps.state.remove, sandbox.record)
+            raise
 
     async def stop(self, id: str) -> None:
         """Kill the containers and mark the sandbox not ready. An unknown or stopped one is no error."""
@@ -71,6 +89,7 @@ class Sandboxes:
         if not sandbox.record.stopped_at:
             sandbox.stopping = True
             await asyncio.gather(*(self._containers.stop(id, 0) for id in list(sandbox.containers)))
+            self._holders.end(sandbox)
             self._mark_stopped(sandbox)
 
     def _mark_stopped(self, sandbox: Sandbox) -> None:
@@ -93,5 +112,6 @@ def _check(config: pb.PodSandboxConfig, handler: str) -> None:
     metadata = config.metadata
     if not (metadata.name and metadata.namespace and metadata.uid):
         raise InvalidRequest("config.metadata needs name, namespace and uid")
+    check_sysctls(config.linux.sysctls)
     if handler:
         raise InvalidRequest(f'no runtime handler "{handler}": the embedded runtime has only the default one, ""')

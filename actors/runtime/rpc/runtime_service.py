@@ -16,6 +16,7 @@ from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.model.pods import Clock, Pods
 from actors.runtime.operations.containers import Containers
 from actors.runtime.operations.sandboxes import Sandboxes
+from actors.runtime.spec.isolation import recursive_read_only
 from actors.runtime.state.container_events import ContainerEvents, Subscription
 from protocols.wire import cri_pb2 as pb
 
@@ -41,6 +42,7 @@ class InfoMethods:
             "containers": len(self._pods.containers),
             "resources": self._cgroups.describe(),
         }
+        features = pb.RuntimeHandlerFeatures(recursive_read_only_mounts=recursive_read_only())
         return pb.StatusResponse(
             status=pb.RuntimeStatus(
                 conditions=[
@@ -49,7 +51,7 @@ class InfoMethods:
                 ]
             ),
             info={"info": json.dumps(counts)} if request.verbose else {},
-            runtime_handlers=[pb.RuntimeHandler(name="", features=pb.RuntimeHandlerFeatures())],
+            runtime_handlers=[pb.RuntimeHandler(name="", features=features)],
         )
 
     async def RuntimeConfig(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:

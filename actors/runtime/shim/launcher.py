@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from actors.runtime.shim import channel, system
+from actors.runtime.shim import channel, holder, system
 from actors.runtime.shim.parent import Shim
 
 CONTROL = 3
@@ -43,11 +43,13 @@ class Launcher:
                     return
 
     def _on_request(self) -> bool:
-        """Fork a shim in the requested directory with the received connection; False when the runtime is gone."""
+        """Fork a shim or a holder with the received connection; False when the runtime is gone."""
         message, descriptors = channel.receive(self._control)
         if message is None:
             return False
-        if len(descriptors) == 1:
+        if len(descriptors) == 1 and "holder" in message:
+            self._hold(message["holder"], descriptors[0])
+        elif len(descriptors) == 1:
             pid = os.fork()
             if pid == 0:
                 _be_shim(message["directory"], descriptors[0])
@@ -55,6 +57,15 @@ class Launcher:
         for descriptor in descriptors:
             os.close(descriptor)
         return True
+
+    def _hold(self, request: channel.Message, descriptor: int) -> None:
+        try:
+            self._shims.add(holder.start(request, descriptor))
+        except OSError as error:
+            with socket.socket(fileno=os.dup(descriptor)) as runtime:
+                channel.send(
+                    runtime, {"kind": "holding", "pid": 0, "error": f"namespaces of the pod: {error.strerror}"}
+                )
 
     def _on_children(self) -> None:
         """Reap shims, and kill the children of killed ones, which are reparented to this process."""

@@ -21,6 +21,18 @@ RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; meanwhile the exit is retained in memory."""
 
 KILLED = 128 + signal.SIGKILL
+ENDING = frozenset(signal.valid_signals()) - {
+    signal.SIGKILL,
+    signal.SIGSTOP,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGCHLD,
+    signal.SIGCONT,
+    signal.SIGURG,
+    signal.SIGWINCH,
+}
+"""Signals that end a process which does not handle them."""
 
 
 class Shim:
@@ -38,7 +50,11 @@ class Shim:
         self._streams: Streams | None = None
         self._execs: dict[int, int] = {}
         self._pid = 0
+        self._mounts = 0
+        """Inode of the container's mount namespace, where other containers share its PID namespace."""
         self._status: int | None = None
+        self._ended_by = 0
+        """Signal that ended the first process, where the kernel would have dropped it."""
         self._started: channel.Message = {"kind": "started", "shim": os.getpid(), "pid": 0, "started_at": 0}
         self._exit: channel.Message = {}
         self._finished_at = 0
@@ -83,6 +99,7 @@ class Shim:
             self._exit = _exit(child.START_ERROR, 0, now) | {"message": error}
             return False
         self._pid = pid
+        self._mounts = system.mount_namespace(pid) if self._spec.isolation.pid_of else 0
         with contextlib.suppress(OSError):  # on a full disk the first note stays, and the open socket says the rest
             self._record_started(pid=pid, started_at=now, ticks=system.start_ticks(pid))
         channel.send(self._channel, self._started)
@@ -96,7 +113,7 @@ class Shim:
         spec = self._spec
         streams = self._streams = Streams(spec)
         try:
-            isolation.unshare_pids(spec.isolation)
+            isolation.select_pids(spec.isolation)
             return child.spawn(spec, spec.argv, child.Stdio(*streams.child, terminal=spec.tty))
         finally:
             streams.close_child_ends()
@@ -177,7 +194,7 @@ class Shim:
     def _handle(self, message: channel.Message, descriptors: list[int]) -> None:
         match message:
             case {"op": "signal", "signal": int(number)}:
-                system.kill(self._pid, number)
+                self._signal(number)
             case {"op": "kill"}:
                 system.kill(self._pid, signal.SIGKILL)
             case {"op": "reopen", "id": int(number)}:
@@ -192,6 +209,18 @@ class Shim:
                 self._streams.detach(number)
             case {"op": "close_stdin"} if self._streams is not None:
                 self._streams.close_input()
+
+    def _signal(self, number: int) -> None:
+        """Send a signal to the first process.
+
+        The kernel drops what PID 1 of a namespace does not handle. A program of an image has to live with that, as
+        everywhere; one on the host's files ends by the signal as it would in a shell.
+        """
+        isolated = self._spec.isolation
+        dropped = isolated.processes and isolated.root is None and number in ENDING
+        if dropped and not system.handles(self._pid, number):
+            self._ended_by, number = number, signal.SIGKILL
+        system.kill(self._pid, number)
 
     def _reopen(self) -> str:
         try:
@@ -223,10 +252,12 @@ class Shim:
 
     def _finish(self) -> None:
         """After the first process has ended: kill its descendants and write the last log lines."""
-        system.kill_descendants(self._on_ended)
+        system.kill_descendants(self._on_ended, self._mounts)
         assert self._status is not None
         assert self._streams is not None
         self._streams.finish()
+        if self._ended_by and _code(self._status) == KILLED:
+            self._status = self._ended_by
         number = os.WTERMSIG(self._status) if os.WIFSIGNALED(self._status) else 0
         starved = _code(self._status) == KILLED and system.oom_kills(self._spec.oom) > 0
         system.remove_cgroups(self._spec.cgroups)

@@ -3,10 +3,12 @@
 import contextlib
 import ctypes
 import errno
+import functools
+import operator
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -15,8 +17,12 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _PR_CAPBSET_DROP = 24
 
-_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWPID = 0x20000, 0x4000000, 0x20000000
+NAMESPACES = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000}
+"""Kinds of namespaces by their names in /proc/PID/ns, with the flags of unshare."""
 _MNT_DETACH = 2
+_SYS_MOUNT_SETATTR = 442
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_MOUNT_ATTR_RDONLY = 1
 
 Call = Callable[[], None]
 
@@ -35,14 +41,31 @@ def mount(source: str, target: str, flags: int, kind: str = "", options: str = "
     _check(_libc.mount(os.fsencode(source), os.fsencode(target), words[0], ctypes.c_ulong(flags), words[1]))
 
 
-def new_namespaces(hostname: bool) -> None:
-    """Unshare mounts, and the host name if requested."""
-    _check(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUTS if hostname else 0)))
+def detach(target: str) -> None:
+    """Unmount for everything that opens `target` later."""
+    _check(_libc.umount2(os.fsencode(target), _MNT_DETACH))
 
 
-def new_pid_namespace() -> None:
-    """Unshare PIDs for later children of this process; the next one has PID 1."""
-    _check(_libc.unshare(_CLONE_NEWPID))
+def seal_recursively(target: str) -> None:
+    """Make a mount and all mounts below it read-only. Raises OSError; ENOSYS before Linux 5.12."""
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    size, number = ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_long(_SYS_MOUNT_SETATTR)
+    path = os.fsencode(target)
+    _check(_libc.syscall(number, _AT_FDCWD, path, ctypes.c_uint(_AT_RECURSIVE), ctypes.byref(attributes), size))
+
+
+def recursive_seal_supported() -> bool:
+    """Return False before Linux 5.12."""
+    try:
+        seal_recursively("")
+    except OSError as error:
+        return error.errno != errno.ENOSYS
+    return True
+
+
+def new_namespaces(kinds: Iterable[str]) -> None:
+    """Unshare; a PID namespace is for later children of this process, of which the first has PID 1."""
+    _check(_libc.unshare(functools.reduce(operator.or_, (NAMESPACES[kind] for kind in kinds))))
 
 
 def enter_namespace(descriptor: int) -> None:
@@ -152,15 +175,42 @@ def reap(on_ended: Callable[[int, int], None]) -> bool:
         on_ended(pid, status)
 
 
-def kill_descendants(on_ended: Callable[[int, int], None]) -> None:
-    """Kill until no child is left; children of a killed one are reparented here and killed in the next round."""
+def kill_descendants(on_ended: Callable[[int, int], None], mounts: int = 0) -> None:
+    """Kill until no child is left; children of a killed one are reparented here and killed in the next round.
+
+    In a PID namespace of several containers they are reparented to its first process instead: with `mounts`, the inode
+    of the container's mount namespace, its members are killed too.
+    """
     deadline = time.monotonic() + KILL_ROUNDS_S
     pause = 0.0002
-    while reap(on_ended) and time.monotonic() < deadline:
-        for pid in children():
+    while (reap(on_ended) or (mounts and _members(mounts))) and time.monotonic() < deadline:
+        for pid in (*children(), *(_members(mounts) if mounts else ())):
             kill(pid, signal.SIGKILL)
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
+
+
+def mount_namespace(pid: int) -> int:
+    """Return the inode of a process's mount namespace; 0 if it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+    except OSError:
+        return 0
+
+
+def _members(mounts: int) -> list[int]:
+    """Return processes in a mount namespace, without zombies, which have left theirs."""
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mount_namespace(pid) == mounts]
+
+
+def handles(pid: int, number: int) -> bool:
+    """True if a process catches, blocks or ignores a signal, or is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            fields = dict(line.split(":", 1) for line in file)
+    except (OSError, ValueError):
+        return True
+    return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in ("SigBlk", "SigIgn", "SigCgt"))
 
 
 def join_cgroups(groups: tuple[str, ...]) -> None:

@@ -6,13 +6,16 @@ import re
 import socket
 from typing import Any
 
+import msgspec
+
 from actors.runtime.cgroups.hierarchy import NO_CGROUPS, Membership
 from actors.runtime.images.store import HOLLOW_PREFIX, is_virtual
-from actors.runtime.model.containers import Container, HollowScript, Image
+from actors.runtime.model.containers import Container, DeviceNode, HollowScript, Image
 from actors.runtime.model.cri_messages import image_name
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.spec import isolation
 from actors.runtime.spec import users as capabilities
+from actors.runtime.spec.isolation import NOWHERE, Surroundings
 from actors.runtime.spec.users import user_of
 from protocols.wire import cri_pb2 as pb
 
@@ -62,7 +65,12 @@ def _exit_code(text: str) -> int:
     return int(text)
 
 
-def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None = None) -> HollowScript | None:
+def check(
+    config: pb.ContainerConfig,
+    pod: pb.PodSandboxConfig,
+    image: Image | None = None,
+    nodes: tuple[DeviceNode, ...] = (),
+) -> HollowScript | None:
     """Reject a configuration that could never start; return its script if it is simulated. Raises InvalidRequest."""
     if not config.metadata.name:
         raise InvalidRequest("config.metadata.name is required")
@@ -78,7 +86,7 @@ def check(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | N
     if context.HasField("run_as_group") and not context.HasField("run_as_user") and not context.run_as_username:
         raise InvalidRequest("run_as_group needs run_as_user or run_as_username")
     if script is None:
-        isolation.isolation_spec(config, pod, image, "")
+        isolation.isolation_spec(config, pod, image, Surroundings(nodes=nodes))
         capabilities.dropped(context)
     return script
 
@@ -91,7 +99,10 @@ def arguments(config: pb.ContainerConfig, image: Image | None) -> list[str]:
 
 
 def spec(
-    container: Container, image: Image | None = None, membership: Membership = NO_CGROUPS, directory: str = ""
+    container: Container,
+    image: Image | None = None,
+    membership: Membership = NO_CGROUPS,
+    around: Surroundings = NOWHERE,
 ) -> dict[str, Any]:
     """Return the content of spec.json, the fields of actors.runtime.shim.child.Spec. Raises InvalidRequest."""
     config, pod = container.config, container.sandbox.config
@@ -109,13 +120,22 @@ def spec(
         "gid": gid,
         "groups": groups,
         "no_new_privs": context.no_new_privs,
-        "isolation": isolation.isolation_spec(config, pod, image, directory),
+        "isolation": isolation.isolation_spec(config, pod, image, _owned(around, max(uid, 0), max(gid, 0))),
         "cgroups": membership.groups,
         "oom": membership.oom,
         "cpus": membership.cpus,
         "oom_score": config.linux.resources.oom_score_adj,
         "dropped": capabilities.dropped(context) if os.geteuid() == 0 else [],
     }
+
+
+def _owned(around: Surroundings, uid: int, gid: int) -> Surroundings:
+    """Give device nodes without an owner to the container's user."""
+    nodes = (
+        msgspec.structs.replace(n, uid=uid if n.uid < 0 else n.uid, gid=gid if n.gid < 0 else n.gid)
+        for n in around.nodes
+    )
+    return around._replace(nodes=tuple(nodes))
 
 
 def _base64(value: bytes) -> str:

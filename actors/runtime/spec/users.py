@@ -26,21 +26,35 @@ NAMES = (
 ALL = frozenset(range(len(NAMES)))
 
 
+# fmt: off
+DEFAULT = frozenset(NAMES.index(name) for name in (
+    "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID",
+    "SETUID", "SETFCAP", "SETPCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
+))
+# fmt: on
+"""Capabilities of a container that requests none, as containerd's."""
+
+
 def dropped(context: pb.LinuxContainerSecurityContext) -> list[int]:
-    """Return numbers of capabilities to drop; a container has all others of the runtime. Raises InvalidRequest."""
+    """Return numbers of capabilities to drop. ALL comes first in both lists. Raises InvalidRequest."""
+    add, drop = _numbers(context.capabilities.add_capabilities), _numbers(context.capabilities.drop_capabilities)
     if context.privileged:
         return []
-    return sorted(_numbers(context.capabilities.drop_capabilities) - _numbers(context.capabilities.add_capabilities))
+    held = ALL if add.all else DEFAULT
+    held = frozenset() if drop.all else held
+    return sorted(ALL - ((held | add.named) - drop.named))
 
 
-def _numbers(names: Iterable[str]) -> frozenset[int]:
-    found: set[int] = set()
-    for name in names:
-        plain = name.upper().removeprefix("CAP_")
-        if plain != "ALL" and plain not in NAMES:
-            raise InvalidRequest(f'there is no capability "{name}"')
-        found |= ALL if plain == "ALL" else {NAMES.index(plain)}
-    return frozenset(found)
+class _Numbers(NamedTuple):
+    all: bool
+    named: frozenset[int]
+
+
+def _numbers(names: Iterable[str]) -> _Numbers:
+    plain = [name.upper().removeprefix("CAP_") for name in names]
+    if strange := [name for name in plain if name != "ALL" and name not in NAMES]:
+        raise InvalidRequest(f'there is no capability "{strange[0]}"')
+    return _Numbers("ALL" in plain, frozenset(NAMES.index(name) for name in plain if name != "ALL"))
 
 
 MOST_BYTES = 1 << 20

@@ -171,7 +171,7 @@ def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:
     """
     found = [*_of_any(spec)]
     if embedded:
-        found += _of_pod(spec)
+        found += _of_pod(spec, root)
         found += [part for container in spec.containers for part in _of_container(spec, container, root)]
     return f"not enforced on this node: {', '.join(dict.fromkeys(found))}" if found else ""
 
@@ -185,9 +185,9 @@ def _of_any(spec: PodSpec) -> Iterator[str]:
         yield "hostUsers: false"
 
 
-def _of_pod(spec: PodSpec) -> Iterator[str]:
-    if sysctls(spec):
-        yield "sysctls"
+def _of_pod(spec: PodSpec, root: bool) -> Iterator[str]:
+    if sysctls(spec) and not root:
+        yield "sysctls (they need root)"
 
 
 def _of_container(spec: PodSpec, container: ContainerSpec, root: bool) -> Iterator[str]:

@@ -1,0 +1,208 @@
+"""Mounts of one container, in its own mount namespace: binds, read-only and masked paths, device nodes.
+
+Mounts appear inside the container only; what is mounted on the host later is seen inside too. A missing mount point is
+created, empty: in the image's root for the container alone, else on the host.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from typing import NamedTuple
+
+from actors.runtime.shim import system
+from protocols.process.beneath import Walk, open_beneath, proc_path
+
+NOSUID, NODEV, NOEXEC = 0x2, 0x4, 0x8
+_RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
+_KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
+"""Flags of the source's file system that a remount must repeat: the kernel rejects a remount that drops them."""
+
+
+class Mount(NamedTuple):
+    source: str
+    target: str
+    readonly: bool
+    recursive: bool = False
+    """With `readonly`: mounts below it are read-only too."""
+    noexec: bool = False
+    """With `readonly`: programs on it cannot be executed."""
+    propagated: bool = True
+    """Mounts below the source come along."""
+
+
+class Node(NamedTuple):
+    """Device node that the host lacks."""
+
+    path: str
+    kind: str
+    """`c` or `u`: character device; `b`: block device; `p`: FIFO."""
+    major: int
+    minor: int
+    mode: int = 0o666
+    uid: int = 0
+    gid: int = 0
+
+
+def stop_propagation() -> None:
+    """Keep mounts of this namespace from the host. Raises RuntimeError."""
+    checked("mounts of its own", lambda: system.mount("", "/", _REC | _SLAVE))
+
+
+def bind(mount: Mount, top: str = "") -> None:
+    """Bind one mount, below the future root `top` if given. Raises RuntimeError that names the mount."""
+    try:
+        if top:
+            _bind_below(top, mount)
+            return
+        _make_target(mount.source, mount.target)
+        system.mount(mount.source, mount.target, _flags(mount))
+        if mount.readonly:
+            seal(mount.target, mount)
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise RuntimeError(f'mount "{mount.target}": host path "{mount.source}": {why}') from None
+
+
+def _flags(mount: Mount) -> int:
+    return _BIND | (_REC if mount.propagated else 0)
+
+
+def _bind_below(top: str, mount: Mount) -> None:
+    """Mount by descriptor: the target may lie in a volume that another container of the pod changes meanwhile."""
+    is_file = not stat.S_ISDIR(os.stat(mount.source).st_mode)
+    target = opened(top, mount.target, Walk(in_root=True, make=0o755, file=is_file))
+    try:
+        system.mount(mount.source, proc_path(target), _flags(mount))
+    finally:
+        os.close(target)
+    if mount.readonly:
+        mounted = opened(top, mount.target, Walk(in_root=True))  # the first descriptor lies below the mount
+        try:
+            seal(proc_path(mounted), mount)  # no mount, if somebody moved the place: EINVAL, and nothing starts
+        finally:
+            os.close(mounted)
+
+
+def _make_target(source: str, target: str) -> None:
+    if os.path.isdir(source):
+        os.makedirs(target, 0o755, exist_ok=True)
+    elif not os.path.exists(target):
+        os.stat(source)
+        os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+_PLAIN = Mount("", "", readonly=True)
+
+
+def seal(target: str, mount: Mount = _PLAIN) -> None:
+    """Remount read-only; mounts below keep their flags unless `mount` is recursive. Raises OSError."""
+    flags = os.statvfs(target).f_flag & _KEPT | (NOEXEC | NOSUID | NODEV if mount.noexec else 0)
+    system.mount("", target, _BIND | _REMOUNT | _RDONLY | flags)
+    if mount.recursive:
+        system.seal_recursively(target)
+
+
+def seal_path(path: str) -> None:
+    """Make a path of this root read-only for the container; a missing one is no error. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        system.mount(path, path, _BIND | _REC)
+        seal(path)
+
+
+def mask(paths: tuple[str, ...]) -> None:
+    """Hide paths of this root: files behind /dev/null, directories behind an empty one. Raises OSError."""
+    empty = ""
+    for path in paths:
+        try:
+            is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+        except OSError:
+            continue  # not there for the container either
+        if not is_directory:
+            system.mount("/dev/null", path, _BIND)
+        elif empty:
+            system.mount(empty, path, _BIND)
+        else:
+            system.mount("tmpfs", path, _RDONLY, "tmpfs", "size=0k")
+            empty = path
+
+
+def make_directory(top: str, path: str) -> None:
+    """Create a directory at `path` below the future root. Raises OSError."""
+    os.close(opened(top, path, Walk(in_root=True, make=0o755)))
+
+
+def mount_kind(top: str, path: str, kind: str, flags: int, options: str = "") -> None:
+    """Mount a file system of the kernel at `path` below the future root, or below the current one. Raises OSError."""
+    place = opened(top or "/", path, Walk(in_root=True, make=0o755 if top else None))
+    try:
+        system.mount(kind, proc_path(place), flags, kind, options)
+    finally:
+        os.close(place)
+
+
+def mount_proc(top: str) -> None:
+    """Mount proc at /proc of the future root, or of the current one. Raises OSError."""
+    mount_kind(top, "/proc", "proc", NOSUID | NODEV | NOEXEC)
+
+
+def opened(top: str, path: str, walk: Walk) -> int:
+    """Open `path`, resolving links below `top` as they will resolve once it is the root."""
+    root = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_beneath(root, path, walk)
+    finally:
+        os.close(root)
+
+
+def checked(what: str, call: "system.Call") -> None:
+    """Call; raise RuntimeError that names `what` on OSError."""
+    try:
+        call()
+    except OSError as error:
+        raise RuntimeError(f"{what}: {os.strerror(error.errno or 0).lower()}") from None
+
+
+_KINDS = {"c": stat.S_IFCHR, "u": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}
+
+
+def make_nodes(nodes: tuple[Node, ...], scratch: str, top: str) -> None:
+    """Make device nodes on a file system of their own and bind them below `top`. Raises RuntimeError.
+
+    Nobody can reach that file system by a path afterwards, so the container can add no node to it.
+    """
+    if not nodes:
+        return
+    os.makedirs(scratch, 0o700, exist_ok=True)
+    checked("a place for device nodes", lambda: system.mount("tmpfs", scratch, NOSUID | NOEXEC, "tmpfs", "mode=0700"))
+    try:
+        for number, node in enumerate(nodes):
+            made = f"{scratch}/{number}"
+            source = node.path if not _make_node(node, made) else made
+            bind(Mount(source, node.path, readonly=False), top)
+    finally:
+        checked("a place for device nodes", lambda: system.detach(scratch))
+
+
+def _make_node(node: Node, place: str) -> bool:
+    """Make the node; False where that is not permitted and the host has the same one. Raises RuntimeError."""
+    try:
+        os.mknod(place, node.mode & 0o7777 | _KINDS[node.kind], os.makedev(node.major, node.minor))
+        os.chown(place, node.uid, node.gid)
+        os.chmod(place, node.mode & 0o7777)
+    except OSError as error:
+        if error.errno == errno.EPERM and _on_host(node):
+            return False
+        why = os.strerror(error.errno or 0).lower()
+        how = "; this needs CAP_MKNOD" if error.errno == errno.EPERM else ""
+        raise RuntimeError(f'device node "{node.path}" ({node.kind} {node.major}:{node.minor}): {why}{how}') from None
+    return True
+
+
+def _on_host(node: Node) -> bool:
+    try:
+        found = os.stat(node.path)
+    except OSError:
+        return False
+    return stat.S_IFMT(found.st_mode) == _KINDS[node.kind] and found.st_rdev == os.makedev(node.major, node.minor)

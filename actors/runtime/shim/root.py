@@ -1,0 +1,121 @@
+"""Root directory of a container with an image: the image's files under an overlay, /dev, /sys and host files.
+
+Unprivileged containers get a /dev of their own with the devices of the OCI default, and no device node that they make
+works. Privileged ones get the host's.
+"""
+
+import contextlib
+import os
+from typing import NamedTuple
+
+from actors.runtime.shim import system
+from actors.runtime.shim.mounts import (
+    NODEV,
+    NOEXEC,
+    NOSUID,
+    Mount,
+    Node,
+    bind,
+    checked,
+    make_directory,
+    mount_kind,
+    opened,
+)
+from protocols.process.beneath import Walk, proc_path
+
+_SHARED = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+DEVICES = (
+    Node("/dev/null", "c", 1, 3),
+    Node("/dev/zero", "c", 1, 5),
+    Node("/dev/full", "c", 1, 7),
+    Node("/dev/random", "c", 1, 8),
+    Node("/dev/urandom", "c", 1, 9),
+    Node("/dev/tty", "c", 5, 0),
+)
+"""Devices that every container has; of the OCI runtime specification."""
+_LINKS = (
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+)
+
+
+class Root(NamedTuple):
+    image: str
+    """Lower directory of the overlay: the image's files, never changed."""
+    own: str
+    """Directory of the container: its `upper` holds the changes."""
+
+
+def prepare_root(given: Root, privileged: bool) -> str:
+    """Mount the overlay with /dev, /sys and the host's network files; return its path. Raises RuntimeError."""
+    top = f"{given.own}/merged"
+    for part in ("upper", "work", "merged"):
+        os.makedirs(f"{given.own}/{part}", 0o755, exist_ok=True)
+    options = f"lowerdir={_quoted(given.image)},upperdir={_quoted(given.own)}/upper,workdir={_quoted(given.own)}/work"
+    flags = 0 if privileged else NODEV
+    checked("the image's root (overlay)", lambda: system.mount("overlay", top, flags, "overlay", options))
+    make_directory(top, "/proc")
+    bind(Mount("/sys", "/sys", readonly=not privileged), top)
+    if privileged:
+        bind(Mount("/dev", "/dev", readonly=False), top)
+    else:
+        checked("its /dev", lambda: _own_devices(top))
+    for file in _SHARED:
+        if os.path.isfile(file):
+            bind(Mount(os.path.realpath(file), file, readonly=False), top)
+    return top
+
+
+def _own_devices(top: str) -> None:
+    mount_kind(top, "/dev", "tmpfs", NOSUID | NODEV | NOEXEC, "mode=755,size=65536k")
+    dev = opened(top, "/dev", Walk(in_root=True))
+    try:
+        for name, target in _LINKS:
+            os.symlink(target, name, dir_fd=dev)
+        for name in ("pts", "shm", "mqueue"):
+            os.mkdir(name, dir_fd=dev)
+        terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5"
+        system.mount("devpts", f"{proc_path(dev)}/pts", NOSUID | NOEXEC, "devpts", terminals)
+        with contextlib.suppress(OSError):  # a kernel without POSIX message queues
+            system.mount("mqueue", f"{proc_path(dev)}/mqueue", NOSUID | NODEV | NOEXEC, "mqueue")
+    finally:
+        os.close(dev)
+    if os.path.isdir("/dev/shm"):
+        bind(Mount("/dev/shm", "/dev/shm", readonly=False), top)  # IPC is the host's, and shared by the pod
+
+
+def pivot_to(top: str) -> None:
+    """Make `top` the root. Raises RuntimeError."""
+    os.chdir(top)
+    checked("the image's root", system.pivot_root_here)
+    os.chdir("/")
+
+
+def _quoted(path: str) -> str:
+    r"""Escape what would end a mount option: `\,`."""
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+
+
+CGROUPS = "/sys/fs/cgroup"
+
+
+class View(NamedTuple):
+    """Cgroup of the container as it sees it."""
+
+    group: str
+    name: str
+    """Controller of version 1, below /sys/fs/cgroup; empty with version 2."""
+
+
+def show_cgroups(views: tuple[View, ...], top: str, privileged: bool) -> None:
+    """Mount the container's own groups at /sys/fs/cgroup, where programs look up their limits. Raises RuntimeError."""
+    if not views:
+        return
+    if any(view.name for view in views):
+        checked("its cgroups", lambda: mount_kind(top, CGROUPS, "tmpfs", NOSUID | NODEV | NOEXEC, "mode=755"))
+    for view in views:
+        place = f"{CGROUPS}/{view.name}".rstrip("/")
+        bind(Mount(view.group, place, readonly=not privileged, propagated=False), top)

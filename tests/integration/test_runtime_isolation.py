@@ -1,0 +1,337 @@
+"""What containers have of their own by default where the plane is root: processes, host name, devices, rights."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from actors.podworker.pods.containers.security import MASKED, READ_ONLY
+from actors.runtime.spec.isolation import namespaces_allowed, recursive_read_only
+from protocols.bus import Bus, BusOptions
+from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
+from protocols.wire import cri_pb2 as pb
+from tests.support.images import docker_archive
+from tests.support.runtime import RuntimeProcess, alive, running, until
+
+pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
+IMAGES = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")
+CONTAINER = pb.NamespaceOption(pid=pb.CONTAINER)
+
+
+@asynccontextmanager
+async def running_runtime() -> AsyncIterator[RuntimeProcess]:
+    async with RuntimeProcess() as runtime:
+        yield runtime
+
+
+def linux(**context: Any) -> pb.LinuxContainerConfig:
+    context.setdefault("namespace_options", CONTAINER)
+    return pb.LinuxContainerConfig(security_context=pb.LinuxContainerSecurityContext(**context))
+
+
+async def inside(runtime: RuntimeProcess, id: str, script: str) -> str:
+    done = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", script], timeout=20)
+    return str((done.stdout + done.stderr).decode())
+
+
+async def said(runtime: RuntimeProcess, id: str) -> str:
+    return words_of((await runtime.ended(id)).log_path)
+
+
+def words_of(log: str) -> str:
+    return "\n".join(line.split(" ", 3)[3] for line in text_of(log).splitlines())
+
+
+def text_of(path: str) -> str:
+    return Path(path).read_text()
+
+
+def remove(*paths: str) -> None:
+    for path in paths:
+        Path(path).unlink(missing_ok=True)
+
+
+async def imported(runtime: RuntimeProcess) -> ImageInfo:
+    bus = Bus(BusOptions(name="tester", run_dir=runtime.settings.layout.run))
+    await bus.start()
+    try:
+        path = docker_archive(runtime.root / "box.tar", "box:1")
+        return await bus.call(OWNER, IMPORT_IMAGE, ImportImage(str(path)), ImageInfo, timeout=60)
+    finally:
+        await bus.close()
+
+
+def holder(runtime: RuntimeProcess, sandbox: str) -> int:
+    record = json.loads((runtime.root / "runtime" / "sandboxes" / f"{sandbox}.json").read_text())
+    return int(record["holder"]["pid"])
+
+
+async def refused(call: Any, says: str) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    assert says in (caught.value.details() or "")
+
+
+PIDS = "ls -d /proc/[0-9]* | wc -l"
+
+
+async def test_container_without_options_of_its_pod_sees_its_own_processes() -> None:
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox(hostname="inner")
+        alone = await runtime.run(sandbox, "sleep", "600", name="alone", linux=linux())
+        assert await inside(runtime, alone, "cat /proc/1/comm; hostname; cat /proc/sys/kernel/hostname") == (
+            "sleep\ninner\ninner\n"
+        )
+        assert int(await inside(runtime, alone, PIDS)) < 8
+        node = await runtime.run(
+            sandbox, "sleep", "600", name="node", linux=linux(namespace_options=pb.NamespaceOption(pid=pb.NODE))
+        )
+        assert await inside(runtime, node, f"test -d /proc/{runtime.pid} && echo seen") == "seen\n"
+        plain = await runtime.sandbox(annotations={"nodeplane.dev/isolation": "none"})
+        bare = await runtime.run(plain, "sleep", "600", name="bare", linux=linux())
+        assert await inside(runtime, bare, f"test -d /proc/{runtime.pid} && hostname") == f"{os.uname().nodename}\n"
+        await runtime.call("StopContainer", container_id=alone, timeout=20)
+        assert (await runtime.status(alone)).exit_code == 128 + signal.SIGTERM, "as in a shell, not after the grace"
+
+
+async def test_containers_of_a_pod_share_processes_and_survive_the_runtime() -> None:
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        shared = linux(namespace_options=pb.NamespaceOption(pid=pb.POD))
+        nap = f"601.{os.getpid()}"
+        one = await runtime.run(sandbox, "sh", "-c", f"setsid sleep {nap} & sleep 600", name="one", linux=shared)
+        two = await runtime.run(sandbox, "sleep", "700", name="two", linux=shared)
+        await until(lambda: running("sleep", nap))
+        assert await inside(runtime, two, "cat /proc/1/comm; cat /proc/[0-9]*/cmdline | tr '\\0' ' '") != ""
+        assert (await inside(runtime, two, "cat /proc/1/comm")) == "pause\n"
+        assert nap in await inside(runtime, two, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+        await runtime.kill()
+        await runtime.start()
+        third = await runtime.run(sandbox, "sleep", "800", name="third", linux=shared)
+        assert "sleep 700" in await inside(runtime, third, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+        await runtime.call("StopContainer", container_id=one, timeout=20)
+        assert not running("sleep", nap), "a daemon in the shared namespace ends with its container"
+        assert (await runtime.status(two)).state == pb.CONTAINER_RUNNING
+        pid = holder(runtime, sandbox)
+        await runtime.call("StopPodSandbox", pod_sandbox_id=sandbox)
+        await until(lambda: not alive(pid))
+
+
+async def test_sandbox_whose_namespaces_are_killed_is_not_ready() -> None:
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        shared = linux(namespace_options=pb.NamespaceOption(pid=pb.POD))
+        id = await runtime.run(sandbox, "sleep", "600", linux=shared)
+        os.kill(holder(runtime, sandbox), signal.SIGKILL)
+        assert (await runtime.ended(id)).exit_code == 137
+
+        async def state() -> int:
+            found = await runtime.call("PodSandboxStatus", pod_sandbox_id=sandbox)
+            return int(found.status.state)
+
+        for _ in range(400):
+            if await state() == pb.SANDBOX_NOTREADY:
+                break
+            await asyncio.sleep(0.05)
+        assert await state() == pb.SANDBOX_NOTREADY
+        await refused(runtime.create(sandbox, "true", name="late", linux=shared), "not ready")
+
+
+async def test_debug_container_joins_the_processes_of_its_target() -> None:
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        target = await runtime.run(sandbox, "sleep", "600", name="target", linux=linux())
+        into = linux(namespace_options=pb.NamespaceOption(pid=pb.TARGET, target_id=target))
+        debug = await runtime.run(sandbox, "sh", "-c", "cat /proc/1/cmdline | tr '\\0' ' '", name="debug", linux=into)
+        assert await said(runtime, debug) == "sleep 600 "
+        lost = await runtime.create(
+            sandbox,
+            "true",
+            name="lost",
+            linux=linux(namespace_options=pb.NamespaceOption(pid=pb.TARGET, target_id=debug)),
+        )
+        await refused(runtime.call("StartContainer", container_id=lost), "does not run")
+
+
+async def test_capabilities_are_the_default_set_unless_requested_otherwise() -> None:
+    default = 0xA80425FB
+    cases = {
+        "plain": ({}, default),
+        "adds": ({"capabilities": pb.Capability(add_capabilities=["NET_ADMIN"])}, default | 1 << 12),
+        "drops": ({"capabilities": pb.Capability(drop_capabilities=["CAP_MKNOD"])}, default & ~(1 << 27)),
+        "few": ({"capabilities": pb.Capability(drop_capabilities=["ALL"], add_capabilities=["KILL"])}, 1 << 5),
+    }
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        for name, (context, held) in cases.items():
+            id = await runtime.run(
+                sandbox, "grep", "-E", "CapEff|NoNewPrivs", "/proc/self/status", name=name, linux=linux(**context)
+            )
+            found = (await said(runtime, id)).split()
+            assert (int(found[1], 16), found[3]) == (held, "0"), name
+        sealed = await runtime.run(
+            sandbox, "grep", "NoNewPrivs", "/proc/self/status", name="nnp", linux=linux(no_new_privs=True)
+        )
+        assert (await said(runtime, sealed)).split() == ["NoNewPrivs:", "1"]
+        full = await runtime.run(
+            sandbox, "grep", "CapEff", "/proc/self/status", name="full", linux=linux(privileged=True)
+        )
+        ours = next(line for line in text_of("/proc/self/status").splitlines() if line.startswith("CapEff"))
+        assert (await said(runtime, full)).split() == ours.split()
+
+
+async def test_masked_and_read_only_paths_are_hidden_and_sealed() -> None:
+    probe = "cat /proc/interrupts | wc -c; ls /sys/firmware | wc -l; echo 0 > /proc/sys/kernel/panic 2>&1"
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        paths = {"masked_paths": MASKED, "readonly_paths": READ_ONLY}
+        id = await runtime.run(sandbox, "sh", "-c", probe, name="sealed", linux=linux(**paths))
+        text = await said(runtime, id)
+        assert text.split("\n")[:2] == ["0", "0"]
+        assert "Read-only file system" in text
+        free = await runtime.run(
+            sandbox,
+            "sh",
+            "-c",
+            "test -w /proc/sys/kernel/panic && echo free",
+            name="free",
+            linux=linux(privileged=True, **paths),
+        )
+        assert await said(runtime, free) == "free"
+
+
+async def test_sysctls_of_ipc_are_the_pods_and_others_are_refused() -> None:
+    def given(**values: str) -> dict[str, Any]:
+        return {"of_linux": {"sysctls": {name.replace("_0_", "."): value for name, value in values.items()}}}
+
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox(**given(kernel_0_shm_rmid_forced="1", kernel_0_msgmax="65536"))
+        before = text_of("/proc/sys/kernel/msgmax")
+        script = "cat /proc/sys/kernel/shm_rmid_forced /proc/sys/kernel/msgmax; exec sleep 600"
+        one = await runtime.run(sandbox, "sh", "-c", script, name="one", linux=linux())
+        assert (
+            await inside(runtime, one, "cat /proc/sys/kernel/shm_rmid_forced /proc/sys/kernel/msgmax") == "1\n65536\n"
+        )
+        assert text_of("/proc/sys/kernel/msgmax") == before
+        other = await runtime.run(
+            await runtime.sandbox(), "cat", "/proc/sys/kernel/msgmax", name="other", linux=linux()
+        )
+        assert await said(runtime, other) == before.strip()
+        await refused(runtime.sandbox(**given(net_0_ipv4_0_tcp_syncookies="0")), "is of the network")
+        await refused(runtime.sandbox(**given(kernel_0_panic="1")), "not in a separate kernel namespace")
+        await refused(runtime.sandbox(**given(kernel_0_msgmax="x")), 'sysctl "kernel.msgmax" = "x": invalid')
+        assert len((await runtime.call("ListPodSandbox")).items) == 2
+
+
+@IMAGES
+async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None:
+    script = (
+        "ls /dev; for n in /disk /dev/disk; do busybox mknod $n b 8 0; cat $n; done; echo x >/dev/null && echo null"
+    )
+    async with running_runtime() as runtime:
+        await imported(runtime)
+        sandbox = await runtime.sandbox()
+        root = {"run_as_user": pb.Int64Value(value=0)}
+        box = {"image": "box:1", "envs": [pb.KeyValue(key="PATH", value=b"/bin")]}
+        own = await runtime.run(
+            sandbox,
+            "busybox",
+            "sh",
+            "-c",
+            script,
+            name="own",
+            linux=linux(**root),
+            **box,
+        )
+        text = await said(runtime, own)
+        names = text.split()
+        assert {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stdin", "tty", "urandom", "zero"} <= set(names)
+        assert "null" in names[-1]
+        assert text.count("Permission denied") == 2, text
+        device = pb.Device(container_path="/dev/mine", host_path="/dev/zero", permissions="rwm")
+        given = await runtime.run(
+            sandbox,
+            "busybox",
+            "sh",
+            "-c",
+            "busybox head -c 3 /dev/mine | busybox wc -c",
+            name="given",
+            linux=linux(**root),
+            devices=[device],
+            **box,
+        )
+        assert await said(runtime, given) == "3"
+        full = await runtime.run(
+            sandbox,
+            "busybox",
+            "sh",
+            "-c",
+            "test -e /dev/kmsg && echo all",
+            name="full",
+            linux=linux(privileged=True, **root),
+            **box,
+        )
+        assert await said(runtime, full) == "all"
+        ro = await runtime.run(
+            sandbox, "busybox", "sh", "-c", "echo 1 > /sys/kernel/mm/ksm/run", name="ro", linux=linux(**root), **box
+        )
+        assert "Read-only" in await said(runtime, ro)
+
+
+async def test_cdi_device_nodes_that_the_host_lacks_are_made() -> None:
+    nodes = [
+        {"path": "/dev/np-null", "type": "c", "major": 1, "minor": 3, "fileMode": 0o640, "gid": 7},
+        {"path": "/dev/np-zero", "hostPath": "/dev/zero"},
+    ]
+    spec = {
+        "cdiVersion": "0.6.0",
+        "kind": "np.example.com/made",
+        "devices": [
+            {"name": "a", "containerEdits": {"deviceNodes": nodes}},
+            {"name": "gone", "containerEdits": {"deviceNodes": [{"path": "/dev/np-gone"}]}},
+        ],
+    }
+    async with running_runtime() as runtime:
+        cdi = runtime.settings.layout.cdi
+        cdi.mkdir(parents=True, exist_ok=True)
+        (cdi / "made.json").write_text(json.dumps(spec))
+        sandbox = await runtime.sandbox()
+        named = [pb.CDIDevice(name="np.example.com/made=a")]
+        id = await runtime.run(sandbox, "sleep", "600", name="a", linux=linux(), CDI_devices=named)
+        assert await inside(runtime, id, "stat -c '%F %t:%T %a %u:%g' /dev/np-null") == (
+            "character special file 1:3 640 0:7\n"
+        )
+        assert await inside(runtime, id, "head -c 2 /dev/np-zero | wc -c") == "2\n"
+        gone = [pb.CDIDevice(name="np.example.com/made=gone")]
+        await refused(
+            runtime.create(sandbox, "true", name="gone", CDI_devices=gone),
+            'failed to stat CDI host device "/dev/np-gone": no such file or directory',
+        )
+        await runtime.call("RemoveContainer", container_id=id)
+    remove("/dev/np-null", "/dev/np-zero")
+
+
+@pytest.mark.skipif(not recursive_read_only(), reason="mount_setattr needs Linux 5.12")
+async def test_recursive_read_only_reaches_the_mounts_below() -> None:
+    async with running_runtime() as runtime:
+        features = (await runtime.call("Status")).runtime_handlers[0].features
+        assert features.recursive_read_only_mounts
+        sandbox = await runtime.sandbox()
+        script = "touch /deep/shm/np-$0 2>&1 && echo wrote"
+        for name, recursive, expected in (("flat", False, "wrote"), ("deep", True, "Read-only")):
+            mount = pb.Mount(host_path="/dev", container_path="/deep", readonly=True, recursive_read_only=recursive)
+            id = await runtime.run(
+                sandbox, "sh", "-c", script, str(os.getpid()), name=name, linux=linux(), mounts=[mount]
+            )
+            assert expected in await said(runtime, id)
+        remove(f"/dev/shm/np-{os.getpid()}")
+        wrong = pb.Mount(host_path="/dev", container_path="/deep", recursive_read_only=True)
+        await refused(runtime.create(sandbox, "true", name="w", linux=linux(), mounts=[wrong]), "needs readonly")
