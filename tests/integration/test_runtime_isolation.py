@@ -161,6 +161,27 @@ async def test_debug_container_joins_the_processes_of_its_target() -> None:
         await refused(runtime.call("StartContainer", container_id=lost), "does not run")
 
 
+async def test_verbose_status_has_the_pid_and_the_specification() -> None:
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        nap = f"604.{os.getpid()}"
+        created = await runtime.create(sandbox, "true", name="created", linux=linux())
+        id = await runtime.run(sandbox, "sleep", nap, name="runs", linux=linux())
+        for _ in range(2):
+            found = await runtime.call("ContainerStatus", container_id=id, verbose=True)
+            details = json.loads(found.info["info"])
+            assert [details["pid"]] == running("sleep", nap)
+            assert details["runtimeSpec"]["process"]["args"] == ["sleep", nap]
+            assert {"type": "pid"} in details["runtimeSpec"]["linux"]["namespaces"]
+            assert details["config"]["metadata"]["name"] == "runs"
+            await runtime.kill()
+            await runtime.start()
+        found = await runtime.call("ContainerStatus", container_id=created, verbose=True)
+        assert json.loads(found.info["info"])["pid"] == 0
+        found = await runtime.call("PodSandboxStatus", pod_sandbox_id=sandbox, verbose=True)
+        assert json.loads(found.info["info"])["pid"] == 0, "nothing of the pod is shared, so it has no process"
+
+
 async def test_capabilities_are_the_default_set_unless_requested_otherwise() -> None:
     default = 0xA80425FB
     cases = {

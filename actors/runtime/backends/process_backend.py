@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import msgspec
 
@@ -100,6 +101,10 @@ class ProcessBackend:
         """Return the pid of the container's first process, 0 unless it runs."""
         process = self._processes.get(container.id)
         return process.shim.main if process and container.life.state is State.RUNNING else 0
+
+    def spec_file(self, container: Container) -> Path:
+        """Return the path of what the container's shim executes; it exists from the start on."""
+        return self._state.shim(container.id) / channel.SPEC_FILE
 
     def shim_pid(self, container: Container) -> int:
         """Return the shim's pid, 0 if unknown."""

@@ -3,8 +3,11 @@
 import json
 from collections.abc import AsyncGenerator
 
+from google.protobuf.message import Message
+
 from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.cgroups.hierarchy import Cgroups
+from actors.runtime.model.containers import Container, Sandbox
 from actors.runtime.model.cri_messages import (
     container_item,
     container_status,
@@ -17,6 +20,7 @@ from actors.runtime.model.pods import Clock, Pods
 from actors.runtime.operations.containers import Containers
 from actors.runtime.operations.sandboxes import Sandboxes
 from actors.runtime.spec.isolation import recursive_read_only
+from actors.runtime.spec.oci import runtime_spec
 from actors.runtime.state.container_events import ContainerEvents, Subscription
 from protocols.wire import cri_pb2 as pb
 
@@ -88,7 +92,7 @@ class SandboxMethods:
             timestamp=self._clock.next(),
             status=sandbox_status(sandbox),
             containers_statuses=container_statuses(sandbox),
-            info={"info": json.dumps({"runtime": "nodeplane"})} if request.verbose else {},
+            info={"info": json.dumps(_sandbox_details(sandbox))} if request.verbose else {},
         )
 
     async def ListPodSandbox(self, request: pb.ListPodSandboxRequest) -> pb.ListPodSandboxResponse:
@@ -103,6 +107,23 @@ class SandboxMethods:
         """Accept and ignore: limits are set per container."""
         self._pods.sandbox(request.pod_sandbox_id)
         return pb.UpdatePodSandboxResourcesResponse()
+
+
+def _sandbox_details(sandbox: Sandbox) -> dict[str, object]:
+    """Return verbose details under containerd's names. Most sandboxes have no process, and the pid 0."""
+    holder = sandbox.record.holder
+    return {
+        "pid": holder.pid if holder and sandbox.ready else 0,
+        "runtimeType": NAME,
+        "runtimeHandler": sandbox.record.handler,
+        "config": _as_json(sandbox.config),
+    }
+
+
+def _as_json(message: Message) -> dict[str, object]:
+    from google.protobuf import json_format  # only for people who inspect
+
+    return dict(json_format.MessageToDict(message, preserving_proto_field_name=True))
 
 
 class ContainerMethods:
@@ -135,13 +156,21 @@ class ContainerMethods:
 
     async def ContainerStatus(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
         container = self._pods.container(request.container_id)
-        details = {
+        info = {"info": json.dumps(self._details(container))} if request.verbose else {}
+        return pb.ContainerStatusResponse(status=container_status(container), info=info)
+
+    def _details(self, container: Container) -> dict[str, object]:
+        """Return verbose details under containerd's names, and our own."""
+        return {
             "sandboxID": container.sandbox.id,
+            "pid": self._processes.main_pid(container),
+            "removing": container.removing,
+            "runtimeType": NAME,
+            "runtimeSpec": runtime_spec(self._processes.spec_file(container)),
+            "config": _as_json(container.config),
             "hollow": container.hollow is not None,
             "shimPid": self._processes.shim_pid(container),
         }
-        info = {"info": json.dumps(details)} if request.verbose else {}
-        return pb.ContainerStatusResponse(status=container_status(container), info=info)
 
     async def UpdateContainerResources(
         self, request: pb.UpdateContainerResourcesRequest
