@@ -98,16 +98,28 @@ def test_hosts_file_of_a_pod_with_an_address_is_kubelets():
 
 
 def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more():
-    assert not has_hosts(read_pod(pod()), "")
     aliased = read_pod(pod(hostNetwork=True, hostname="x", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db"]}]))
-    assert has_hosts(aliased, "")
-    assert content(aliased, "", "192.0.2.1 node\n").startswith(
-        "192.0.2.1 node\n\n# of the pod's hostAliases\n192.0.2.7"
+    assert content(aliased, "", "192.0.2.1 node\n") == (
+        "# Kubernetes-managed hosts file (host network).\n192.0.2.1 node\n\n"
+        "# Entries added by HostAliases.\n192.0.2.7\tdb\n"
     )
     named = read_pod(pod(hostname="web-0", subdomain="web"))
     assert content(named, "", "192.0.2.1 node\n") == (
-        "192.0.2.1 node\n127.0.0.1\tweb-0.web.ns.svc.cluster.local\tweb-0\n"
+        "# Kubernetes-managed hosts file.\n192.0.2.1 node\n127.0.0.1\tweb-0.web.ns.svc.cluster.local\tweb-0\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "mounted", "expected"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"hostNetwork": True}, True, True),
+        ({"hostNetwork": True, "hostAliases": [{"ip": "192.0.2.7", "hostnames": ["db"]}]}, False, True),
+    ],
+)
+def test_hosts_file_is_made_where_it_can_be_mounted_or_adds_something(spec, mounted, expected):
+    assert has_hosts(read_pod(pod(**spec)), "", mounted) is expected
 
 
 def test_resolver():

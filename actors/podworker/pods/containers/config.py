@@ -91,6 +91,8 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     services: dict[str, str] = {}
     own_ip: str = ""
     """The pod's IP on a network of its own; empty on the node's network."""
+    mounted: bool = False
+    """The runtime mounts files at their paths, so that every pod gets a hosts file."""
     target: str = ""
     """Id of the container whose PID namespace it joins."""
     user: ImageUser | None = None
@@ -127,7 +129,7 @@ def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
 
 
 def _mounts(inputs: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
-    hosts = has_hosts(inputs.spec, inputs.own_ip)
+    hosts = has_hosts(inputs.spec, inputs.own_ip, inputs.mounted)
     granted = inputs.grant.mounts
     return container_mounts(inputs.spec, inputs.container, inputs.root, granted, variables, inputs.attempt, hosts)
 

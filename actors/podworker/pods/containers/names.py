@@ -1,7 +1,7 @@
 """Host name, DNS configuration and /etc/hosts of a pod.
 
-On a network of its own the pod gets a hosts file as kubelet writes it; on the node's network it gets the node's file
-plus its host aliases. Pods that add nothing there see the node's file itself.
+The hosts file is kubelet's. Pods of the embedded runtime are on the node's network: theirs has the node's entries, too.
+Where it cannot be mounted (other users than root), pods that add nothing to it see the node's file itself.
 """
 
 from collections.abc import Iterable
@@ -19,6 +19,7 @@ RESOLV = "/etc/resolv.conf"
 LOOPBACK = "127.0.0.1"
 TAB = "\t"
 _MANAGED = "# Kubernetes-managed hosts file.\n"
+_MANAGED_NODE = "# Kubernetes-managed hosts file (host network).\n"
 _LOCAL = (
     "127.0.0.1\tlocalhost\n"
     "::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -27,7 +28,7 @@ _LOCAL = (
     "fe00::1\tip6-allnodes\n"
     "fe00::2\tip6-allrouters\n"
 )
-_HEAD = "\n# of the pod's hostAliases\n"
+_HEAD = "\n# Entries added by HostAliases.\n"
 
 
 def hostname(spec: PodSpec) -> str:
@@ -111,18 +112,21 @@ def aliases(spec: PodSpec) -> list[Object]:
     return found
 
 
-def has_hosts(spec: PodSpec, ip: str) -> bool:
-    """Return True if the pod gets its own /etc/hosts. `ip`: of the pod on a network of its own, else empty."""
-    return bool(ip or aliases(spec) or (brings_names(spec) and not spec.host_network))
+def has_hosts(spec: PodSpec, ip: str, mounted: bool = False) -> bool:
+    """Return True if the pod gets its own /etc/hosts.
+
+    `ip`: of the pod on a network of its own, else empty. `mounted`: the runtime mounts files at their paths.
+    """
+    return bool(mounted or ip or aliases(spec) or (brings_names(spec) and not spec.host_network))
 
 
 def hosts_file(root: Path, uid: str) -> Path:
     return pod_directory(root, uid) / "etc-hosts"
 
 
-def write_hosts(root: Path, spec: PodSpec, ip: str) -> None:
+def write_hosts(root: Path, spec: PodSpec, ip: str, mounted: bool = False) -> None:
     """Write the pod's hosts file, before each start of a container. Raises OSError."""
-    if not has_hosts(spec, ip):
+    if not has_hosts(spec, ip, mounted):
         return
     path = hosts_file(root, spec.uid)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,8 +136,9 @@ def write_hosts(root: Path, spec: PodSpec, ip: str) -> None:
 
 def content(spec: PodSpec, ip: str, own: str) -> str:
     """Return the content of the hosts file. `own`: the node's file. Pure."""
-    text = _MANAGED + _LOCAL if ip else own.rstrip("\n") + "\n"
-    if ip or (brings_names(spec) and not spec.host_network):
+    nodes = own.rstrip("\n") + "\n"
+    text = _MANAGED + _LOCAL if ip else (_MANAGED_NODE if spec.host_network else _MANAGED) + nodes
+    if not spec.host_network:
         names = dict.fromkeys((qualified(spec), short_name(spec)))
         text += f"{ip or LOOPBACK}\t{TAB.join(names)}\n"
     return text + (_HEAD + "".join(_line(entry) for entry in aliases(spec)) if aliases(spec) else "")

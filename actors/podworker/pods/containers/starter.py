@@ -103,6 +103,7 @@ class Starter:
             found=await fetch(self._deps.objects, spec.namespace, env_refs(container)),
             services=service_variables(spec, self._deps.services(), node_info.api),
             own_ip="" if self._on_node(spec) else ip,
+            mounted=node_info.root_user or not node_info.embedded,
         )
         config = container_config(inputs)
         await asyncio.to_thread(self._directories, inputs, config)
@@ -159,7 +160,7 @@ class Starter:
         log_file: Path = pod_log_directory(node_info.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
         files.remove(log_file.with_name(f"{inputs.attempt - 3}.log"))  # no request can select that run any more
-        write_hosts(node_info.root, spec, inputs.own_ip)
+        write_hosts(node_info.root, spec, inputs.own_ip, inputs.mounted)
         make_message_file(node_info.root, spec.uid, inputs.container.name, inputs.attempt)
         self._bind_sub_paths(inputs, config)
 
