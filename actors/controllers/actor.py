@@ -13,6 +13,7 @@ from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.common.informers import ChangeHandler, FanOut, trim_to_metadata
 from actors.controllers.common.kinds import Kinds, trim_definition
+from actors.controllers.common.pod_eviction import EvictionMetrics
 from actors.controllers.garbage.collector import Collector, CollectorHandler
 from actors.controllers.garbage.custom_resources import CustomResourceFollower
 from actors.controllers.lifecycle.namespaces import (
@@ -21,9 +22,10 @@ from actors.controllers.lifecycle.namespaces import (
     NamespaceContentHandler,
     NamespaceController,
 )
-from actors.controllers.lifecycle.nodes import NodeController
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
-from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
+from actors.controllers.nodes.controller import NodeController, NodeControllerOptions
+from actors.controllers.nodes.pod_eviction import TaintEvictionController
+from actors.controllers.taints.eviction import EvictionController
 from protocols.actor import Context, run_actor
 from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.feed import SliceTracker
@@ -72,7 +74,10 @@ class DeviceControllers:
         ]
         claims, evictions = self._recorders
         self.claims = ResourceClaimController(client, claims, context.log, ClaimMetrics(context.registry))
-        self.evictor = EvictionController(client, evictions, EvictionMetrics(context.registry), context.log)
+        metrics = EvictionMetrics(
+            context.registry, "device_taint_eviction_controller", "a device of theirs was tainted"
+        )
+        self.evictor = EvictionController(client, evictions, metrics, context.log)
         rules = ChangeHandler(self.evictor.rule_changed, self.evictor.rule_gone)
         self._feed = SliceTracker(client, gates, self.evictor, context.log, rules=rules)
         self._evicts = gates.taints
@@ -121,6 +126,35 @@ class DeviceControllers:
         )
 
 
+class NodeControllers:
+    """The controllers of nodes and of the pods on lost ones."""
+
+    def __init__(self, client: ApiClient, context: Context) -> None:
+        self._recorders = [
+            EventRecorder(client, RecorderOptions(component=name))
+            for name in ("node-controller", "taint-eviction-controller")
+        ]
+        nodes, evictions = self._recorders
+        metrics = EvictionMetrics(context.registry, "taint_eviction_controller", "their node was tainted")
+        self.evictor = TaintEvictionController(client, evictions, metrics, context.log)
+        options = NodeControllerOptions(
+            client=client,
+            recorder=nodes,
+            log=context.log,
+            grace_s=context.settings.node_monitor_grace_s,
+            pods_on=self.evictor.pods_on,
+            taints_changed=self.evictor.node_changed,
+        )
+        self.nodes = NodeController(options)
+        self.pods = ChangeHandler(self.evictor.pod_changed, self.evictor.pod_gone)
+
+    def begin(self, spawn: Spawn) -> None:
+        """Start work on nodes. Call it after the informers of nodes and leases synced."""
+        for recorder in self._recorders:
+            spawn(recorder.run(), "node events")
+        spawn(self.nodes.run(), "nodes")
+
+
 class Controllers:
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -132,7 +166,8 @@ class Controllers:
         self._informers: list[Informer] = []
         known, kinds = NamespaceCaches(), Kinds()
         self._namespaces = NamespaceController(self._client, ca.read_text(), context.log, known, kinds)
-        self._nodes = NodeController(self._client, context.log)
+        self._node_controllers = NodeControllers(self._client, context)
+        nodes = self._node_controllers.nodes
         content = NamespaceContentHandler(self._namespaces)
         self._collector = Collector(self._client, context.log, kinds)
         self._custom = CustomResourceFollower(kinds, self._metadata, self._collector, context.spawn)
@@ -140,13 +175,14 @@ class Controllers:
         known.namespaces = self._inform(NAMESPACES, self._namespaces).items
         known.accounts = self._inform(SERVICEACCOUNTS, content, field="metadata.name=default").items
         known.roots = self._inform(CONFIGMAPS, content, field=f"metadata.name={ROOT_CA}").items
-        self._nodes.nodes = self._inform(NODES, FanOut(self._nodes, self._pod_gc.nodes)).items
-        self._inform(LEASES, self._nodes.leases, namespace="kube-node-lease")
+        nodes.nodes = self._inform(NODES, FanOut(nodes, self._pod_gc.nodes)).items
+        self._node_controllers.evictor.nodes = nodes.nodes
+        self._inform(LEASES, nodes.leases, namespace="kube-node-lease")
         options = InformerOptions(keep=trim_definition)
         self._informers.append(Informer(self._client, DEFINITIONS, options, self._custom))
         self._devices = DeviceControllers(self._client, context)
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
-        self._pod_gc.known = self._nodes.nodes
+        self._pod_gc.known = nodes.nodes
         self._leader = leader_elector(context, self._client, LEASE)
 
     def _inform(self, resource: Resource, handler: Handler, namespace: str = "", field: str = "") -> Informer:
@@ -157,13 +193,13 @@ class Controllers:
     def _follow(self, resource: Resource) -> Informer:
         """Return the informer for garbage collection; it fetches metadata only, unless other controllers need more."""
         handler: Handler = CollectorHandler(self._collector, resource)
-        others = (self._pod_gc,) if resource is PODS else ()
+        others = (self._pod_gc, self._node_controllers.pods) if resource is PODS else ()
         informer = self._devices.follow(resource, handler, *others)
         if informer is None:
             options = InformerOptions(keep=trim_to_metadata, optional=resource in OPTIONAL)
             return Informer(self._metadata, resource, options, handler)
         if resource is PODS:
-            self._pod_gc.pods = informer.items
+            self._pod_gc.pods = self._node_controllers.evictor.pods = informer.items
         return informer
 
     async def start(self) -> None:
@@ -186,7 +222,7 @@ class Controllers:
             await self._leader.lead(self._context.note)
             self._context.spawn(self._leader.renew(), "lease")
         self._namespaces.enqueue("default")
-        self._context.spawn(self._nodes.run(), "nodes")
+        self._node_controllers.begin(self._context.spawn)
         if not self._leader:
             self._context.ready()
         self._context.spawn(self._collect(), "garbage")
@@ -203,6 +239,7 @@ class Controllers:
             await asyncio.gather(*(informer.wait_known() for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
         self._context.spawn(self._pod_gc.run(), "pods")
+        self._context.spawn(self._node_controllers.evictor.run(), "taint evictions")
         self._context.spawn(self._collector.run(), "collector")
         await self._devices.begin(self._context.spawn, SYNC_S)
 

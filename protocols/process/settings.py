@@ -102,6 +102,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     etcd_files: EtcdFiles = EtcdFiles()
     etcd_compaction_s: int = 300
     """Seconds between two compactions of an external etcd; 0 = somebody else compacts it."""
+    node_monitor_grace_s: int = 50
+    """Seconds without a renewed lease after which a node is lost."""
     leader_elect: bool = False
     """Controllers and scheduler work only while they hold their lease: other control planes use the same store."""
     store_port: int = 0

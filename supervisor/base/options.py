@@ -59,6 +59,9 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     etcd_compaction_interval: Annotated[
         int, flag("S", "seconds between compactions of etcd; 0 = never (default {})")
     ] = 300
+    node_monitor_grace_period: Annotated[
+        int, flag("S", "seconds without a renewed lease after which a node is lost, at least 15 (default {})")
+    ] = 50
     leader_elect: Annotated[
         str, flag("BOOL", "controllers and scheduler elect one leader: {} (default: with etcd), true, false")
     ] = "auto"

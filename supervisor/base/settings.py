@@ -35,6 +35,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         store_splits=tuple(others),
         etcd_files=etcd_files(options.etcd_cafile, options.etcd_certfile, options.etcd_keyfile, bool(external)),
         etcd_compaction_s=values.seconds(options.etcd_compaction_interval, "--etcd-compaction-interval"),
+        node_monitor_grace_s=values.at_least(15, options.node_monitor_grace_period, "--node-monitor-grace-period"),
         leader_elect=values.leader_elect(options.leader_elect, main.embedded),
         store_port=values.port(options.store_port, "--store-port"),
         store_sync=values.one_of(options.store_sync, ("full", "normal"), "--store-sync"),

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.workqueue import MAX_DELAY_S, RetryBackoff
 from actors.controllers.lifecycle.namespaces import (
     ROOT_CA,
@@ -18,7 +17,6 @@ from actors.controllers.lifecycle.namespaces import (
     missing_namespaces,
     namespace_content_steps,
 )
-from actors.controllers.lifecycle.nodes import GRACE_S, NodeLeases, unknown_patch
 
 
 def namespace(name: str = "a", finalizers: list[str] | None = None, **meta: Any) -> dict[str, Any]:
@@ -59,42 +57,6 @@ def test_finalized_removes_only_our_finalizer() -> None:
     held = namespace(finalizers=["other", "kubernetes"], deletionTimestamp="t")
     assert finalized(held)["spec"]["finalizers"] == ["other"]
     assert held["spec"]["finalizers"] == ["other", "kubernetes"]
-
-
-def test_node_is_lost_without_renewal_for_grace_period() -> None:
-    leases = NodeLeases()
-    leases.known("n1", 0.0)
-    assert leases.lost(GRACE_S - 1) == []
-    leases.renewed("n1", "t1", 30.0)
-    assert leases.lost(GRACE_S + 1) == []
-    leases.renewed("n1", "t1", 60.0)
-    assert leases.lost(30.0 + GRACE_S) == ["n1"], "the same renewal again is no renewal"
-    leases.renewed("n1", "t2", 71.0)
-    assert leases.lost(80.0) == []
-    leases.forget("n1")
-    assert leases.lost(1000.0) == []
-
-
-@given(st.lists(st.tuples(st.floats(0, 20), st.booleans()), max_size=50))
-def test_node_that_renews_in_time_is_never_lost(course: list[tuple[float, bool]]) -> None:
-    leases, now = NodeLeases(), 0.0
-    leases.known("n1", now)
-    for number, (pause, twice) in enumerate(course):
-        now += pause
-        assert leases.lost(now) == []
-        leases.renewed("n1", str(number), now)
-        if twice:
-            leases.renewed("n1", str(number), now)
-
-
-def test_unknown_patch_is_written_once() -> None:
-    node = {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "MemoryPressure"}]}}
-    patch = unknown_patch(node)
-    assert patch is not None
-    marked = apply_strategic_patch("Node", node, patch)
-    assert [entry["type"] for entry in marked["status"]["conditions"]] == ["Ready", "MemoryPressure"]
-    assert marked["status"]["conditions"][0]["status"] == "Unknown"
-    assert unknown_patch(marked) is None
 
 
 def test_retry_backoff_grows_until_done() -> None:

@@ -11,7 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.taints.eviction import EvictionController, EvictionMetrics
+from actors.controllers.common.pod_eviction import EvictionMetrics
+from actors.controllers.taints.eviction import EvictionController
 from protocols.dra.decode import slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.kube.meta import Object, condition, meta
@@ -28,7 +29,7 @@ class World:
         self.tracker = Tracker()
         fake: Any = self.api
         recorder: Any = self.events
-        metrics = EvictionMetrics(CollectorRegistry())
+        metrics = EvictionMetrics(CollectorRegistry(), "device_taint_eviction_controller", "a device was tainted")
         evictor = self.evictor = EvictionController(fake, recorder, metrics, logging.getLogger("test"))
         self.followers = [
             Follower(self.api, RESOURCECLAIMS, ChangeHandler(evictor.claim_changed, evictor.claim_gone)),

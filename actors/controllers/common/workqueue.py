@@ -13,6 +13,8 @@ from protocols.process.rates import backoff_delay
 
 Key = tuple[str, str]
 """Kind of work and name of its object."""
+LONGEST_S = 3600.0
+"""Longest timer: a key that is due later comes earlier, and its worker sets the timer again."""
 
 
 class WorkQueue:
@@ -28,6 +30,7 @@ class WorkQueue:
         # Not a plain dict: finding its first key scans past every slot freed at its front.
         self._running: set[Key] = set()
         self._wake = asyncio.Event()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
         return len(self._dirty)
@@ -37,6 +40,20 @@ class WorkQueue:
             self._dirty.setdefault(key)
         if keys:
             self._wake.set()
+
+    def put_later(self, key: Key, seconds: float) -> None:
+        """Add the key after so many seconds; replaces its earlier timer."""
+        self.cancel_timer(key)
+        loop = asyncio.get_running_loop()
+        self._timers[key] = loop.call_later(min(seconds, LONGEST_S), self._expire, key)
+
+    def cancel_timer(self, key: Key) -> None:
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
+
+    def _expire(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.put(key)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -4,12 +4,15 @@ A missing node is confirmed by a live read after WAIT_S before its pods are remo
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from actors.controllers.common.informers import trim_to_metadata
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
+from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -42,19 +45,34 @@ class MissingNodes:
         return max(0.0, min(self._due.values()) - at) if self._due else None
 
 
-SPEC, STATUS = ("resourceClaims",), ("resourceClaimStatuses", "extendedResourceClaimStatus")
+SPEC = ("resourceClaims", "tolerations")
+STATUS = ("startTime", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
 
 def trim_pod(obj: Object) -> Object:
-    """Return the pod with only its metadata, node, phase and claims."""
+    """Return the pod with only its metadata, node, tolerations, phase and claims."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    kept = {name: spec[name] for name in SPEC if name in spec}
+    if "tolerations" in kept:
+        kept["tolerations"] = _decode(msgspec.msgpack.encode(kept["tolerations"]))
     return {
-        **trim_to_metadata(obj),
+        "metadata": {**trim_to_metadata(obj)["metadata"], **_created(obj)},
         "apiVersion": "v1",
         "kind": "Pod",
-        "spec": {"nodeName": spec.get("nodeName") or "", **{name: spec[name] for name in SPEC if name in spec}},
+        "spec": {"nodeName": spec.get("nodeName") or "", **kept},
         "status": {"phase": status.get("phase") or "", **{name: status[name] for name in STATUS if name in status}},
     }
+
+
+def _created(obj: Object) -> Object:
+    created = meta(obj).get("creationTimestamp")
+    return {"creationTimestamp": created} if created else {}
+
+
+@functools.lru_cache(maxsize=256)
+def _decode(tolerations: bytes) -> list[Object]:
+    """Return one list for equal tolerations: most pods have the two default ones, a kilobyte for each pod."""
+    return msgspec.msgpack.decode(tolerations, type=list[Object])
 
 
 def node_of(pod: Object) -> str:

@@ -4,14 +4,11 @@ A pod's deadline is computed again whenever a pod, claim, slice or rule changes,
 timers only schedule the next check.
 """
 
-import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-
+from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
@@ -20,41 +17,17 @@ from protocols.dra.allocator import Catalog
 from protocols.dra.decode import rule_of
 from protocols.dra.tracker.faults import Change
 from protocols.dra.types import DeviceId, ObjectUnreadable, Rule, Slice
-from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, uid_of
-from protocols.kube.resources import PODS
-from protocols.kube.times import now
+from protocols.kube.meta import Object, key_of, name_of, terminating
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 
 POD, RULE = "pod", "rule"
-REASON = "DeviceTaintManagerEviction"
 MARKED, CANCELLED = "Marking for deletion", "Cancelling deletion"
-REMEMBERED = 500
-LONGEST_S = 3600.0
-"""Longest timer; a later deadline is checked again when it fires."""
-
-
-BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
-
-
-class EvictionMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._deletions = Counter(
-            "device_taint_eviction_controller_pod_deletions_total",
-            "Pods deleted because a device of theirs was tainted",
-            registry=registry,
-        )
-        self._latency = Histogram(
-            "device_taint_eviction_controller_pod_deletion_duration_seconds",
-            "From the moment that a taint's toleration ends to the pod's deletion",
-            buckets=BUCKETS,
-            registry=registry,
-        )
-
-    def deleted(self, seconds: float) -> None:
-        self._deletions.inc()
-        self._latency.observe(seconds)
+TEXTS = EvictionTexts(
+    reason="DeviceTaintManagerEviction",
+    condition="DeletionByDeviceTaintManager",
+    message="Device Taint manager: deleting due to NoExecute taint",
+)
 
 
 class EvictionController:
@@ -63,7 +36,7 @@ class EvictionController:
     def __init__(
         self, client: ApiClient, recorder: EventRecorder, metrics: EvictionMetrics, log: logging.Logger
     ) -> None:
-        self._client, self._recorder, self._metrics, self._log = client, recorder, metrics, log
+        self._log = log
         self.users = DeviceUsers()
         self.catalog = Catalog()
         self._rules: dict[str, Rule] = {}
@@ -71,10 +44,7 @@ class EvictionController:
         self._work = WorkQueue(self._step, log)
         self._pending: dict[str, Deadline] = {}
         """Pod key -> eviction deadline."""
-        self._marked: dict[str, str] = {}
-        """Pod key -> uid of pods with condition and event written, so that a retried deletion does not repeat them."""
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._evicted: OrderedDict[str, None] = OrderedDict()
+        self._evictor = PodEvictor(client, recorder, metrics, TEXTS)
         self._rule_status = RuleStatusWriter(client, self.users, self._causes, self._pending)
 
     async def run(self) -> None:
@@ -87,7 +57,7 @@ class EvictionController:
             self._work.put((POD, key_of(pod)))
 
     def pod_gone(self, pod: Object) -> None:
-        self._stop((POD, key_of(pod)))
+        self._work.cancel_timer((POD, key_of(pod)))
         self._settle(key_of(pod), None)
 
     def claim_changed(self, claim: Object) -> None:
@@ -121,7 +91,7 @@ class EvictionController:
     def rule_gone(self, obj: Object) -> None:
         old = self._rules.pop(name_of(obj), None)
         self._rule_status.forget(name_of(obj))
-        self._stop((RULE, name_of(obj)))
+        self._work.cancel_timer((RULE, name_of(obj)))
         self._enqueue_users(old)
 
     def _enqueue_users(self, *rules: Rule | None) -> None:
@@ -136,10 +106,10 @@ class EvictionController:
 
     async def _step(self, key: Key) -> None:
         kind, name = key
-        self._stop(key)
+        self._work.cancel_timer(key)
         if kind == RULE:
             if wait := await self._rule_status.write_if_due(name):
-                self._later(key, wait)
+                self._work.put_later(key, wait)
             return None
         pod = self.users.pods.get(name)
         deadline = self._deadline(pod) if pod is not None else None
@@ -148,11 +118,11 @@ class EvictionController:
             return None
         left = deadline.at - time.time()
         if left > 0:
-            return self._later(key, left)
+            return self._work.put_later(key, left)
         return await self._evict(pod, deadline)
 
     def _deadline(self, pod: Object) -> Deadline | None:
-        if not runs(pod) or terminating(pod) or uid_of(pod) in self._evicted:
+        if not runs(pod) or terminating(pod) or self._evictor.has_evicted(pod):
             return None
         return self._causes.deadline(pod, self.users.claims_of(pod), time.time())
 
@@ -162,51 +132,17 @@ class EvictionController:
         if deadline is not None:
             self._pending[key] = deadline
         else:
-            self._marked.pop(key, None)
-        stays = pod is not None and not terminating(pod) and uid_of(pod) not in self._evicted
+            self._evictor.forget(key)
+        stays = pod is not None and not terminating(pod) and not self._evictor.has_evicted(pod)
         if deadline is None and old is not None and pod is not None and stays:
-            self._recorder.event(pod, "Normal", REASON, CANCELLED)
+            self._evictor.event(pod, CANCELLED)
         before, after = (each.rules if each else frozenset() for each in (old, deadline))
         self._work.put(*((RULE, rule) for rule in before ^ after))
 
     async def _evict(self, pod: Object, deadline: Deadline) -> None:
-        try:
-            if self._marked.get(key_of(pod)) != uid_of(pod):
-                await self._say_why(pod)
-                self._marked[key_of(pod)] = uid_of(pod)
-                self._recorder.event(pod, "Normal", REASON, MARKED)
-            await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
-        self._evicted[uid_of(pod)] = None
-        if len(self._evicted) > REMEMBERED:
-            self._evicted.popitem(last=False)
-        self._metrics.deleted(max(0.0, time.time() - deadline.at))
+        await self._evictor.evict(pod, deadline.at, MARKED)
         self._rule_status.evicted(deadline.rules)
         self._settle(key_of(pod), None, pod)
-
-    async def _say_why(self, pod: Object) -> None:
-        entry = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByDeviceTaintManager",
-            "message": "Device Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": now(),
-        }
-        body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [entry]}}
-        await self._client.patch(PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status")
-
-    # time
-
-    def _later(self, key: Key, seconds: float) -> None:
-        self._stop(key)
-        loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(min(seconds, LONGEST_S), self._work.put, key)
-
-    def _stop(self, key: Key) -> None:
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
 
 
 def _tainted(slice_: Slice | None) -> set[tuple[DeviceId, tuple[object, ...]]]:

@@ -1,0 +1,92 @@
+"""Delete pods for a reason that their status and an event state."""
+
+import time
+from collections import OrderedDict
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, key_of, name_of, namespace_of, uid_of
+from protocols.kube.resources import PODS
+from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+
+REMEMBERED = 500
+BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
+
+class EvictionMetrics:
+    """Metrics of one controller; `name` is their prefix, `cause` completes "because"."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, cause: str) -> None:
+        self._deletions = Counter(f"{name}_pod_deletions_total", f"Pods deleted because {cause}", registry=registry)
+        self._latency = Histogram(
+            f"{name}_pod_deletion_duration_seconds",
+            "From the moment that a taint's toleration ends to the pod's deletion",
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+    def deleted(self, seconds: float) -> None:
+        self._deletions.inc()
+        self._latency.observe(seconds)
+
+
+class EvictionTexts(msgspec.Struct, frozen=True):
+    """Texts of one controller, equal to upstream's since users filter by them."""
+
+    reason: str
+    """Reason of its events."""
+    condition: str
+    """Reason of the condition DisruptionTarget."""
+    message: str
+
+
+class PodEvictor:
+    def __init__(
+        self, client: ApiClient, recorder: EventRecorder, metrics: EvictionMetrics, texts: EvictionTexts
+    ) -> None:
+        self._client, self._recorder, self._metrics, self._texts = client, recorder, metrics, texts
+        self._announced: dict[str, str] = {}
+        """Pod key -> uid of pods with condition and event written, so that a retried deletion does not repeat them."""
+        self._evicted: OrderedDict[str, None] = OrderedDict()
+
+    def has_evicted(self, pod: Object) -> bool:
+        """Return True for the last pods that were deleted, whose deletion the informer may not show yet."""
+        return uid_of(pod) in self._evicted
+
+    def forget(self, key: str) -> None:
+        """Call it when the pod stays or is gone."""
+        self._announced.pop(key, None)
+
+    def event(self, pod: Object, message: str) -> None:
+        self._recorder.event(pod, "Normal", self._texts.reason, message)
+
+    async def evict(self, pod: Object, due: float, announcement: str) -> None:
+        """Delete the pod, which is `due` since that time. Raises ApiError and ApiAway."""
+        try:
+            if self._announced.get(key_of(pod)) != uid_of(pod):
+                await self._write_condition(pod)
+                self._announced[key_of(pod)] = uid_of(pod)
+                self.event(pod, announcement)
+            await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+        self._evicted[uid_of(pod)] = None
+        if len(self._evicted) > REMEMBERED:
+            self._evicted.popitem(last=False)
+        self._metrics.deleted(max(0.0, time.time() - due))
+
+    async def _write_condition(self, pod: Object) -> None:
+        entry = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": self._texts.condition,
+            "message": self._texts.message,
+            "lastTransitionTime": now(),
+        }
+        body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [entry]}}
+        await self._client.patch(PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status")

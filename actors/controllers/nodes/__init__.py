@@ -1,0 +1,1 @@
+"""Node lifecycle: heartbeats, taints by condition, and eviction of pods from lost nodes."""

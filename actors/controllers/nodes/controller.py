@@ -1,0 +1,190 @@
+"""Node lifecycle controller: report lost nodes, taint nodes by their conditions, and mark the pods of lost ones.
+
+| a node | gets |
+|---|---|
+| did not renew its lease for the grace period | its agent's conditions Unknown |
+| has a bad condition, or is unschedulable | its NoSchedule taints |
+| is not Ready | NoExecute, as fast as NodeDisruption allows; its pods Ready=False |
+| is Ready again | none of these taints |
+
+Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from actors.controllers.common.workqueue import Key, WorkQueue
+from actors.controllers.nodes.disruption import NodeDisruption, zone_of
+from actors.controllers.nodes.heartbeats import NodeLeases, unknown_patch
+from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, condition, name_of, namespace_of, uid_of, version_of
+from protocols.kube.resources import NODES, PODS
+from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+
+NODE = "node"
+CHECKS_PER_GRACE = 10
+
+
+class NodeControllerOptions(msgspec.Struct, frozen=True):
+    client: ApiClient
+    recorder: EventRecorder
+    log: logging.Logger
+    grace_s: float
+    """Time without a renewed lease after which a node is lost."""
+    pods_on: Callable[[str], frozenset[str]]
+    """Returns the keys of a node's pods."""
+    taints_changed: Callable[[Object | None, Object | None], None]
+    """Called with the old and new object of every changed node."""
+
+
+class NodeController:
+    """Handle nodes; the attribute `leases` is the handler for their leases."""
+
+    def __init__(self, options: NodeControllerOptions) -> None:
+        self._options = options
+        self._client, self._log = options.client, options.log
+        self.nodes: Mapping[str, Object] = {}
+        """The informer's store, set when it exists."""
+        self._leases = NodeLeases(options.grace_s)
+        self._disruption = NodeDisruption()
+        self._work = WorkQueue(self._step, options.log)
+        self._waiting: set[str] = set()
+        """Nodes whose NoExecute taint waits for the rate limit."""
+        self._marked: dict[str, str] = {}
+        """Node -> transition time of the Ready condition for which its pods were marked not ready."""
+        self.leases = _LeaseHandler(self._renewed)
+
+    def on_add(self, obj: Object) -> None:
+        self._leases.known(name_of(obj), self._now())
+        self._changed(None, obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Sync taints. Only leases, not updates, prove that a node's own agent is running."""
+        self._changed(old, new)
+
+    def on_delete(self, obj: Object) -> None:
+        name = name_of(obj)
+        self._leases.forget(name)
+        self._disruption.forget(name)
+        self._waiting.discard(name)
+        self._marked.pop(name, None)
+        self._options.taints_changed(obj, None)
+
+    def _changed(self, old: Object | None, new: Object) -> None:
+        suspended = self._disruption.suspended
+        self._disruption.observe(name_of(new), zone_of(new), is_ready(new))
+        self._work.put((NODE, name_of(new)))
+        if suspended != self._disruption.suspended:
+            self._work.put(*((NODE, name) for name in self.nodes))
+        self._options.taints_changed(old, new)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work.run())
+            group.create_task(self._check_leases())
+
+    async def _check_leases(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.grace_s / CHECKS_PER_GRACE)
+            for name in self._leases.lost(self._now()):
+                await self._report_lost(name)
+            self._work.put(*((NODE, name) for name in self._waiting))
+
+    async def _report_lost(self, name: str) -> None:
+        node = self.nodes.get(name)
+        patch = unknown_patch(node) if node else None
+        if patch is None:
+            return
+        try:
+            await self._client.patch(NODES, name, "", patch, kind="strategic", subresource="status")
+            grace = self._options.grace_s
+            self._log.warning("node lease expired, set its conditions to Unknown node=%s grace=%gs", name, grace)
+        except (ApiAway, ApiError) as error:
+            self._log.info("node status not written node=%s error=%s", name, error)
+
+    async def _step(self, key: Key) -> None:
+        node = self.nodes.get(key[1])
+        if node is None:
+            return
+        await self._sync_taints(node)
+        if is_ready(node):
+            self._marked.pop(key[1], None)
+        elif condition(node, "Ready"):
+            await self._mark_pods(node)
+
+    async def _sync_taints(self, node: Object) -> None:
+        desired = desired_taints(node, self._execute_key(node))
+        if desired == taints_of(node):
+            return
+        # The list of taints is replaced as a whole: the version keeps those that others add meanwhile.
+        body = {"metadata": {"uid": uid_of(node), "resourceVersion": version_of(node)}, "spec": {"taints": desired}}
+        try:
+            await self._client.patch(NODES, name_of(node), "", body)
+        except ApiError as error:
+            if error.code == 404:
+                return
+            raise
+        keys = ",".join(f"{taint.get('key')}:{taint.get('effect')}" for taint in desired)
+        self._log.info("node taints changed node=%s taints=%s", name_of(node), keys or "none")
+
+    def _execute_key(self, node: Object) -> str:
+        """Return the key of the NoExecute taint that the node must have now; empty for none."""
+        name, key = name_of(node), execute_key(node)
+        self._waiting.discard(name)
+        if not key or self._disruption.suspended:
+            return ""
+        if has_execute_taint(node) or self._disruption.take(name, self._now()):
+            return key
+        self._waiting.add(name)
+        return ""
+
+    async def _mark_pods(self, node: Object) -> None:
+        """Set Ready to False on the pods of a lost node, which cannot do so itself."""
+        name, since = name_of(node), str((condition(node, "Ready") or {}).get("lastTransitionTime") or "")
+        if self._marked.get(name) == since or not self._options.pods_on(name):
+            return
+        self._options.recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        pods = await self._client.list(PODS, field_selector=f"spec.nodeName={name}")
+        for pod in pods.get("items") or ():
+            if (condition(pod, "Ready") or {}).get("status") == "True":
+                await self._mark_pod(pod)
+        self._marked[name] = since
+
+    async def _mark_pod(self, pod: Object) -> None:
+        entry = {"type": "Ready", "status": "False", "lastTransitionTime": now()}
+        body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [entry]}}
+        try:
+            await self._client.patch(
+                PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+        self._options.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+
+    def _renewed(self, lease: Object) -> None:
+        if name_of(lease) in self.nodes:
+            self._leases.renewed(name_of(lease), lease.get("spec", {}).get("renewTime") or "", self._now())
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _LeaseHandler:
+    def __init__(self, renewed: Callable[[Object], None]) -> None:
+        self._renewed = renewed
+
+    def on_add(self, obj: Object) -> None:
+        self._renewed(obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._renewed(new)
+
+    def on_delete(self, obj: Object) -> None:
+        """Ignore deletions: a deleted lease is simply no longer renewed."""

@@ -1,0 +1,331 @@
+"""Node lifecycle: heartbeats, taints by condition, disruption of zones, and eviction of pods."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from actors.controllers.common.informers import ChangeHandler
+from actors.controllers.common.pod_eviction import EvictionMetrics
+from actors.controllers.lifecycle.pod_gc import trim_pod
+from actors.controllers.nodes.controller import NodeController, NodeControllerOptions
+from actors.controllers.nodes.disruption import EVICTION_RATE, NodeDisruption
+from actors.controllers.nodes.heartbeats import CONDITIONS, NodeLeases, unknown_patch
+from actors.controllers.nodes.pod_eviction import TaintEvictionController
+from actors.controllers.nodes.taints import (
+    MANAGED,
+    NOT_READY,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+    desired_taints,
+    eviction_time,
+    execute_key,
+    is_ready,
+    taints_of,
+)
+from protocols.kube.meta import Object, condition, meta, terminating
+from protocols.kube.resources import LEASES, NODES, PODS
+from protocols.kube.times import format_time, now
+from tests.support.memory_api import Events, Follower, MemoryApi, conflict
+
+GRACE_S = 0.5
+
+
+def node(name: str = "n1", taints: Any = (), **conditions: str) -> Object:
+    entries = [{"type": kind, "status": status, "lastTransitionTime": now()} for kind, status in conditions.items()]
+    return {
+        "metadata": {"name": name},
+        "spec": {"taints": list(taints)},
+        "status": {"conditions": entries or [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def identities(obj: Object | list[Object]) -> list[tuple[str, str]]:
+    return [(each["key"], each["effect"]) for each in (taints_of(obj) if isinstance(obj, dict) else obj)]
+
+
+# heartbeats
+
+
+def test_node_is_lost_without_renewal_for_grace_period() -> None:
+    leases = NodeLeases(40.0)
+    leases.known("n1", 0.0)
+    assert leases.lost(39) == []
+    leases.renewed("n1", "t1", 30.0)
+    assert leases.lost(41) == []
+    leases.renewed("n1", "t1", 60.0)
+    assert leases.lost(70.0) == ["n1"], "the same renewal again is no renewal"
+    leases.renewed("n1", "t2", 71.0)
+    assert leases.lost(80.0) == []
+    leases.forget("n1")
+    assert leases.lost(1000.0) == []
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.booleans()), max_size=50))
+def test_node_that_renews_in_time_is_never_lost(course: list[tuple[float, bool]]) -> None:
+    leases, at = NodeLeases(40.0), 0.0
+    leases.known("n1", at)
+    for number, (pause, twice) in enumerate(course):
+        at += pause
+        assert leases.lost(at) == []
+        leases.renewed("n1", str(number), at)
+        if twice:
+            leases.renewed("n1", str(number), at)
+
+
+def test_unknown_patch_covers_every_condition_once() -> None:
+    patch = unknown_patch(node(Ready="True", DiskPressure="False"))
+    assert patch is not None
+    marked = apply_strategic_patch("Node", node(Ready="True", DiskPressure="False"), patch)
+    found = {kind: condition(marked, kind) or {} for kind in CONDITIONS}
+    assert {entry["status"] for entry in found.values()} == {"Unknown"}
+    assert found["Ready"]["reason"] == "NodeStatusUnknown"
+    assert found["PIDPressure"]["reason"] == "NodeStatusNeverUpdated"
+    assert unknown_patch(marked) is None
+
+
+# taints
+
+STATUSES = st.sampled_from(["True", "False", "Unknown"])
+USERS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", *sorted(MANAGED)]), st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
+    ),
+    unique=True,
+    max_size=6,
+)
+
+
+def test_desired_taints_follow_conditions() -> None:
+    bad = node(Ready="False", MemoryPressure="True", DiskPressure="False")
+    assert identities(desired_taints(bad, NOT_READY)) == [
+        (NOT_READY, "NoSchedule"),
+        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+        (NOT_READY, "NoExecute"),
+    ]
+    assert all("timeAdded" in taint for taint in desired_taints(bad, NOT_READY))
+    cordoned = node()
+    cordoned["spec"]["unschedulable"] = True
+    assert identities(desired_taints(cordoned, "")) == [(UNSCHEDULABLE, "NoSchedule")]
+    admitted = node(taints=[{"key": NOT_READY, "effect": "NoSchedule"}], Ready="True")
+    assert desired_taints(admitted, "") == [], "a Ready node loses the taint that admission gave it"
+
+
+@given(st.dictionaries(st.sampled_from(CONDITIONS), STATUSES), USERS, st.booleans())
+def test_desired_taints_converge_and_keep_taints_of_users(
+    conditions: dict[str, str], present: list[tuple[str, str]], unschedulable: bool
+) -> None:
+    taints = [{"key": key, "effect": effect} for key, effect in present]
+    obj = node(taints=taints, **conditions)
+    obj["spec"]["unschedulable"] = unschedulable
+    obj["spec"]["taints"] = desired = desired_taints(obj, execute_key(obj))
+    assert desired_taints(obj, execute_key(obj)) == desired, "the desired state is stable"
+    for identity in present:
+        if identity[0] not in MANAGED or identity[1] == "PreferNoSchedule":
+            assert identity in identities(desired)
+    ours = {key for key, effect in identities(desired) if effect == "NoExecute" and key in (NOT_READY, UNREACHABLE)}
+    assert ours == ({execute_key(obj)} if execute_key(obj) else set())
+
+
+def tolerating(seconds: int | None, **status: str) -> Object:
+    entry: Object = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"}
+    spec = {"tolerations": [entry if seconds is None else {**entry, "tolerationSeconds": seconds}]}
+    return {"metadata": {"name": "p", "creationTimestamp": format_time(1000)}, "spec": spec, "status": status}
+
+
+def test_eviction_time_depends_on_toleration() -> None:
+    taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": format_time(2000)}
+    assert eviction_time(tolerating(None), [taint]) is None
+    assert eviction_time(tolerating(300), [taint]) == 2300
+    assert eviction_time(tolerating(300, startTime=format_time(2100)), [taint]) == 2400, "a later pod has its time too"
+    assert eviction_time(tolerating(300), [taint, {**taint, "key": NOT_READY}]) == 2000, "one is not tolerated"
+    assert eviction_time(tolerating(300), [{**taint, "effect": "NoSchedule"}]) is None
+    assert eviction_time(tolerating(300), [{**taint, "timeAdded": "nonsense"}]) == 1300
+
+
+def test_trimmed_pod_keeps_what_eviction_reads() -> None:
+    pod = tolerating(300, startTime=format_time(2100))
+    taint = {"key": UNREACHABLE, "effect": "NoExecute"}
+    first, second = trim_pod(pod), trim_pod(tolerating(300))
+    assert eviction_time(first, [taint]) == eviction_time(pod, [taint])
+    assert first["spec"]["tolerations"] is second["spec"]["tolerations"], "equal lists are stored once"
+
+
+# disruption
+
+
+def cluster(ready: int, lost: int) -> NodeDisruption:
+    disruption = NodeDisruption()
+    for number in range(ready + lost):
+        disruption.observe(f"n{number}", "z", number < ready)
+    return disruption
+
+
+def allowed(disruption: NodeDisruption, nodes: int, seconds: int) -> int:
+    """Return how many of the last nodes may be tainted in so many seconds, asked each second."""
+    return sum(disruption.take(f"n{nodes - 1}", float(at)) for at in range(1, seconds + 1))
+
+
+def test_disruption_limits_taints_by_the_state_of_the_zone() -> None:
+    assert allowed(cluster(9, 1), 10, 100) == 10, "one each 10 s"
+    assert allowed(cluster(0, 1), 1, 100) == 0, "the only node is lost: the control plane may be cut off"
+    assert allowed(cluster(4, 6), 10, 1000) == 0, "most of a small zone is lost"
+    assert allowed(cluster(24, 36), 60, 1000) == 10, "most of a large zone is lost"
+
+
+def test_disruption_taints_a_zone_that_is_lost_as_a_whole() -> None:
+    disruption = cluster(0, 3)
+    assert disruption.suspended
+    disruption.observe("other", "elsewhere", True)
+    assert not disruption.suspended
+    assert allowed(disruption, 3, 100) == round(100 * EVICTION_RATE)
+    disruption.forget("other")
+    assert disruption.suspended
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.sampled_from(["ready", "lost", "gone"]))))
+def test_disruption_counts_each_node_once(course: list[tuple[int, str, str]]) -> None:
+    disruption, model = NodeDisruption(), dict[str, tuple[str, bool]]()
+    for number, zone, state in course:
+        name = f"n{number}"
+        if state == "gone":
+            disruption.forget(name)
+            model.pop(name, None)
+        else:
+            disruption.observe(name, zone, state == "ready")
+            model[name] = zone, state == "ready"
+        assert disruption.suspended == (bool(model) and not any(ready for _, ready in model.values()))
+
+
+# the controllers
+
+
+class World:
+    """Both controllers on an API in memory."""
+
+    def __init__(self) -> None:
+        self.api, self.events = MemoryApi(), Events()
+        api: Any = self.api
+        log = logging.getLogger("test")
+        metrics = EvictionMetrics(CollectorRegistry(), "taint_eviction_controller", "their node was tainted")
+        self.evictor = TaintEvictionController(api, self.events, metrics, log)
+        self.nodes = NodeController(
+            NodeControllerOptions(api, self.events, log, GRACE_S, self.evictor.pods_on, self.evictor.node_changed)
+        )
+        pods = ChangeHandler(self.evictor.pod_changed, self.evictor.pod_gone)
+        self.followers = [
+            Follower(self.api, NODES, self.nodes),
+            Follower(self.api, LEASES, self.nodes.leases),
+            Follower(self.api, PODS, pods),
+        ]
+        self.nodes.nodes = self.evictor.nodes = self.followers[0].items
+        self.evictor.pods = self.followers[2].items
+        self.renewing: set[str] = set()
+
+    def node(self, name: str) -> Object:
+        return self.api.objects["nodes"][name]
+
+    def pod(self, name: str) -> Object | None:
+        return self.api.objects["pods"].get(f"ns/{name}")
+
+    def add_pod(self, name: str, on: str, seconds: int = 300) -> None:
+        tolerations = [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            for key in (NOT_READY, UNREACHABLE)
+        ]
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
+        self.api.put(
+            PODS, {"metadata": metadata, "spec": {"nodeName": on, "tolerations": tolerations}, "status": status}
+        )
+
+    async def until(self, description: str, holds: Callable[[], Any]) -> None:
+        end = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < end, (description, dict(self.api.objects["nodes"]))
+            for name in self.renewing:
+                spec = {"renewTime": str(time.monotonic_ns())}
+                self.api.put(LEASES, {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec})
+            for each in self.followers:
+                each.read(100)
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def running_controllers() -> AsyncIterator[World]:
+    world = World()
+    tasks = [asyncio.create_task(each.run()) for each in (world.nodes, world.evictor)]
+    try:
+        async with asyncio.timeout(150):
+            yield world
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def is_deleted(pod: Object | None) -> bool:
+    return pod is None or terminating(pod)
+
+
+async def test_pods_of_lost_node_are_evicted_and_others_stay() -> None:
+    async with running_controllers() as world:
+        world.renewing = {"n1", "n2"}
+        for name in world.renewing:
+            world.api.put(NODES, node(name))
+        world.add_pod("brief", "n1", seconds=0)
+        world.add_pod("patient", "n1")
+        world.add_pod("elsewhere", "n2", seconds=0)
+        world.renewing = {"n2"}
+        await world.until("brief is deleted", lambda: is_deleted(world.pod("brief")))
+        assert (UNREACHABLE, "NoExecute") in identities(world.node("n1"))
+        assert (UNREACHABLE, "NoSchedule") in identities(world.node("n1"))
+        assert identities(world.node("n2")) == []
+        assert not is_deleted(world.pod("patient"))
+        await world.until("patient not ready", lambda: not is_ready(world.pod("patient") or {}))
+        assert not is_deleted(world.pod("elsewhere"))
+        assert ("ns/brief", "TaintManagerEviction", "Marking for deletion Pod ns/brief") in world.events.told
+
+
+async def test_node_that_comes_back_loses_taints_and_keeps_pods() -> None:
+    async with running_controllers() as world:
+        world.renewing = {"n2"}
+        for name in ("n1", "n2"):
+            world.api.put(NODES, node(name))
+        world.add_pod("patient", "n1")
+        await world.until("tainted", lambda: (UNREACHABLE, "NoExecute") in identities(world.node("n1")))
+        world.renewing = {"n1", "n2"}
+        world.api.put(NODES, node("n1", taints=taints_of(world.node("n1"))))  # its agent reports Ready
+        await world.until("no taint", lambda: identities(world.node("n1")) == [])
+        cancelled = ("ns/patient", "TaintManagerEviction", "Cancelling deletion of Pod ns/patient")
+        await world.until("cancelled", lambda: cancelled in world.events.told)
+        assert not is_deleted(world.pod("patient"))
+
+
+async def test_only_node_lost_is_not_tainted_no_execute() -> None:
+    async with running_controllers() as world:
+        world.api.put(NODES, node("n1"))
+        world.add_pod("brief", "n1", seconds=0)
+        await world.until("unreachable", lambda: (UNREACHABLE, "NoSchedule") in identities(world.node("n1")))
+        deadline = time.monotonic() + 3 * GRACE_S
+        await world.until("time passed", lambda: time.monotonic() > deadline)
+        assert identities(world.node("n1")) == [(UNREACHABLE, "NoSchedule")]
+        assert not is_deleted(world.pod("brief"))
+
+
+async def test_taints_of_others_survive_a_conflict() -> None:
+    async with running_controllers() as world:
+        world.renewing = {"n1"}
+        world.api.put(NODES, node("n1", taints=[{"key": "mine", "effect": "NoSchedule"}], Ready="False"))
+        refusals = iter([conflict(), conflict()])
+        world.api.fault = lambda verb, resource, name: next(refusals, None) if verb == "patch" else None
+        await world.until("tainted", lambda: (NOT_READY, "NoSchedule") in identities(world.node("n1")))
+        assert ("mine", "NoSchedule") in identities(world.node("n1"))
+        assert meta(world.node("n1"))["name"] == "n1"
