@@ -58,7 +58,7 @@ async def _measure(plane: Plane) -> tuple[float, dict[str, float]]:
 
 
 async def _heartbeats(client: ApiClient) -> None:
-    """As every node's agent: without, nodes are not ready after 40 s."""
+    """As every node's agent: without, nodes are lost after 50 s."""
     while True:
         await asyncio.sleep(HEARTBEAT_S)
         for name in _nodes():

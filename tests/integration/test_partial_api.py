@@ -83,7 +83,10 @@ async def test_controllers_at_an_api_without_our_resources_collect_garbage(plane
 @pytest.mark.parametrize("code", [404, 403])
 async def test_scheduler_at_an_api_without_our_resources_binds_pods(plane: Plane, code: int) -> None:
     async with api_without(plane, "scheduler", code) as api:
-        await create(plane, node(f"n-{code}"), pod(f"p-{code}", namespace="default", node=f"n-{code}"))
+        await create(plane, node(f"n-{code}"))
+        untainted = json.dumps({"spec": {"taints": None}})  # no controller runs here that would do so
+        await asyncio.to_thread(plane.kubectl, "patch", "node", f"n-{code}", "-p", untainted)
+        await create(plane, pod(f"p-{code}", namespace="default", node=f"n-{code}"))
         place = ("get", "pod", f"p-{code}", "-o", "jsonpath={.spec.nodeName}")
         await until(plane, "binding", *place, shows=f"n-{code}")
         assert set(api.seen) == set(OURS)

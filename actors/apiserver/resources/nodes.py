@@ -13,6 +13,8 @@ from protocols.kube.meta import Object
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
 ROLE_LABEL = "kubernetes.io/role"
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+"""Taint of a new node: upstream's admission plugin TaintNodesByCondition."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -20,7 +22,11 @@ class NodeStrategy(Strategy):
     has_status = True
 
     def prepare_create(self, obj: Object) -> None:
-        """Preserve the status: kubelets register with it."""
+        """Preserve the status, with which kubelets register, and taint the node until a controller sees it Ready."""
+        spec = obj.setdefault("spec", {})
+        given = spec.get("taints") or [] if isinstance(spec, dict) else None
+        if isinstance(given, list) and not any(_same_taint(each) for each in items(spec, "taints")):
+            spec["taints"] = [*given, dict(NOT_READY)]
 
     def validate_create(self, obj: Object) -> list[Cause]:
         causes = []
@@ -30,6 +36,10 @@ class NodeStrategy(Strategy):
                     invalid(f"spec.taints[{index}].effect", taint.get("effect"), f"must be one of {', '.join(EFFECTS)}")
                 )
         return causes
+
+
+def _same_taint(taint: Object) -> bool:
+    return all(taint.get(field) == value for field, value in NOT_READY.items())
 
 
 def status(obj: Object) -> str:

@@ -98,3 +98,24 @@ def qos_class(pod: Object) -> str:
 
 def initial_status(pod: Object) -> Object:
     return {"phase": "Pending", "qosClass": text(pod, "status", "qosClass") or qos_class(pod)}
+
+
+TOLERATION_SECONDS = 300
+EXECUTE = (None, "", "NoExecute")
+NODE_LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def add_default_tolerations(pod: Object) -> None:
+    """Tolerate a lost node for five minutes, unless the pod says otherwise: upstream's DefaultTolerationSeconds."""
+    spec = pod.get("spec")
+    given = spec.get("tolerations") or [] if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(given, list):
+        return  # validation reports it
+    keys = {each.get("key") or "" for each in items(spec, "tolerations") if each.get("effect") in EXECUTE}
+    missing = [key for key in NODE_LOST if key not in keys and "" not in keys]
+    if missing:
+        spec["tolerations"] = [*given, *(_toleration(key) for key in missing)]
+
+
+def _toleration(key: str) -> Object:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}

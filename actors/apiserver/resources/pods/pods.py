@@ -6,7 +6,13 @@ from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subres
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.pods import cells as pod_cells
-from actors.apiserver.resources.pods.defaults import GRACE_SECONDS, apply_defaults, initial_status, qos_class
+from actors.apiserver.resources.pods.defaults import (
+    GRACE_SECONDS,
+    add_default_tolerations,
+    apply_defaults,
+    initial_status,
+    qos_class,
+)
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
 from actors.apiserver.resources.pods.rules import (
     claim_causes,
@@ -40,6 +46,11 @@ class PodStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         obj.pop("status", None)
         obj["status"] = initial_status(obj)
+        add_default_tolerations(obj)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        super().prepare_update(new, old)
+        add_default_tolerations(new)
 
     def prepare_status(self, new: Object, old: Object) -> None:
         restore_all_but(new, old, "status", "metadata")
