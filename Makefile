@@ -10,7 +10,7 @@ SEED := 0
 CODE := protocols actors supervisor tests
 ROUNDS := 1
 
-.PHONY: setup run demo test unit crash bench lint format clean compiled
+.PHONY: setup run demo test unit crash bench lint docs format clean compiled
 
 setup: compiled
 
@@ -36,7 +36,11 @@ bench: compiled
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy && \
-		$(PY) -m protocols.wire.generate --check && $(PY) -m pytest -q tests/unit/test_imports.py
+		$(PY) -m protocols.wire.generate --check && $(PY) -m supervisor.cli.reference --check && \
+		$(PY) -m pytest -q tests/unit/test_imports.py
+
+docs: $(STAMP)
+	@$(PY) -m supervisor.cli.reference
 
 format: $(STAMP)
 	@$(VENV)/bin/ruff check --fix-only -q . ; $(VENV)/bin/ruff format -q .

@@ -1,7 +1,7 @@
 """The options of a plane, declared once: a field of PlaneOptions is a flag of `up`, its default and its help.
 
-The command line (cli/flags.py) and the settings that actors read (settings.py) follow from the declaration, and a test
-compares the reference page with it.
+The command line (cli/flags.py), the settings that actors read (settings.py) and the tables of the reference page
+(cli/reference.py) follow from the declaration.
 """
 
 import os
@@ -10,126 +10,240 @@ from typing import Annotated, get_origin
 
 import msgspec
 
+from protocols.node.alignment import Alignment
 from protocols.process.layout import Layout, layout
-from protocols.process.settings import Adopt
+from protocols.process.settings import Adopt, PodResources
 
 LOOPBACK = "127.0.0.1"
+_ALIGNMENT, _POD_RESOURCES = Alignment(), PodResources()
 
 
-def flag(metavar: str, help: str) -> msgspec.Meta:
-    """Declare the field as a flag. `{}` in `help` stands for the default."""
-    return msgspec.Meta(description=help, extra={"metavar": metavar})
+def flag(metavar: str, help: str, *, default: str = "", kubelet: str = "", page: str = "") -> msgspec.Meta:
+    """Declare a field as a flag.
+
+    Args:
+        metavar: Placeholder of the value.
+        help: The meaning, without the default.
+        default: The default in words, where it is computed.
+        kubelet: Name of the setting in kubelet's configuration.
+        page: What the reference page has beyond the help, in Markdown.
+    """
+    return msgspec.Meta(
+        description=help, extra={"metavar": metavar, "default": default, "kubelet": kubelet, "page": page}
+    )
 
 
 class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of `up` and of a single group, in the order of the help; settings_of checks the values."""
 
     root: Annotated[
-        str, flag("DIR", "root directory (default /var/lib/nodeplane for root, else ~/.local/state/nodeplane)")
+        str,
+        flag(
+            "DIR",
+            "the plane's state; socket paths below it must fit 107 bytes",
+            default="/var/lib/nodeplane for root, else ~/.local/state/nodeplane",
+        ),
     ] = ""
-    port: Annotated[int, flag("PORT", "HTTPS port of the API; 0 picks a free one and keeps it (default {})")] = 6443
-    bind_address: Annotated[str, flag("IP", "address the API listens on; 0.0.0.0 = all (default {})")] = LOOPBACK
-    api_names: Annotated[str, flag("NAME,...", "more names and addresses of the API, for its certificate")] = ""
-    kubelet_dir: Annotated[str, flag("DIR", "kubelet directory (default ROOT/kubelet)")] = ""
-    node_name: Annotated[str, flag("NAME", "name of the node (default: the host's)")] = ""
+    port: Annotated[
+        int,
+        flag("PORT", "HTTPS port of the API; 0 = a free one, which is kept as long as it is free"),
+    ] = 6443
+    bind_address: Annotated[str, flag("IP", "address the API listens on; 0.0.0.0 or :: = all of the machine's")] = (
+        LOOPBACK
+    )
+    api_names: Annotated[str, flag("NAME,...", "further names and addresses of the API, for its certificate")] = ""
+    kubelet_dir: Annotated[
+        str, flag("DIR", "kubelet directory; /var/lib/kubelet makes it a drop-in", default="ROOT/kubelet")
+    ] = ""
+    node_name: Annotated[str, flag("NAME", "name of the node, a DNS name", default="the host's")] = ""
     node_ip: Annotated[
-        str, flag("IP", "address of the node for an API on another machine (default: the one that leads to the API)")
+        str,
+        flag(
+            "IP",
+            "address of the node for logs and exec, and its InternalIP",
+            default="loopback; joined: towards the API",
+        ),
     ] = ""
     node_port: Annotated[
-        int, flag("PORT", "port of the node's own endpoint (logs, exec); {} = a free one (default)")
+        int,
+        flag(
+            "PORT",
+            "port of the node's own endpoint (logs, exec); 0 = a free one, which is kept as long as it is free",
+        ),
     ] = 0
-    healthz_port: Annotated[int, flag("PORT", "port of the node's /healthz on 127.0.0.1; 0 = none (default {})")] = (
-        10248
-    )
+    healthz_port: Annotated[
+        int,
+        flag(
+            "PORT",
+            "port of the node's /healthz on 127.0.0.1; 0 = none",
+            page="while another process has it (a real kubelet), it is retried every 5 s",
+        ),
+    ] = 10248
     join: Annotated[
-        str, flag("FILE", "run a node of another plane, by a file of its `nodeplane node-config`; no control plane")
+        str,
+        flag(
+            "FILE",
+            "run a node of another plane, by a file of its `nodeplane node-config`; no control plane",
+            page="the root retains it ([how-to](../how-to/run-several-nodes.md))",
+        ),
     ] = ""
-    nodes: Annotated[
-        int, flag("N", "nodes to run on this machine, each below ROOT/nodes but the first (default {})")
-    ] = 1
+    nodes: Annotated[int, flag("N", "nodes on this machine; those beyond the first lie below ROOT/nodes/NAME")] = 1
     store: Annotated[
         tuple[str, ...],
         flag(
-            "STORE", "{} (default) or etcd://HOST:PORT[,HOST:PORT...]; again with RESOURCE=STORE to keep some elsewhere"
+            "STORE",
+            "sqlite or etcd://HOST:PORT[,HOST:PORT...]; again with RESOURCE[,RESOURCE...]=STORE to keep some elsewhere",
+            page="such as `events=etcd://b:2379` or `coordination.k8s.io/leases=sqlite`",
         ),
     ] = ("sqlite",)
-    etcd_cafile: Annotated[str, flag("FILE", "CA of the etcd servers; makes the connections to them TLS")] = ""
+    etcd_cafile: Annotated[str, flag("FILE", "CA of the etcd servers; makes the connections to all of them TLS")] = ""
     etcd_certfile: Annotated[str, flag("FILE", "client certificate for etcd")] = ""
     etcd_keyfile: Annotated[str, flag("FILE", "its key")] = ""
     etcd_compaction_interval: Annotated[
-        int, flag("S", "seconds between compactions of etcd; 0 = never (default {})")
+        int,
+        flag(
+            "S",
+            "seconds between compactions of etcd, which retains one to two intervals of history; 0: others compact it",
+        ),
     ] = 300
     node_monitor_grace_period: Annotated[
-        int, flag("S", "seconds without a renewed lease after which a node is lost, at least 15 (default {})")
+        int,
+        flag(
+            "S",
+            "seconds without a renewed lease after which a node is lost, at least 15",
+            page="[lost nodes](../explanation/lost-nodes.md)",
+        ),
     ] = 50
     leader_elect: Annotated[
-        str, flag("BOOL", "controllers and scheduler elect one leader: {} (default: with etcd), true, false")
+        str,
+        flag(
+            "BOOL",
+            "controllers and scheduler work only while they hold their Lease: true, false, or auto: with an etcd",
+        ),
     ] = "auto"
     store_port: Annotated[
-        int, flag("PORT", "loopback port of the embedded store's etcd API; {} = a free one (default)")
+        int, flag("PORT", "loopback port of the embedded store's etcd API (mutual TLS); 0 = a free one")
     ] = 0
-    store_sync: Annotated[str, flag("MODE", "SQLite synchronous of the embedded store: {} (default) or normal")] = (
-        "full"
-    )
+    store_sync: Annotated[str, flag("MODE", "SQLite synchronous of the embedded store: full or normal")] = "full"
     store_quota_bytes: Annotated[
-        str, flag("SIZE", "what the embedded store may use of the disk; 0 = all (default {})")
+        str, flag("SIZE", "disk space of the embedded store; beyond it only deletions succeed; 0: no quota")
     ] = "8Gi"
-    runtime: Annotated[str, flag("RUNTIME", "{} (default) or unix:///PATH of a CRI socket")] = "embedded"
+    runtime: Annotated[str, flag("RUNTIME", "embedded or unix:///PATH of a CRI socket")] = "embedded"
     images: Annotated[
-        str, flag("WHICH", "of the embedded runtime: {} (default), any name runs on the host's files; or imported")
+        str,
+        flag(
+            "WHICH",
+            "images of the embedded runtime: host, any name runs on the host's files; or imported, no others exist",
+        ),
     ] = "host"
-    pleg_mode: Annotated[str, flag("MODE", "use of the runtime's events: {} (default), evented, hint or generic")] = (
-        "auto"
+    pleg_mode: Annotated[
+        str,
+        flag(
+            "MODE",
+            "use of the runtime's events: auto, evented, hint or generic",
+            page="[explanation](../explanation/pleg.md)",
+        ),
+    ] = "auto"
+    container_log_max_size: Annotated[str, flag("SIZE", "size beyond which a running container's log is rotated")] = (
+        "10Mi"
     )
-    container_log_max_size: Annotated[
-        str, flag("SIZE", "a container's log is rotated beyond this size (default {})")
-    ] = "10Mi"
-    container_log_max_files: Annotated[int, flag("N", "files of one container's log, at least 2 (default {})")] = 5
+    container_log_max_files: Annotated[int, flag("N", "log files of one run, the current one included; at least 2")] = 5
     allowed_unsafe_sysctls: Annotated[
-        str, flag("NAMES", "sysctls that pods may set beside the safe ones: names or prefixes*, comma-separated")
+        str,
+        flag(
+            "NAMES",
+            "sysctls that pods may set beside the safe ones: names, or prefixes that end with *, comma-separated",
+            page="[which are safe](pod-lifecycle.md#sysctls)",
+        ),
     ] = ""
-    pod_resources_qps: Annotated[int, flag("N", "unary pod resources calls a second; 0 = no limit (default {})")] = 100
-    pod_resources_watchers: Annotated[int, flag("N", "pod resources watches open at once (default {})")] = 4096
+    pod_resources_qps: Annotated[
+        int, flag("N", "unary calls of pod resources a second, of all clients together; 0 = no limit")
+    ] = _POD_RESOURCES.qps
+    pod_resources_watchers: Annotated[
+        int, flag("N", "watches of pod resources open at once", page="64 of one process")
+    ] = _POD_RESOURCES.watchers
     pod_resources_health_address: Annotated[
-        str, flag("IP:PORT", "serve gRPC health of pod resources here too, for probes")
+        str,
+        flag("IP:PORT", "gRPC health of pod resources over TCP as well, for probes, which cannot reach a unix socket"),
     ] = ""
-    pod_resources_socket_mode: Annotated[str, flag("MODE", "mode of the pod resources sockets (default {})")] = "0600"
+    pod_resources_socket_mode: Annotated[str, flag("MODE", "mode of the pod resources sockets")] = "0600"
     pod_resources_socket_group: Annotated[
-        str, flag("GROUP", "group of the pod resources sockets and of their directories")
+        str,
+        flag(
+            "GROUP",
+            "group of the pod resources sockets and their directories; with mode 660 its members may connect",
+        ),
     ] = ""
     device_health_rate: Annotated[
-        int, flag("N", "status changes a second of one pod whose devices flap (default {})")
+        int,
+        flag("N", "changes a second of one pod's device health status", page="[explanation](../explanation/health.md)"),
     ] = 2
-    metrics_port: Annotated[int, flag("PORT", "port of the metrics page on 127.0.0.1; 0 = a free one (default {})")] = (
-        10255
-    )
+    metrics_port: Annotated[
+        int, flag("PORT", "port of the metrics page; 0 = a free one. The start waits for a port in use")
+    ] = 10255
     cpu_manager_policy: Annotated[
-        str, flag("POLICY", "{} (default) or static: exclusive CPUs for Guaranteed pods with whole CPUs")
-    ] = "none"
+        str,
+        flag(
+            "POLICY", "none, or static: exclusive CPUs for Guaranteed pods with whole CPUs", kubelet="cpuManagerPolicy"
+        ),
+    ] = _ALIGNMENT.cpuManagerPolicy
     cpu_manager_policy_options: Annotated[
-        str, flag("NAME=BOOL,...", "options of the static CPU policy, kubelet's names")
+        str,
+        flag(
+            "NAME=BOOL,...",
+            "options of the static CPU policy, kubelet's names",
+            kubelet="cpuManagerPolicyOptions",
+            page="full-pcpus-only, strict-cpu-reservation, distribute-cpus-across-numa, distribute-cpus-across-cores, "
+            "align-by-socket, prefer-align-cpus-by-uncorecache; upstream's gates for the newer ones are not required",
+        ),
     ] = ""
     memory_manager_policy: Annotated[
-        str, flag("POLICY", "{} (default) or Static: memory of Guaranteed pods on NUMA nodes")
-    ] = "None"
+        str, flag("POLICY", "None, or Static: memory of Guaranteed pods on NUMA nodes", kubelet="memoryManagerPolicy")
+    ] = _ALIGNMENT.memoryManagerPolicy
     topology_manager_policy: Annotated[
-        str, flag("POLICY", "{} (default), best-effort, restricted or single-numa-node")
-    ] = "none"
-    topology_manager_scope: Annotated[str, flag("SCOPE", "{} (default) or pod")] = "container"
+        str, flag("POLICY", "none, best-effort, restricted or single-numa-node", kubelet="topologyManagerPolicy")
+    ] = _ALIGNMENT.topologyManagerPolicy
+    topology_manager_scope: Annotated[str, flag("SCOPE", "container or pod", kubelet="topologyManagerScope")] = (
+        _ALIGNMENT.topologyManagerScope
+    )
     topology_manager_policy_options: Annotated[
-        str, flag("NAME=VALUE,...", "prefer-closest-numa-nodes, max-allowable-numa-nodes")
+        str,
+        flag(
+            "NAME=VALUE,...",
+            "prefer-closest-numa-nodes, max-allowable-numa-nodes (8 or more)",
+            kubelet="topologyManagerPolicyOptions",
+        ),
     ] = ""
-    reserved_cpus: Annotated[str, flag("CPUS", "CPUs kept from exclusive use, like 0-1,8")] = ""
+    reserved_cpus: Annotated[
+        str,
+        flag(
+            "CPUS",
+            "CPUs excluded from exclusive use, like 0-1,8; overrides reserved amounts of cpu",
+            kubelet="reservedSystemCPUs",
+        ),
+    ] = ""
     reserved_memory: Annotated[
-        tuple[str, ...], flag("NODE:TYPE=SIZE,...", "memory of a NUMA node kept from pods; may be repeated")
+        tuple[str, ...],
+        flag(
+            "NODE:TYPE=SIZE,...",
+            "memory of a NUMA node kept from pods, types memory and hugepages-SIZE; repeated, or separated by `;`",
+            kubelet="reservedMemory",
+        ),
     ] = ()
-    kube_reserved: Annotated[str, flag("NAME=AMOUNT,...", "kept from pods: cpu, memory, ephemeral-storage")] = ""
-    system_reserved: Annotated[str, flag("NAME=AMOUNT,...", "kept from pods beside that")] = ""
-    sysfs_root: Annotated[str, flag("DIR", "where sys and proc of the machine are (default {})")] = "/"
-    metrics_address: Annotated[str, flag("IP", "address of the metrics page (default {})")] = LOOPBACK
-    feature_gates: Annotated[str, flag("NAME=BOOL,...", "feature gates to turn off or on; all are on")] = ""
-    log_level: Annotated[str, flag("LEVEL", "debug, {} (default), warning or error")] = "info"
-    watchers: Annotated[int, flag("N", "API processes to run (default {})")] = 1
+    kube_reserved: Annotated[
+        str,
+        flag(
+            "NAME=AMOUNT,...",
+            "cpu, memory and ephemeral-storage subtracted from capacity for allocatable",
+            kubelet="kubeReserved",
+        ),
+    ] = ""
+    system_reserved: Annotated[str, flag("NAME=AMOUNT,...", "subtracted beside that", kubelet="systemReserved")] = ""
+    sysfs_root: Annotated[str, flag("DIR", "directory with the machine's sys and proc")] = _ALIGNMENT.sysfsRoot
+    metrics_address: Annotated[str, flag("IP", "address of the metrics page; 0.0.0.0 for a scraper outside")] = LOOPBACK
+    feature_gates: Annotated[str, flag("NAME=BOOL,...", "upstream's feature gates to turn off", default="all on")] = ""
+    log_level: Annotated[str, flag("LEVEL", "debug, info, warning or error")] = "info"
+    watchers: Annotated[int, flag("N", "API processes")] = 1
 
     adopt: Adopt | None = None
     """Serve the pod resources of the real kubelet of this machine, and nothing else; set by `nodeplane adopt`."""
@@ -142,6 +256,10 @@ class Flag(msgspec.Struct, frozen=True):
     metavar: str
     help: str
     default: str
+    kubelet: str
+    """Name of the setting in kubelet's configuration."""
+    page: str
+    """Markdown of the reference page that follows the help."""
     number: bool
     many: bool
     """The flag may be repeated."""
@@ -165,9 +283,8 @@ def _declared_flags() -> Mapping[str, Flag]:
             kind = declared.__origin__
             found[field.name] = Flag(
                 field=field.name,
-                metavar=meta.extra["metavar"],
-                help=meta.description.format(default),
-                default=default,
+                help=meta.description,
+                **{**meta.extra, "default": default or meta.extra["default"]},
                 number=kind is int,
                 many=get_origin(kind) is tuple,
             )

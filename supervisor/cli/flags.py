@@ -37,7 +37,7 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
         flag.option,
         dest=flag.field,
         metavar=flag.metavar,
-        help=flag.help,
+        help=f"{flag.help} (default {flag.default})" if flag.default else flag.help,
         type=int if flag.number else str,
         action="append" if flag.many else "store",
         default=argparse.SUPPRESS,
