@@ -56,7 +56,7 @@ class Backup:
         if self._etcd:
             data = self._plane.root / "etcd"
             shutil.rmtree(data)
-            flags = [flag for flag in self._plane._command_of("store") if "initial" in flag or "data-dir" in flag]
+            flags = [flag for flag in self._plane._etcd.command if "initial" in flag or "data-dir" in flag]
             self._ctl("snapshot", "restore", str(self._copy), *flags)
             return
         for left in self._file.parent.glob("objects.sqlite*"):

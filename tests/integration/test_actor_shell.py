@@ -15,7 +15,8 @@ import pytest
 
 from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import HEARTBEAT, METRICS, Empty, Heartbeat, MetricsText
-from protocols.process.settings import Settings, save_settings
+from protocols.process.settings import save_settings
+from tests.support.settings import plane_settings
 
 
 class Stage:
@@ -27,20 +28,7 @@ class Stage:
         self.run_dir.mkdir(mode=0o700)
         self.settings = self.run_dir / "settings.json"
         self._processes: list[subprocess.Popen[str]] = []
-        save_settings(self.settings, self._settings())
-
-    def _settings(self) -> Settings:
-        return Settings(
-            root=str(self.root),
-            kubelet_dir=str(self.root / "kubelet"),
-            node_name="n",
-            port=1,
-            api_url="",
-            store_endpoints=(),
-            store_embedded=True,
-            runtime_endpoint="",
-            runtime_embedded=True,
-        )
+        save_settings(self.settings, plane_settings(root))
 
     def start(self, fault: str = "", *arguments: str) -> "subprocess.Popen[str]":
         told = arguments or ("--settings", str(self.settings))

@@ -18,6 +18,7 @@ from protocols.process.settings import Settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.fake_cri import FakeCri, container_of, sandbox_of
 from tests.support.pleg_node import PlegNode
+from tests.support.settings import plane_settings
 
 UID = "u1"
 
@@ -42,17 +43,7 @@ async def running_pleg(
 
 
 def settings(root: Path, fake: FakeCri) -> Settings:
-    return Settings(
-        root=str(root),
-        kubelet_dir=str(root / "kubelet"),
-        node_name="n1",
-        port=1,
-        api_url="https://127.0.0.1:1",
-        store_endpoints=(),
-        store_embedded=True,
-        runtime_endpoint=f"unix://{fake.path}",
-        runtime_embedded=False,
-    )
+    return plane_settings(root, runtime_endpoint=f"unix://{fake.path}", runtime_embedded=False)
 
 
 async def heard(node: PlegNode, events: int) -> None:

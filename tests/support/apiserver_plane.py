@@ -28,10 +28,12 @@ from cryptography.x509.oid import NameOID
 
 from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
-from protocols.process.settings import Settings, save_settings
+from protocols.process.settings import save_settings
+from tests.support.actor_process import Process, start_actor
 from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
+from tests.support.settings import plane_settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 USERS = {
@@ -103,23 +105,11 @@ class Plane:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        settings = Settings(
-            root=str(self.root),
-            kubelet_dir=str(self.root / "kubelet"),
-            node_name="n1",
-            port=self.port,
-            api_url=self.url,
-            store_endpoints=(f"unix:{self.root}/run/store.sock",),
-            store_embedded=True,
-            runtime_endpoint=f"unix://{self.root}/runtime/runtime.sock",
-            runtime_embedded=True,
-            metrics_port=0,
-        )
+        self.processes: dict[str, Process] = {}
         self._etcd = Etcd(binary, self.root) if binary else None
         if self._etcd:
             changes = {"store_endpoints": (self._etcd.target,), "store_embedded": False, **changes}
-        self.settings = msgspec.structs.replace(settings, **changes)
+        self.settings = plane_settings(self.root, **{"port": self.port, "api_url": self.url, **changes})
 
     def change(self, **changes: Any) -> None:
         """Settings, before the next process starts."""
@@ -186,17 +176,12 @@ class Plane:
                 assert answer.status == 201
 
     def spawn(self, instance: str) -> None:
-        with (self.root / f"{instance}.log").open("ab") as log:
-            self.processes[instance] = subprocess.Popen(
-                self._command_of(instance), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stderr=log
-            )
-
-    def _command_of(self, instance: str) -> list[str]:
-        if instance == "store" and self._etcd:
-            return self._etcd.command
-        module = f"actors.{instance.partition('-')[0]}.actor"
-        arguments = ["--settings", str(self.settings.layout.settings), "--instance", instance]
-        return [sys.executable, "-m", module, *arguments]
+        path = self.root / f"{instance}.log"
+        if instance != "store" or not self._etcd:
+            self.processes[instance] = start_actor(instance, self.settings.layout.settings, path)
+            return
+        with path.open("ab") as log:
+            self.processes[instance] = subprocess.Popen(self._etcd.command, stdin=subprocess.DEVNULL, stderr=log)
 
     def kill(self, instance: str, number: int = signal.SIGKILL) -> int:
         process = self.processes.pop(instance)

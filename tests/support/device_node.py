@@ -30,8 +30,10 @@ from protocols.messages.devices import (
     ResourceInventory,
 )
 from protocols.process.layout import Layout
-from protocols.process.settings import Settings, save_settings
+from protocols.process.settings import save_settings
 from protocols.wire.methods import unix_channel
+from tests.support.actor_process import Process, start_actor
+from tests.support.settings import plane_settings
 from tests.support.stub_plugin import StubPlugin
 
 R = TypeVar("R")
@@ -74,30 +76,17 @@ class DeviceNode:
     def __init__(self, actors: tuple[str, ...] = ("devices", "frontdoor"), **settings: Any) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.layout = Layout(root=self.root, kubelet=self.root / "kubelet")
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
         self._actors = actors
         self.expected_codes: set[int] = set()
         self._stubs: list[StubPlugin] = []
         self.layout.run.mkdir(mode=0o700)
-        save_settings(self.layout.settings, Settings(**{**self._settings(), **settings}))
+        save_settings(self.layout.settings, plane_settings(self.root, **settings))
         self.bus = Bus(BusOptions(name="", run_dir=self.layout.run))
         self.seen: dict[str, list[tuple[int, int]]] = {}
         """Every (allocatable, capacity) of each resource, as the stream told them."""
         self.resources = Replica[ResourceInventory](self._on_resource)
         self.allocations = Replica[PodAllocation]()
-
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "root": str(self.root),
-            "kubelet_dir": str(self.layout.kubelet),
-            "node_name": "n1",
-            "port": 6443,
-            "api_url": "https://127.0.0.1:6443",
-            "store_endpoints": ("unix:none",),
-            "store_embedded": True,
-            "runtime_endpoint": "unix:///none",
-            "runtime_embedded": True,
-        }
 
     async def open(self) -> None:
         await self.bus.start()
@@ -135,12 +124,10 @@ class DeviceNode:
 
     def change(self, **settings: Any) -> None:
         """Settings for the next life of an actor."""
-        save_settings(self.layout.settings, Settings(**{**self._settings(), **settings}))
+        save_settings(self.layout.settings, plane_settings(self.root, **settings))
 
     def start(self, actor: str) -> None:
-        command = [sys.executable, "-m", f"actors.{actor}.actor", "--settings", str(self.layout.settings)]
-        with open(self.root / f"{actor}.log", "ab") as log:
-            self.processes[actor] = subprocess.Popen(command, stderr=log, stdout=log)
+        self.processes[actor] = start_actor(actor, self.layout.settings, self.root / f"{actor}.log")
 
     def plugin(self, *flags: str) -> subprocess.Popen[bytes]:
         """The product's own plugin, as a process."""

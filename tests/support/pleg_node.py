@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from protocols.bus import Bus, BusOptions, Event, Replica
 from protocols.messages import cri, pleg
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, save_settings
+from tests.support.actor_process import Process, start_actor
 
 
 class Heard:
@@ -55,7 +55,7 @@ class PlegNode:
         self.runtime = Replica[cri.RuntimeState]()
         self.states = Replica[pleg.PlegState]()
         self.heard = Heard()
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
 
     async def __aenter__(self) -> "PlegNode":
         save_settings(self.settings.layout.settings, self.settings)
@@ -79,9 +79,7 @@ class PlegNode:
     # processes
 
     def start(self, name: str) -> None:
-        command = [sys.executable, "-m", f"actors.{name}.actor", "--settings", str(self.settings.layout.settings)]
-        with open(self.root / f"{name}.err", "ab") as errors:
-            self.processes[name] = subprocess.Popen(command, stderr=errors, start_new_session=True)
+        self.processes[name] = start_actor(name, self.settings.layout.settings, self.root / f"{name}.err")
 
     async def end(self, name: str, number: int) -> None:
         process = self.processes.pop(name)

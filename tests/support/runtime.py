@@ -4,8 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,8 +12,10 @@ from typing import Any
 
 import grpc
 
-from protocols.process.settings import Settings, save_settings
+from protocols.process.settings import save_settings
 from protocols.wire import cri_pb2 as pb
+from tests.support.actor_process import Process, start_actor
+from tests.support.settings import plane_settings
 
 OPTIONS = [
     ("grpc.default_authority", "localhost"),
@@ -78,23 +78,13 @@ class RuntimeProcess:
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
-        self.settings = Settings(
-            root=str(self.root),
-            kubelet_dir=str(self.root / "kubelet"),
-            node_name="n1",
-            port=1,
-            api_url="https://127.0.0.1:1",
-            store_endpoints=(),
-            store_embedded=True,
-            runtime_endpoint=f"unix://{self.root}/runtime/runtime.sock",
-            runtime_embedded=True,
-        )
+        self.settings = plane_settings(self.root)
         layout = self.settings.layout
         layout.run.mkdir(mode=0o700)
         save_settings(layout.settings, self.settings)
         self.socket = layout.runtime_socket
         self.logs = self.root / "logs"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._channel: grpc.aio.Channel | None = None
         self._pods = 0
 
@@ -127,9 +117,7 @@ class RuntimeProcess:
         await self.connect()
 
     def _spawn(self) -> None:
-        command = [sys.executable, "-m", "actors.runtime.actor", "--settings", str(self.settings.layout.settings)]
-        with open(self.root / "runtime.err", "ab") as errors:
-            self._process = subprocess.Popen(command, stderr=errors, start_new_session=True)
+        self._process = start_actor("runtime", self.settings.layout.settings, self.root / "runtime.err")
 
     async def connect(self) -> None:
         if self._channel is not None:

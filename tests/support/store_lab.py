@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,11 +22,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.etcd.options import PRIVATE, private_endpoint
 from protocols.etcd.private_connection import private_channel
-from protocols.process.settings import Settings, save_settings
+from protocols.process.settings import save_settings
 from protocols.wire import etcd_pb2 as pb
+from tests.support.actor_process import Process, start_actor
 from tests.support.ports import free_port
+from tests.support.settings import plane_settings
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
 UNARY: dict[str, tuple[str, Any]] = {
     "range": ("KV/Range", pb.RangeResponse),
@@ -146,31 +146,15 @@ class Lab:
         self.socket = root / "run" / "store.sock"
         self.target = f"unix:{self.socket}"
         self.door = private_endpoint(self.target)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._earlier: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, Process] = {}
+        self._earlier: list[Process] = []
         (root / "run").mkdir(mode=0o700, exist_ok=True)
-        given: dict[str, Any] = {
-            "root": str(root),
-            "kubelet_dir": str(root / "kubelet"),
-            "node_name": "n1",
-            "port": 1,
-            "api_url": "https://127.0.0.1:1",
-            "store_endpoints": (self.target,),
-            "store_embedded": True,
-            "store_sync": "normal",
-            "runtime_endpoint": "unix:///none",
-            "runtime_embedded": True,
-        }
-        self.settings = Settings(**{**given, **changes})
+        self.settings = plane_settings(root, **{"store_sync": "normal", **changes})
         self.layout = self.settings.layout
         save_settings(self.layout.settings, self.settings)
 
-    def start(self, actor: str) -> subprocess.Popen[bytes]:
-        arguments = ["--settings", str(self.layout.settings), "--instance", actor]
-        command = [sys.executable, "-m", f"actors.{actor}.actor", *arguments]
-        log = (self.root / f"{actor}.log").open("ab")
-        with log:
-            process = subprocess.Popen(command, cwd=REPOSITORY, stderr=log, stdout=log)
+    def start(self, actor: str) -> Process:
+        process = start_actor(actor, self.layout.settings, self.root / f"{actor}.log")
         if actor in self._processes:
             self._earlier.append(self._processes[actor])
         self._processes[actor] = process

@@ -1,0 +1,16 @@
+"""Settings for actors that a test starts without a supervisor."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocols.process.settings import Settings
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
+
+
+def plane_settings(root: Path, **changes: Any) -> Settings:
+    """Return what `nodeplane up` writes by default, with changes. Nobody serves an API at its port."""
+    made = settings_of(PlaneOptions(root=str(root), node_name="n1", metrics_port=0), 1)
+    return msgspec.structs.replace(made, **changes)
