@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -74,10 +74,6 @@ async def until(true: Callable[[], bool], within: float = 60.0) -> float:
     return time.monotonic() - began
 
 
-def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 150))  # type: ignore[arg-type]  # an async function's result is a coroutine
-
-
 async def put(bus: Bus, owner: str, count: int) -> int:
     return (await bus.call(owner, "put", Number(count), Number, timeout=40, idempotent=True)).value
 
@@ -96,8 +92,8 @@ def all_of(replica: Replica[Number], count: int, value: int) -> bool:
     return len(replica.items) == count and {number.value for number in replica.items.values()} == {value}
 
 
-def test_a_killed_owner_comes_back_and_the_follower_converges(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_killed_owner_comes_back_and_the_follower_converges(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             replica: Replica[Number] = Replica()
             following = bus.follow(owner="owner", stream="state", sink=replica, type=Number)
@@ -110,11 +106,9 @@ def test_a_killed_owner_comes_back_and_the_follower_converges(workers: Workers) 
                 process.wait()
             await until(lambda: not following.synced)
 
-    run(story)
 
-
-def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("owner")
             following = bus.follow(owner="owner", stream="state", sink=Replica(), type=Number)
@@ -124,11 +118,9 @@ def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers: Work
             process.send_signal(signal.SIGCONT)
             await until(lambda: following.synced)
 
-    run(story)
 
-
-def test_a_slow_follower_costs_the_owner_little_and_converges(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_slow_follower_costs_the_owner_little_and_converges(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as bus:
             items: dict[str, Number] = {}
             stream = bus.own("state", StateSource(items))
@@ -148,11 +140,9 @@ def test_a_slow_follower_costs_the_owner_little_and_converges(workers: Workers) 
             assert picture.syncs > 1
             assert grown < 32 << 20
 
-    run(story)
 
-
-def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             following = bus.follow(owner="late", stream="state", sink=Replica(), type=Number)
             await asyncio.sleep(0.05)
@@ -160,11 +150,9 @@ def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers) -> No
                 owner.own("state", StateSource({}))
                 assert await until(lambda: following.synced) < 5
 
-    run(story)
 
-
-def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("owner")
             await put(bus, "owner", 1)
@@ -176,13 +164,10 @@ def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Work
                 await Bus(options("owner", workers.run_dir)).start()
             assert await put(bus, "owner", 1) == process.pid
 
-    run(story)
 
-
-def test_checking_a_name_does_not_block_its_owner(workers: Workers) -> None:
+async def test_checking_a_name_does_not_block_its_owner(workers: Workers) -> None:
     """The supervisor sees whether a name is held by holding it for a moment."""
-
-    async def story() -> None:
+    async with asyncio.timeout(150):
         workers.run_dir.mkdir(mode=0o700, parents=True)
         look = os.open(workers.run_dir / "owner.lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(look, fcntl.LOCK_SH)
@@ -190,22 +175,18 @@ def test_checking_a_name_does_not_block_its_owner(workers: Workers) -> None:
         async with bus_of("owner", workers.run_dir) as bus:
             assert bus.epoch
 
-    run(story)
 
-
-def test_endpoints_are_private_and_leave_with_their_owner(workers: Workers) -> None:
-    async def story() -> None:
+async def test_endpoints_are_private_and_leave_with_their_owner(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir):
             assert stat.S_IMODE(os.stat(workers.run_dir).st_mode) == 0o700
             for file in ("owner.pub", "owner.rpc"):
                 assert stat.S_IMODE(os.stat(workers.run_dir / file).st_mode) == 0o600
         assert os.listdir(workers.run_dir) == ["owner.lock"]
 
-    run(story)
 
-
-def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("callee")
             await put(bus, "callee", 1)
@@ -221,22 +202,18 @@ def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(workers: Wor
             successor = workers.start("callee")
             assert (await again).value == successor.pid
 
-    run(story)
 
-
-def test_nobody_there_is_unavailable_at_the_deadline(workers: Workers) -> None:
-    async def story() -> None:
+async def test_nobody_there_is_unavailable_at_the_deadline(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             for idempotent in (True, False):
                 with pytest.raises(Unavailable, match="nobody is not running"):
                     await bus.call("nobody", "x", Number(), Number, timeout=0.1, idempotent=idempotent)
             bus.cast("nobody", "x", Number())
 
-    run(story)
 
-
-def test_too_many_handlers_are_refused(workers: Workers) -> None:
-    async def story() -> None:
+async def test_too_many_handlers_are_refused(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         server = Bus(BusOptions(name="small", run_dir=workers.run_dir, handlers=1))
         await server.start()
         release = asyncio.Event()
@@ -255,11 +232,9 @@ def test_too_many_handlers_are_refused(workers: Workers) -> None:
             assert (await first).value == 1
         await server.close()
 
-    run(story)
 
-
-def test_a_repeated_request_has_one_effect_and_nonsense_none(workers: Workers) -> None:
-    async def story() -> None:
+async def test_a_repeated_request_has_one_effect_and_nonsense_none(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as bus:
             calls = 0
 
@@ -277,8 +252,6 @@ def test_a_repeated_request_has_one_effect_and_nonsense_none(workers: Workers) -
             assert calls == 1
             assert bus.counters.garbage == len(nonsense)
 
-    run(story)
-
 
 def _talk(path: Path, nonsense: list[list[bytes]], request: bytes) -> list[bytes]:
     """A peer that knows nothing of the bus, and then asks the same twice."""
@@ -295,8 +268,8 @@ def _talk(path: Path, nonsense: list[list[bytes]], request: bytes) -> list[bytes
         return replies
 
 
-def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
-    async def story() -> None:
+async def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
+    async with asyncio.timeout(150):
         workers.run_dir.mkdir(mode=0o700, parents=True)
         async with bus_of("", workers.run_dir) as bus:
             following = bus.follow(owner="fake", stream="s", sink=Replica(), type=Number)
@@ -309,13 +282,10 @@ def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
                     await asyncio.sleep(0.01)
             assert not following.synced
 
-    run(story)
 
-
-def test_a_stream_given_up_and_owned_again_is_followed_from_its_new_state(workers: Workers) -> None:
+async def test_a_stream_given_up_and_owned_again_is_followed_from_its_new_state(workers: Workers) -> None:
     """In one life of its owner, so in one epoch: old positions must not be taken for new ones."""
-
-    async def story() -> None:
+    async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as owner, bus_of("follower", workers.run_dir) as follower:
             first, second = StateSource({"a": Number(1)}), StateSource({"b": Number(2)})
             picture: Replica[Number] = Replica()
@@ -332,5 +302,3 @@ def test_a_stream_given_up_and_owned_again_is_followed_from_its_new_state(worker
             again: Replica[Number] = Replica()
             follower.follow(owner="owner", stream="s", sink=again, type=Number)
             await until(lambda: again.items == {"b": Number(2)})
-
-    run(story)

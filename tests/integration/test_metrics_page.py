@@ -2,7 +2,8 @@
 
 import asyncio
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,20 +24,17 @@ PAGE = "x 1\n" * 2_000_000
 """More than the socket's buffers take."""
 
 
-def play(tmp_path: Path, story: Callable[[int], Awaitable[None]], made: list[int]) -> None:
+@asynccontextmanager
+async def page_served(tmp_path: Path, made: list[int]) -> AsyncIterator[int]:
     async def page() -> str:
         made.append(1)
         await asyncio.sleep(0.05)
         return PAGE
 
-    async def run() -> None:
-        options = MetricsOptions(port=0, page=page, serving=dict, lock=tmp_path / "lock")
-        server = MetricsHttp(options)
-        await server.start()
-        await story(server.port)
-        await server.close()
-
-    asyncio.run(run())
+    server = MetricsHttp(MetricsOptions(port=0, page=page, serving=dict, lock=tmp_path / "lock"))
+    await server.start()
+    yield server.port
+    await server.close()
 
 
 async def scrape(port: int) -> int:
@@ -50,10 +48,9 @@ async def scrape(port: int) -> int:
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nA: b\r\n", b"GET /metrics HTTP/1.1\r\n\r\n"]
 )
-def test_page_is_served_beside_clients_that_hold_connections(tmp_path: Path, sent: bytes) -> None:
+async def test_page_is_served_beside_clients_that_hold_connections(tmp_path: Path, sent: bytes) -> None:
     """Twice as many as there is room for: silent, with half a request, or not reading their answer."""
-
-    async def story(port: int) -> None:
+    async with page_served(tmp_path, []) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MAX_CONNECTIONS)]
         for _, writer in held:
             writer.write(sent)
@@ -62,28 +59,23 @@ def test_page_is_served_beside_clients_that_hold_connections(tmp_path: Path, sen
         for _, writer in held:
             writer.transport.abort()
 
-    play(tmp_path, story, [])
 
-
-def test_page_is_made_once_for_all_who_ask_together(tmp_path: Path) -> None:
+async def test_page_is_made_once_for_all_who_ask_together(tmp_path: Path) -> None:
     made: list[int] = []
 
-    async def story(port: int) -> None:
+    async with page_served(tmp_path, made) as port:
         assert set(await asyncio.gather(*(scrape(port) for _ in range(8)))) == {len(PAGE)}
 
-    play(tmp_path, story, made)
     assert len(made) < 8
 
 
-def test_silent_client_is_closed_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_client_is_closed_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "HEADERS_S", 0.05)
 
-    async def story(port: int) -> None:
+    async with page_served(tmp_path, []) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await asyncio.wait_for(reader.read(), 30) == b""
         writer.close()
-
-    play(tmp_path, story, [])
 
 
 def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:

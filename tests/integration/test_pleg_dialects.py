@@ -8,7 +8,8 @@ installed.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,29 +23,26 @@ STARVED = {"nodeplane.dev/hollow-oom": "true", "nodeplane.dev/hollow-duration": 
 MODES = {"containerd-1.7": "hint", "containerd-2": "hint", "crio": "evented"}
 
 
-def play(dialect: str, story: Story) -> None:
-    async def whole() -> None:
-        async with (
-            RuntimeProcess() as runtime,
-            LyingRuntime(runtime, dialect) as liar,
-            PlegNode(liar.settings) as node,
-            asyncio.timeout(200),
-        ):
-            await node.until(lambda: node.state.healthy, what="first relist")
-            await story(runtime, node, liar)
-            assert not node.backwards, node.backwards
-            assert node.alive(), node.errors()
-            assert "Traceback" not in node.errors()
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def playing(dialect: str) -> AsyncIterator[tuple[RuntimeProcess, PlegNode, LyingRuntime]]:
+    async with (
+        RuntimeProcess() as runtime,
+        LyingRuntime(runtime, dialect) as liar,
+        PlegNode(liar.settings) as node,
+        asyncio.timeout(200),
+    ):
+        await node.until(lambda: node.state.healthy, what="first relist")
+        yield runtime, node, liar
+        assert not node.backwards, node.backwards
+        assert node.alive(), node.errors()
+        assert "Traceback" not in node.errors()
 
 
 @pytest.mark.parametrize("dialect", MODES)
-def test_lives_and_deaths(dialect: str) -> None:
+async def test_lives_and_deaths(dialect: str) -> None:
     """S15, S6 and traps 10, 13, 15, 16: short lives whose end may be told first, a failed start that nobody tells of,
     a second sandbox of one pod, removal while the sandbox's status is gone."""
-
-    async def story(runtime: RuntimeProcess, node: PlegNode, liar: LyingRuntime) -> None:
+    async with playing(dialect) as (runtime, node, liar):
         old = await runtime.sandbox("p")
         ids = [await runtime.run(old, "true", name=f"c{n}") for n in range(10)]
         await node.until(lambda: node.state.mode == MODES[dialect], what=dialect)
@@ -71,16 +69,13 @@ def test_lives_and_deaths(dialect: str) -> None:
         assert node.is_in("uid-p", lives, "running"), "the older sandbox took the newer one's container with it"
         assert not [event for event in node.heard.events if event[1:] == ("ContainerDied", lives)]
 
-    play(dialect, story)
-
 
 @pytest.mark.parametrize("dialect", MODES)
-def test_a_backlog_is_no_news(dialect: str) -> None:
+async def test_a_backlog_is_no_news(dialect: str) -> None:
     """S4, S5, trap 14: what happened while nobody listened comes first at the next subscription, long after it is
     known by lists. (One queue of 1000 in containerd 1.7, all but the
     first ones in containerd 2, nothing in CRI-O.)"""
-
-    async def story(runtime: RuntimeProcess, node: PlegNode, liar: LyingRuntime) -> None:
+    async with playing(dialect) as (runtime, node, _):
         stays = await runtime.run(await runtime.sandbox("stays"), "sleep", "1000")
         doomed = await runtime.sandbox("doomed")
         await node.until(lambda: node.state.mode == MODES[dialect], what=dialect)
@@ -101,8 +96,6 @@ def test_a_backlog_is_no_news(dialect: str) -> None:
         assert told == ["ContainerDied"], "the backlog was taken for news"
         assert "uid-doomed" not in node.statuses.items, "a late event brought a deleted pod back"
         await agrees(node, runtime)
-
-    play(dialect, story)
 
 
 async def test_a_pleg_that_is_held_up_holds_nobody_else_up() -> None:

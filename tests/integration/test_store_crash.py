@@ -51,35 +51,32 @@ async def check(api: Api, acknowledged: dict[int, int]) -> int:
     return max((value for value, _ in values.values()), default=0)
 
 
-def test_kill_9_during_concurrent_writes() -> None:
-    async def story(lab: Lab) -> None:
+async def test_kill_9_during_concurrent_writes() -> None:
+    with lab("store") as made:
+        until("the store listens", lambda: listened_at(made.socket))
         acknowledged: dict[int, int] = {}
         highest = 0
         for _ in range(4):
-            api = Api(lab.target, timeout=10)
-            await storm(api, lab, acknowledged, highest)
+            api = Api(made.target, timeout=10)
+            await storm(api, made, acknowledged, highest)
             await api.close()
-            lab.start("store")
-            api = Api(lab.target)
+            made.start("store")
+            api = Api(made.target)
             highest = await check(api, acknowledged)
             acknowledged.clear()
             await api.close()
         assert highest > 20
 
+
+async def test_a_watch_goes_on_from_its_revision_after_a_crash() -> None:
     with lab("store") as made:
-        until("the store listens", lambda: listened_at(made.socket))
-        asyncio.run(story(made))
-
-
-def test_a_watch_goes_on_from_its_revision_after_a_crash() -> None:
-    async def story(lab: Lab) -> None:
-        client = EtcdClient(EtcdOptions(endpoints=(lab.target,)))
+        client = EtcdClient(EtcdOptions(endpoints=(made.target,)))
         await client.start()
         first = await client.put(b"w/a", b"1")
         async with client.watch(b"w/") as watch:
             await client.put(b"w/a", b"2")
             seen = (await anext(watch)).events[-1].kv.mod_revision
-        await asyncio.to_thread(lab.restart, "store")  # the loop goes on, and sees the connection end
+        await asyncio.to_thread(made.restart, "store")  # the loop goes on, and sees the connection end
         await client.put(b"w/a", b"3")
         async with client.watch(b"w/", seen + 1) as watch:
             event = (await anext(watch)).events[0]
@@ -87,9 +84,6 @@ def test_a_watch_goes_on_from_its_revision_after_a_crash() -> None:
         assert event.previous is not None
         assert event.previous.value == b"2"
         await client.close()
-
-    with lab("store") as made:
-        asyncio.run(story(made))
 
 
 def test_leases_expire_across_a_restart() -> None:

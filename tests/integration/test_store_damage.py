@@ -75,20 +75,16 @@ DAMAGED: dict[str, tuple[Spoil, str]] = {
 }
 
 
-def start(made: StoreOptions) -> tuple[int, int]:
+async def start(made: StoreOptions) -> tuple[int, int]:
     """Keys and revision of what opens."""
-
-    async def run() -> tuple[int, int]:
-        store = Store(made)
-        found = len(store.core.index), store.core.index.revision
-        await store.core.close()
-        return found
-
-    return asyncio.run(run())
+    store = Store(made)
+    found = len(store.core.index), store.core.index.revision
+    await store.core.close()
+    return found
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, name: str) -> None:
+async def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, name: str) -> None:
     spoil, told = DAMAGED[name]
     with short_directory() as root:
         made = options(root, sync="full")
@@ -96,7 +92,7 @@ def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, name: s
         spoil(made.file)
         before = {path.name: path.read_bytes() for path in made.directory.iterdir() if "-shm" not in path.name}
         with pytest.raises(StoreCorrupt) as caught:
-            start(made)
+            await start(made)
         assert told in str(caught.value)
         assert str(made.directory) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -104,43 +100,43 @@ def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, name: s
             assert {path.name: path.read_bytes() for path in made.directory.iterdir() if path.name in before} == before
 
 
-def test_the_torn_end_of_a_log_is_no_damage(killed: Path) -> None:
+async def test_the_torn_end_of_a_log_is_no_damage(killed: Path) -> None:
     """A power cut in the middle of a write that was not acknowledged."""
     with short_directory() as root:
         made = options(root, sync="full")
         shutil.copytree(killed, made.directory)
         os.truncate(wal_of(made.file), wal_of(made.file).stat().st_size - 2000)
-        assert start(made) == (50, WRITES)
-        assert start(made) == (50, WRITES)
+        assert await start(made) == (50, WRITES)
+        assert await start(made) == (50, WRITES)
 
 
-def test_without_syncing_a_hole_in_the_log_is_no_reason_to_refuse(killed: Path) -> None:
+async def test_without_syncing_a_hole_in_the_log_is_no_reason_to_refuse(killed: Path) -> None:
     """`store_sync: normal` gives the last moments before a power cut away."""
     with short_directory() as root:
         made = options(root, sync="normal")
         shutil.copytree(killed, made.directory)
         flip(wal_of(made.file), 0.9)
-        assert 1 < start(made)[1] < WRITES + 1
+        assert 1 < (await start(made))[1] < WRITES + 1
 
 
-def test_a_creation_that_was_killed_is_begun_anew() -> None:
+async def test_a_creation_that_was_killed_is_begun_anew() -> None:
     with short_directory() as root:
         made = options(root)
         made.directory.mkdir()
         made.file.with_suffix(".new").write_bytes(b"half")
-        assert start(made) == (0, 1)
+        assert await start(made) == (0, 1)
         assert [path.name for path in made.directory.glob("*.new")] == []
 
 
 @pytest.mark.root
-def test_a_read_only_disk_is_reported(killed: Path) -> None:
+async def test_a_read_only_disk_is_reported(killed: Path) -> None:
     with short_directory() as root:
         made = options(root)
         with small_disk(made.directory, 8):
             shutil.copytree(killed, made.directory, dirs_exist_ok=True)
-            assert os.system(f"mount -o remount,ro {made.directory}") == 0
+            assert os.system(f"mount -o remount,ro {made.directory}") == 0  # noqa: ASYNC221 # nothing else runs
             with pytest.raises(StoreUnusable, match="Read-only file system; make it writable"):
-                start(made)
+                await start(made)
 
 
 TLS: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -3,7 +3,8 @@
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -62,24 +63,22 @@ class World:
         return [await self.client.put(POD + b"p%d" % (n % 7), b'{"n":%d}' % n) for n in range(count)]
 
 
-def play(story: Callable[[World], Awaitable[None]], *actors: str) -> None:
-    async def run(made: Lab) -> None:
+@asynccontextmanager
+async def playing(*actors: str) -> AsyncIterator[World]:
+    with lab(*(actors or ("store", "watchcache"))) as made:
         client = EtcdClient(EtcdOptions(endpoints=(made.target,), timeout=40.0))
         bus = Bus(BusOptions(name="", run_dir=made.root / "run"))
         await client.start()
         await bus.start()
         try:
-            await story(World(made, client, bus))
+            yield World(made, client, bus)
         finally:
             await client.close()
             await bus.close()
 
-    with lab(*(actors or ("store", "watchcache"))) as made:
-        asyncio.run(run(made))
 
-
-def test_kill_9_of_either_loses_no_event() -> None:
-    async def story(world: World) -> None:
+async def test_kill_9_of_either_loses_no_event() -> None:
+    async with playing() as world:
         await world.client.put(b"/registry/minions/n1", b"{}")
         sink, quiet = world.follow(), world.follow("secrets")
         await sink.reach(2)
@@ -93,11 +92,9 @@ def test_kill_9_of_either_loses_no_event() -> None:
         assert len(sink.snapshots) == 1, "a follower resumes by its mark, without a snapshot"
         await quiet.reach(expected[-1])  # every stream's mark follows the global revision
 
-    play(story)
 
-
-def test_a_new_follower_gets_history_after_a_restart() -> None:
-    async def story(world: World) -> None:
+async def test_a_new_follower_gets_history_after_a_restart() -> None:
+    async with playing() as world:
         written = await world.write(30)
         first = world.follow()
         await first.reach(written[-1])
@@ -111,11 +108,9 @@ def test_a_new_follower_gets_history_after_a_restart() -> None:
         assert told == written
         await world.bus.close()
 
-    play(story)
 
-
-def test_freshen_is_quick_and_bounded() -> None:
-    async def story(world: World) -> None:
+async def test_freshen_is_quick_and_bounded() -> None:
+    async with playing() as world:
         revision = await world.client.put(b"/elsewhere", b"x")
         sink = world.follow()
         ask = Freshen(revision)
@@ -127,11 +122,9 @@ def test_freshen_is_quick_and_bounded() -> None:
         assert caught.value.code == "DEADLINE_EXCEEDED"
         assert 2.5 < time.monotonic() - begun < 30
 
-    play(story)
 
-
-def test_compaction_past_a_dead_cache_costs_history_only() -> None:
-    async def story(world: World) -> None:
+async def test_compaction_past_a_dead_cache_costs_history_only() -> None:
+    async with playing() as world:
         await world.write(20)
         sink = world.follow()
         await sink.reach(21)
@@ -149,11 +142,9 @@ def test_compaction_past_a_dead_cache_costs_history_only() -> None:
         stored = {key: event.rv for key, event in sink.snapshots[1] if event.type == "STORED"}
         assert sorted(stored.values()) == written[-7:]
 
-    play(story)
 
-
-def test_the_store_may_come_late_and_metrics_have_upstreams_names() -> None:
-    async def story(world: World) -> None:
+async def test_the_store_may_come_late_and_metrics_have_upstreams_names() -> None:
+    async with playing("watchcache") as world:
         await asyncio.sleep(0.3)
         world.lab.start("store")
         sink = world.follow()
@@ -163,11 +154,9 @@ def test_the_store_may_come_late_and_metrics_have_upstreams_names() -> None:
         assert 'apiserver_watch_cache_initializations_total{group="",resource="pods"} 1.0' in text
         assert 'etcd_bookmark_total{group="coordination.k8s.io",resource="leases"}' in text
 
-    play(story, "watchcache")
 
-
-def test_compaction_past_a_frozen_cache_becomes_a_difference() -> None:
-    async def story(world: World) -> None:
+async def test_compaction_past_a_frozen_cache_becomes_a_difference() -> None:
+    async with playing() as world:
         await world.write(20)
         sink = world.follow()
         await sink.reach(21)
@@ -182,8 +171,6 @@ def test_compaction_past_a_frozen_cache_becomes_a_difference() -> None:
         assert sink.revisions[-1] == deleted.revision
         assert sorted(sink.revisions) == sink.revisions
         assert set(sink.revisions[-7:]) == {*written[-7:-1], deleted.revision}
-
-    play(story)
 
 
 async def test_a_real_etcd_serves_as_well() -> None:

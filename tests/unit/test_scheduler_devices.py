@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from unittest import mock
 
@@ -44,15 +45,10 @@ from tests.support.scheduler_life import (
 NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
 
 
-def story(tell: Callable[[MemoryApi], Any], seed: int | None = None) -> MemoryApi:
-    api = MemoryApi(seed)
-
-    async def run() -> None:
-        async with asyncio.timeout(150):
-            await tell(api)
-
-    asyncio.run(run())
-    return api
+@asynccontextmanager
+async def playing(seed: int | None = None) -> AsyncIterator[MemoryApi]:
+    async with asyncio.timeout(150):
+        yield MemoryApi(seed)
 
 
 def world(api: MemoryApi, nodes: int = 2, each: int = 1) -> None:
@@ -66,8 +62,8 @@ def patch(name: str, **devices_: Any) -> Object:
     return {"metadata": {"name": name, "generation": 1}, "spec": {"devices": devices_}}
 
 
-def test_a_claim_is_allocated_reserved_and_its_pod_bound() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_claim_is_allocated_reserved_and_its_pod_bound() -> None:
+    async with playing() as api:
         world(api)
         put_claim(api, "c")
         put_pod(api, "p", "c")
@@ -85,15 +81,13 @@ def test_a_claim_is_allocated_reserved_and_its_pod_bound() -> None:
         assert claim["status"]["allocation"]["nodeSelector"] == {"nodeSelectorTerms": [{"matchFields": by_name}]}
         assert ("ns/p", "Scheduled", f"Successfully assigned ns/p to {node}") in life.events.told
 
-    story(tell)
-
 
 GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
 
 
 @pytest.mark.scenario("S26")
-def test_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> None:
+    async with playing() as api:
         world(api)
         put_claim(api, "c", GOLD)
         put_pod(api, "p", "c")
@@ -110,12 +104,10 @@ def test_only_the_patched_device_is_right_and_a_patch_wakes_the_pod() -> None:
             put_pod(api, "q", "d")
             await until("without the patch it waits", lambda: says(api, "q"))
 
-    story(tell)
-
 
 @pytest.mark.scenario("S22")
-def test_patches_are_ignored_with_the_gates_off() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_patches_are_ignored_with_the_gates_off() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         gold = {"example.com/pool": {"string": "gold"}}
         taints = [{"key": "k", "effect": "NoSchedule"}]
@@ -132,12 +124,10 @@ def test_patches_are_ignored_with_the_gates_off() -> None:
         async with Life(api, {"DRADeviceTaints": False}):
             await until("and with the attributes back", lambda: node_of(api, "p"))
 
-    story(tell)
-
 
 @pytest.mark.scenario("S27")
-def test_a_patched_capacity_decides() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_patched_capacity_decides() -> None:
+    async with playing() as api:
         put_class(api)
         put_node(api, "n1")
         put_slice(api, "n1", *({**each, "capacity": {"memory": {"value": "4Gi"}}} for each in devices(2)))
@@ -152,12 +142,10 @@ def test_a_patched_capacity_decides() -> None:
             await until("q waits", lambda: says(api, "q"))
             assert held(api, "c") == ["n1/dev-0"]
 
-    story(tell)
-
 
 @pytest.mark.scenario("S38")
-def test_missing_or_faulty_parts_are_named() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_missing_or_faulty_parts_are_named() -> None:
+    async with playing() as api:
         put_node(api, "n1")
         put_slice(api, "n1", *devices(1))
         put_node(api, "n2")
@@ -178,11 +166,9 @@ def test_missing_or_faulty_parts_are_named() -> None:
             assert condition["reason"] == "SchedulerError"
             assert node_of(api, "q") == "", "although another node would do"
 
-    story(tell)
 
-
-def test_faulty_patches_are_reported_on_the_patch_and_harm_no_pod() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_faulty_patches_are_reported_on_the_patch_and_harm_no_pod() -> None:
+    async with playing() as api:
         world(api)
         faulty = [{"cel": {"expression": f'device.attributes["{DRIVER}"].nope == 1'}}]
         api.put(
@@ -197,12 +183,10 @@ def test_faulty_patches_are_reported_on_the_patch_and_harm_no_pod() -> None:
             assert told[0][1] == "CELRuntimeError"
             assert "no such key: nope" in told[0][2]
 
-    story(tell)
-
 
 @pytest.mark.scenario("S34")
-def test_five_pods_share_a_claim() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_five_pods_share_a_claim() -> None:
+    async with playing() as api:
         world(api)
         put_claim(api, "c")
         for name in "abcde":
@@ -212,13 +196,11 @@ def test_five_pods_share_a_claim() -> None:
         assert len(the(api, RESOURCECLAIMS, "c")["status"]["reservedFor"]) == 5
         assert len({node_of(api, name) for name in "abcde"}) == 1
 
-    story(tell)
-
 
 @pytest.mark.scenario("S35")
 @pytest.mark.parametrize("seed", range(20))
-def test_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
+    async with playing(seed) as api:
         world(api, nodes=10, each=10)
         faults = {"update": 0.1, "create": 0.05}
 
@@ -239,12 +221,10 @@ def test_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
         taken = held_by_all(api)
         assert len(taken) == len(set(taken)) == 100
 
-    story(tell, seed)
-
 
 @pytest.mark.scenario("S36")
-def test_killed_between_allocation_and_binding() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_killed_between_allocation_and_binding() -> None:
+    async with playing() as api:
         world(api, nodes=5)
         put_claim(api, "c")
         put_pod(api, "p", "c")
@@ -259,11 +239,9 @@ def test_killed_between_allocation_and_binding() -> None:
             await until("bound where the device is", lambda: node_of(api, "p") == node)
         assert len(the(api, RESOURCECLAIMS, "c")["status"]["reservedFor"]) == 1
 
-    story(tell)
 
-
-def test_who_may_not_read_claims_any_more_keeps_no_promise() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_who_may_not_read_claims_any_more_keeps_no_promise() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_claim(api, "c")
         put_pod(api, "p", "c")
@@ -276,12 +254,10 @@ def test_who_may_not_read_claims_any_more_keeps_no_promise() -> None:
             api.fault = lambda verb, resource, name: None
             await until("p bound", lambda: node_of(api, "p"))
 
-    story(tell)
-
 
 @pytest.mark.scenario("S36")
-def test_a_claim_deleted_meanwhile_frees_its_promise() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_claim_deleted_meanwhile_frees_its_promise() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_claim(api, "c")
         put_pod(api, "p", "c")
@@ -302,11 +278,9 @@ def test_a_claim_deleted_meanwhile_frees_its_promise() -> None:
             put_pod(api, "q", "d")
             await until("the device is free for others", lambda: node_of(api, "q"))
 
-    story(tell)
 
-
-def test_a_freed_device_wakes_who_waits_for_one() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_freed_device_wakes_who_waits_for_one() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         for name in "ab":
             put_claim(api, f"c{name}")
@@ -319,11 +293,9 @@ def test_a_freed_device_wakes_who_waits_for_one() -> None:
             api.drop(RESOURCECLAIMS, "ca", "ns")
             await until("b bound", lambda: node_of(api, "b"))
 
-    story(tell)
 
-
-def test_a_taint_keeps_devices_from_new_pods_and_a_toleration_opens_them() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_taint_keeps_devices_from_new_pods_and_a_toleration_opens_them() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         api.put(RESOURCESLICEPATCHES, patch("out", taints=[{"key": "k", "value": "v", "effect": "NoExecute"}]))
         put_claim(api, "c")
@@ -337,11 +309,9 @@ def test_a_taint_keeps_devices_from_new_pods_and_a_toleration_opens_them() -> No
             api.drop(RESOURCESLICEPATCHES, "out")
             await until("p bound", lambda: node_of(api, "p"))
 
-    story(tell)
 
-
-def test_nobody_joins_a_claim_whose_users_are_driven_off() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_nobody_joins_a_claim_whose_users_are_driven_off() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_claim(api, "c")
         put_pod(api, "a", "c")
@@ -354,11 +324,9 @@ def test_nobody_joins_a_claim_whose_users_are_driven_off() -> None:
             api.drop(RESOURCESLICEPATCHES, "out")
             await until("b bound", lambda: node_of(api, "b"))
 
-    story(tell)
 
-
-def test_an_unused_allocation_that_is_in_the_way_is_made_anew() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_an_unused_allocation_that_is_in_the_way_is_made_anew() -> None:
+    async with playing() as api:
         world(api)
         put_claim(api, "c")
         put_pod(api, "a", "c")
@@ -373,11 +341,9 @@ def test_an_unused_allocation_that_is_in_the_way_is_made_anew() -> None:
             put_node(api, other, {"at": other})
             await until("b bound elsewhere", lambda: node_of(api, "b") == other)
 
-    story(tell)
 
-
-def test_malformed_objects_of_other_servers_are_left_alone() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_malformed_objects_of_other_servers_are_left_alone() -> None:
+    async with playing() as api:
         world(api)
         api.put(RESOURCESLICES, {"metadata": {"name": "broken"}, "spec": {"driver": 5}})
         api.put(RESOURCESLICES, {"metadata": {"name": "empty"}})
@@ -393,11 +359,9 @@ def test_malformed_objects_of_other_servers_are_left_alone() -> None:
             await until("p bound", lambda: node_of(api, "p"))
             await until("the odd one is told", lambda: "wrong shape" in says(api, "odd"))
 
-    story(tell)
 
-
-def test_a_node_that_goes_is_forgotten() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_node_that_goes_is_forgotten() -> None:
+    async with playing() as api:
         world(api)
         put_claim(api, "c")
         async with Life(api):
@@ -405,14 +369,12 @@ def test_a_node_that_goes_is_forgotten() -> None:
             put_pod(api, "p", "c")
             await until("p bound", lambda: node_of(api, "p") == "n1")
 
-    story(tell)
-
 
 GPU = "example.com/gpu"
 
 
-def test_an_extended_resource_is_backed_by_a_class() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_an_extended_resource_is_backed_by_a_class() -> None:
+    async with playing() as api:
         world(api, nodes=2, each=2)
         api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
         put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "2"}}}])
@@ -432,11 +394,9 @@ def test_an_extended_resource_is_backed_by_a_class() -> None:
             await until("q waits", lambda: "2 cannot allocate all claims" in says(api, "q"))
             assert len(life.scheduler._devices.ledger) == 2
 
-    story(tell)
 
-
-def test_a_node_that_has_the_resource_itself_needs_no_claim_and_a_class_wakes_who_waits() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_node_that_has_the_resource_itself_needs_no_claim_and_a_class_wakes_who_waits() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
         async with Life(api):
@@ -449,12 +409,10 @@ def test_a_node_that_has_the_resource_itself_needs_no_claim_and_a_class_wakes_wh
             await until("q bound", lambda: node_of(api, "q") == "n9")
             assert len(api.objects["resourceclaims"]) == 1
 
-    story(tell)
-
 
 @pytest.mark.parametrize("when", ["create", "claims", "pods", "bind"])
-def test_killed_while_a_claim_is_made_for_extended_resources(when: str) -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_killed_while_a_claim_is_made_for_extended_resources(when: str) -> None:
+    async with playing() as api:
         world(api, nodes=1, each=1)
         api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
         put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
@@ -488,8 +446,6 @@ def test_killed_while_a_claim_is_made_for_extended_resources(when: str) -> None:
         status = the(api, PODS, "p")["status"]["extendedResourceClaimStatus"]
         assert (status["resourceClaimName"], held(api, meta(claim)["name"])) == (meta(claim)["name"], ["n1/dev-0"])
 
-    story(tell)
-
 
 async def _finalizers(api: MemoryApi) -> None:
     """What the claim controller does with claims that are deleted and hold nothing."""
@@ -512,8 +468,8 @@ FIGURES = (
 """As patterns: whatever changes meanwhile may have a pod tried again."""
 
 
-def test_figures_have_upstreams_names() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_figures_have_upstreams_names() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_claim(api, "c", f'device.driver == "{DRIVER}"')
         put_pod(api, "p", "c")
@@ -523,8 +479,6 @@ def test_figures_have_upstreams_names() -> None:
             put_pod(api, "q", "d")
             for line in FIGURES:
                 await until(line, lambda line=line: re.search(line, page(life.registry)))
-
-    story(tell)
 
 
 async def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
@@ -542,8 +496,8 @@ async def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
 
 
 @pytest.mark.scenario("S32")
-def test_a_node_with_the_better_alternative_is_preferred() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_a_node_with_the_better_alternative_is_preferred() -> None:
+    async with playing() as api:
         put_class(api)
         for at in range(5):
             put_node(api, f"n{at}")
@@ -566,14 +520,12 @@ def test_a_node_with_the_better_alternative_is_preferred() -> None:
         result = the(api, RESOURCECLAIMS, "d")["status"]["allocation"]["devices"]["results"][0]
         assert result["request"] == "r/small"
 
-    story(tell)
-
 
 SIZE = f'device.attributes["{DRIVER}"].size'
 
 
-def test_admin_access_takes_nothing_from_others_after_a_restart_either() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_admin_access_takes_nothing_from_others_after_a_restart_either() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_claim(api, "look", adminAccess=True)
         put_pod(api, "doctor", "look")
@@ -585,11 +537,9 @@ def test_admin_access_takes_nothing_from_others_after_a_restart_either() -> None
             await until("p bound", lambda: node_of(api, "p"))
         assert held(api, "look") == held(api, "c") == ["n1/dev-0"]
 
-    story(tell)
 
-
-def test_permanent_api_rejections_are_reported() -> None:
-    async def tell(api: MemoryApi) -> None:
+async def test_permanent_api_rejections_are_reported() -> None:
+    async with playing() as api:
         world(api, nodes=1)
         put_claim(api, "c")
         put_pod(api, "p", "c")
@@ -598,5 +548,3 @@ def test_permanent_api_rejections_are_reported() -> None:
         async with Life(api) as life:
             await until("p is told", lambda: "at most 256 items" in says(api, "p"))
             await until("nothing stays promised", lambda: len(life.scheduler._devices.ledger) == 0)
-
-    story(tell)
