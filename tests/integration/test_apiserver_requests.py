@@ -97,16 +97,20 @@ BAD: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("POST", PODS, pod("a"), {"Content-Type": "application/vnd.kubernetes.protobuf"}, 400),
     ("POST", PODS, pod("a"), {"Content-Type": "application/cbor"}, 415),
     ("POST", "/api/v1/namespaces/none/pods", pod("a"), JSON, 404),
-    ("POST", f"{PODS}/target/binding", {"kind": "Binding", "apiVersion": "v1"}, JSON, 422),
+    ("POST", f"{PODS}/target/binding", {"kind": "Binding", "apiVersion": "v1"}, JSON, 400),
+    ("POST", f"{PODS}/target/binding", {"metadata": {"name": "target"}}, JSON, 422),
+    ("POST", f"{PODS}/target/eviction", {"kind": "Eviction", "apiVersion": "policy/v1"}, JSON, 400),
+    ("DELETE", f"{PODS}/target?resourceVersion=999999", None, JSON, 409),
+    ("DELETE", f"{PODS}/target?uid=x", None, JSON, 409),
     ("PATCH", f"{PODS}/none", {}, MERGE, 404),
     ("PATCH", f"{PODS}/target", {}, JSON, 415),
     ("PATCH", f"{PODS}/target", [], MERGE, 400),
     ("PATCH", f"{PODS}/target", {"metadata": {"name": "other"}}, MERGE, 400),
-    ("PATCH", f"{PODS}/target", {"kind": "Node"}, MERGE, 400),
+    ("PATCH", f"{PODS}/target", {"kind": "Node"}, MERGE, 422),
     ("PATCH", f"{PODS}/target", {"spec": {"restartPolicy": "Never"}}, MERGE, 422),
     ("PATCH", f"{PODS}/target", {"spec": {"containers": None}}, MERGE, 422),
     ("PATCH", f"{PODS}/target", {"metadata": {"resourceVersion": "1"}}, MERGE, 409),
-    ("PATCH", f"{PODS}/target", {"metadata": {"uid": "x"}}, MERGE, 409),
+    ("PATCH", f"{PODS}/target", {"metadata": {"uid": "x"}}, MERGE, 422),
     ("PATCH", f"{PODS}/target?force=true", {}, MERGE, 422),
     ("PATCH", f"{PODS}/target?force=true&fieldManager=m", {}, {"Content-Type": "application/apply-patch+cbor"}, 415),
     ("PATCH", f"{PODS}/target", {}, JSON_PATCH, 400),
@@ -220,14 +224,19 @@ async def test_binding_finalizers_names_and_dry_run(plane: Plane) -> None:
         _, made = await ask(session, "POST", PODS, named)
         path = f"{PODS}/{made['metadata']['name']}"
         assert made["metadata"]["name"].startswith("gen-")
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {}, "target": {"kind": "Node", "name": "n1"}}
+        metadata = {"name": made["metadata"]["name"], "labels": {"zone": "a"}}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"name": "n1"}}
+        nominated = {"status": {"nominatedNodeName": "n2"}}
+        assert (await ask(session, "PATCH", f"{path}/status", nominated, headers=MERGE))[0] == 200
         assert (await ask(session, "POST", f"{path}/binding", binding))[1]["status"] == "Success"
         assert (await ask(session, "POST", f"{path}/binding", binding))[0] == 409
         _, bound = await ask(session, "GET", path)
-        assert bound["spec"]["nodeName"] == "n1"
+        assert (bound["spec"]["nodeName"], bound["metadata"]["labels"]) == ("n1", {"zone": "a"})
+        assert "nominatedNodeName" not in bound["status"]
         _, held = await ask(session, "DELETE", path, {"gracePeriodSeconds": 0})
         assert held["metadata"]["deletionTimestamp"]
-        assert (await ask(session, "PATCH", path, {"metadata": {"finalizers": None}}, headers=MERGE))[0] == 200
+        code, gone = await ask(session, "PATCH", path, {"metadata": {"finalizers": None}}, headers=MERGE)
+        assert (code, "finalizers" in gone["metadata"]) == (200, False)
         assert (await ask(session, "GET", path))[0] == 404
         code, dry = await ask(session, "POST", f"{PODS}?dryRun=All", pod("dry"))
         assert (code, "resourceVersion" in dry["metadata"]) == (201, False)
@@ -262,7 +271,7 @@ async def test_who_may_do_what(plane: Plane) -> None:
         assert (await ask(node, "POST", "/api/v1/nodes", own))[0] == 201
         assert (await ask(node, "POST", "/api/v1/nodes", {**own, "metadata": {"name": "n2"}}))[0] == 403
     async with plane.client("scheduler") as scheduler:
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {}, "target": {"name": "n1"}}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "mine"}, "target": {"name": "n1"}}
         assert (await ask(scheduler, "POST", f"{PODS}/mine/binding", binding))[0] == 409
         assert (await ask(scheduler, "GET", "/api/v1/namespaces/default/secrets"))[0] == 403
 

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,10 +33,13 @@ def test_parts_joined_are_the_list(view: str, count: int) -> None:
     assert listed["kind"] == {"": "ConfigMapList", "Table": "Table"}.get(view, "PartialObjectMetadataList")
 
 
-def test_one_object_is_in_a_list_as_it_is_alone() -> None:
+@pytest.mark.parametrize("form", [Form(), Form(yaml=True)], ids=["json", "yaml"])
+def test_item_of_a_list_is_the_object_without_its_kind(form: Form) -> None:
     one = stored("a", on="1")
-    listed = msgspec.json.decode(render_list(CONFIGMAPS, [one], Form(), {}))
-    assert listed["items"] == [msgspec.json.decode(one.json)]
+    raw = render_list(CONFIGMAPS, [one, one], form, {})
+    listed = yaml.safe_load(raw)
+    bare = {key: value for key, value in msgspec.json.decode(one.json).items() if key not in ("kind", "apiVersion")}
+    assert listed["items"] == [bare, bare]
     assert listed["items"][0]["metadata"]["resourceVersion"] == "7"
 
 

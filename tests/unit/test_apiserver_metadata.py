@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
+from actors.apiserver.api.errors import Conflict, Invalid
+from actors.apiserver.api.target import Target
+from actors.apiserver.resources.config import CONFIGMAPS
+from actors.apiserver.writes.delete import check_preconditions, delete_options
+from actors.apiserver.writes.metadata import (
+    carry_over,
+    check_body,
+    common_causes,
+    finalizer_name_causes,
+    metadata_causes,
+    stamp_new,
+)
+from actors.apiserver.writes.ownership.entries import Author, tracked
 from protocols.kube.names import QUALIFIED_TEXT, VALUE_TEXT
 
 OWNER = {"apiVersion": "apps/v1", "kind": "A", "name": "a", "uid": "u"}
@@ -27,7 +39,7 @@ def faults(**metadata: Any) -> list[str]:
         ({"annotations": {"a": "x" * 262144}}, "metadata.annotations: Too long: may not be more than 262144 bytes"),
         (
             {"ownerReferences": [{**OWNER, "uid": ""}]},
-            "metadata.ownerReferences[0].uid: Required value: must not be empty",
+            'metadata.ownerReferences.uid: Invalid value: "": uid must not be empty',
         ),
         ({"ownerReferences": [{**OWNER, "apiVersion": "a/b/c"}]}, "must be <group>/<version> or <version>"),
         (
@@ -63,3 +75,51 @@ def test_any_texts_are_judged(texts: dict[str, str]) -> None:
     for cause in common_causes({"labels": texts, "annotations": texts}, "m"):
         assert cause.field in ("m.labels", "m.annotations")
         assert "\n" not in cause.message
+
+
+def test_finalizer_causes_of_a_built_in_kind_require_a_qualified_name() -> None:
+    [cause] = finalizer_name_causes(["kubernetes", "example.com/x", "keep"], "metadata.finalizers", custom=False)
+    assert cause.field == "metadata.finalizers[2]"
+
+
+@pytest.mark.parametrize(
+    ("base", "good"), [("web-", True), ("web.", False), ("-", False), ("a_", False), ("x" * 254, False)]
+)
+def test_metadata_causes_judge_the_base_of_a_name(base: str, good: bool) -> None:
+    causes = metadata_causes({"metadata": {"name": "web-x7c2k", "generateName": base}}, CONFIGMAPS)
+    assert [cause.field for cause in causes] == ([] if good else ["metadata.generateName"])
+
+
+def test_check_body_drops_repeated_owners() -> None:
+    body = {"metadata": {"name": "a", "ownerReferences": [dict(OWNER), dict(OWNER), {**OWNER, "uid": "v"}]}}
+    check_body(body, Target(CONFIGMAPS, "create", "ns"))
+    assert body["metadata"]["ownerReferences"] == [OWNER, {**OWNER, "uid": "v"}]
+
+
+def test_stamp_new_negative_generation_is_invalid() -> None:
+    with pytest.raises(Invalid, match="must be greater than or equal to 0"):
+        stamp_new({"metadata": {"name": "a", "generation": -1}}, CONFIGMAPS)
+
+
+@pytest.mark.parametrize("field", ["deletionTimestamp", "deletionGracePeriodSeconds"])
+def test_carry_over_field_of_the_deletion_is_immutable(field: str) -> None:
+    [cause] = carry_over({"metadata": {"name": "a", field: 5}}, {"metadata": {"name": "a"}})
+    assert cause.field == f"metadata.{field}"
+
+
+def test_delete_options_of_the_query_hold_preconditions() -> None:
+    options = delete_options({}, {"uid": "u", "resourceVersion": "5"}, [])
+    assert (options.uid, options.version) == ("u", "5")
+    with pytest.raises(Conflict, match="the UID in the precondition"):
+        check_preconditions(Target(CONFIGMAPS, "delete", "ns", "a"), options, {"metadata": {"uid": "v"}})
+    assert delete_options({"preconditions": {"uid": ""}}, {}, []).uid == "", "an empty uid is a precondition, too"
+
+
+def test_sent_entries_time_stays_when_a_write_takes_no_field() -> None:
+    shape = CONFIGMAPS.shape
+    assert shape is not None
+    author = Author("m", "Update", "v1")
+    old = {"metadata": {}, "data": {"a": "1", "b": "2"}}
+    entries = [author.entry({"f:data": {".": {}, "f:a": {}, "f:b": {}}}, "2020-01-01T00:00:00Z")]
+    [less] = tracked(old, {"metadata": {}, "data": {"a": "1"}}, shape, author, entries)
+    assert (less["time"], less["fieldsV1"]) == ("2020-01-01T00:00:00Z", {"f:data": {".": {}, "f:a": {}}})

@@ -91,6 +91,24 @@ def test_json_patch() -> None:
 
 
 @pytest.mark.parametrize(
+    ("patch", "found"),
+    [
+        (None, {"a": 1, "list": [1, 2]}),
+        ([{"op": "replace", "path": "/zz", "value": 3}], {"a": 1, "list": [1, 2], "zz": 3}),
+        ([{"op": "add", "path": "/zz"}], {"a": 1, "list": [1, 2], "zz": None}),
+        ([{"op": "test", "path": "/zz", "value": None}], {"a": 1, "list": [1, 2]}),
+        ([{"op": "test", "path": "/zz"}], {"a": 1, "list": [1, 2]}),
+        ([{"op": "add", "path": "/list/-1", "value": 3}], {"a": 1, "list": [1, 2, 3]}),
+        ([{"op": "remove", "path": "/list/-1"}], {"a": 1, "list": [1]}),
+        ([{"op": "replace", "path": "/list/-2", "value": 0}], {"a": 1, "list": [0, 2]}),
+    ],
+    ids=repr,
+)
+def test_json_patch_takes_what_upstream_takes(patch: Any, found: Any) -> None:
+    assert apply_json_patch({"a": 1, "list": [1, 2]}, patch) == found
+
+
+@pytest.mark.parametrize(
     ("patch", "code"),
     [
         ({}, 400),
@@ -102,12 +120,13 @@ def test_json_patch() -> None:
         ([{"op": "test", "path": "/zz", "value": 1}], 422),
         ([{"op": "test", "value": 1}], 422),
         ([{"op": "remove", "path": "/zz"}], 422),
-        ([{"op": "replace", "path": "/zz", "value": 1}], 422),
+        ([{"op": "replace", "path": "/zz/y", "value": 1}], 422),
+        ([{"op": "replace", "path": "/list/0", "value": 1}], 422),
+        ([{"op": "remove", "path": "/list/-1"}], 422),
         ([{"op": "add", "path": "/list/7", "value": 1}], 422),
         ([{"op": "add", "path": "/a/b", "value": 1}], 422),
         ([{"op": "add", "path": "nope", "value": 1}], 422),
         ([{"op": "add", "path": 7, "value": 1}], 422),
-        ([{"op": "add", "path": "/x"}], 422),
         ([{"op": "explode", "path": "/a"}], 422),
         ([{"path": "/a"}], 422),
         ([{"op": "copy", "path": "/x"}], 422),

@@ -27,13 +27,13 @@ def test_maps_merge_and_null_deletes() -> None:
     assert found["metadata"]["labels"] == {"a": "1", "c": "3"}
 
 
-def test_containers_merge_by_name_and_new_ones_are_appended() -> None:
+def test_containers_merge_by_name_and_new_ones_stand_as_in_the_patch() -> None:
     document = pod({"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y", "tty": True}]})
     patch = {"spec": {"containers": [{"name": "c", "image": "z"}, {"name": "b", "image": "w"}]}}
     assert patched(document, patch)["spec"]["containers"] == [
+        {"name": "c", "image": "z"},
         {"name": "a", "image": "x"},
         {"name": "b", "image": "w", "tty": True},
-        {"name": "c", "image": "z"},
     ]
 
 
@@ -86,7 +86,7 @@ def test_delete_from_primitive_list() -> None:
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["b", "x"]}}
     assert patched(document, patch)["metadata"]["finalizers"] == ["a", "c"]
     both = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["b"], "finalizers": ["d"]}}
-    assert patched(document, both)["metadata"]["finalizers"] == ["a", "c", "d"]
+    assert patched(document, both)["metadata"]["finalizers"] == ["d", "a", "c"]
     assert "finalizers" not in patched(pod(), patch)["metadata"]
 
 

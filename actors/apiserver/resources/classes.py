@@ -85,6 +85,7 @@ RUNTIMES = Resource(
     kind="RuntimeClass",
     namespaced=False,
     strategy=RuntimeClassStrategy(),
+    versioned_update=True,
     columns=(NAME, Column("Handler", cell("handler")), AGE),
 )
 

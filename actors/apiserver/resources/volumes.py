@@ -135,6 +135,7 @@ NODES = Resource(
     kind="CSINode",
     namespaced=False,
     strategy=DriverStrategy(),
+    versioned_update=True,
     columns=(NAME, Column("Drivers", lambda obj: len(items(obj, "spec", "drivers")), type="integer"), AGE),
     returns_object=True,
 )
@@ -147,6 +148,7 @@ DRIVERS = Resource(
     kind="CSIDriver",
     namespaced=False,
     strategy=DriverStrategy("spec"),
+    versioned_update=True,
     columns=(
         NAME,
         Column("AttachRequired", lambda obj: at(obj, "spec", "attachRequired") is not False, type="boolean"),

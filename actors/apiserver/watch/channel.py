@@ -29,7 +29,7 @@ def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first
 
 
 def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = False) -> bytes:
-    metadata: Object = {"resourceVersion": str(rv), "creationTimestamp": None}
+    metadata: Object = {"resourceVersion": str(rv)}
     if initial_end:
         metadata["annotations"] = INITIAL_END
     body: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}

@@ -108,7 +108,7 @@ def _prepared(target: Target, body: Object) -> bytes:
     complete(body, resource.shape)
     causes = metadata_causes(body, resource) + resource.strategy.validate_create(body)
     if finalizers := body["metadata"].get("finalizers"):
-        causes += finalizer_name_causes(finalizers, "metadata.finalizers")
+        causes += finalizer_name_causes(finalizers, "metadata.finalizers", resource.custom is not None)
     if causes:
         raise invalid_object(resource.kind, resource.group, body["metadata"].get("name") or "", causes)
     return encode_object(resource.converter.to_stored(body))

@@ -24,13 +24,15 @@ LONGEST_GRACE = 10 * 365 * 86400
 
 class DeleteOptions(msgspec.Struct, frozen=True):
     grace: int | None = None
-    uid: str = ""
-    version: str = ""
+    uid: str | None = None
+    version: str | None = None
     dry_run: bool = False
     ignore_read_error: bool = False
     """Delete only an object that cannot be read."""
     policy: str = ""
     """Propagation policy for its dependents; empty leaves it to the finalizers."""
+    cascades: bool = False
+    """The client said so in the old way: 202 if the object is not gone at once."""
 
 
 def delete_options(body: Object, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
@@ -52,12 +54,17 @@ def delete_options(body: Object, query: Mapping[str, str], dry_runs: list[str]) 
     _check_ignore(body, dry_runs)
     return DeleteOptions(
         grace=_grace(body.get("gracePeriodSeconds")),
-        uid=str(preconditions.get("uid") or ""),
-        version=str(preconditions.get("resourceVersion") or ""),
+        uid=_text(preconditions.get("uid")),
+        version=_text(preconditions.get("resourceVersion")),
         dry_run=bool(dry_runs),
         ignore_read_error=bool(ignores),
         policy=_policy(body),
+        cascades=body.get("orphanDependents") is False,
     )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _from_query(query: Mapping[str, str]) -> Object:
@@ -70,6 +77,8 @@ def _from_query(query: Mapping[str, str]) -> Object:
         found["orphanDependents"] = {"true": True, "false": False}.get(
             query["orphanDependents"], query["orphanDependents"]
         )
+    if preconditions := {name: query[name] for name in ("uid", "resourceVersion") if query.get(name)}:
+        found["preconditions"] = preconditions
     if IGNORE in query:
         found[IGNORE] = {"true": True, "false": False}.get(query[IGNORE], query[IGNORE])
     return found
@@ -101,9 +110,9 @@ def _policy(body: Object) -> str:
 def _grace(value: Any) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LONGEST_GRACE:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
         raise BadRequest(f"invalid gracePeriodSeconds {value!r}: must be an integer of seconds")
-    return value
+    return min(value, LONGEST_GRACE)
 
 
 def _check_policy(body: Object, dry_runs: list[Any]) -> None:
@@ -142,7 +151,7 @@ def check_preconditions(target: Target, options: DeleteOptions, old: Object) -> 
         ("resourceVersion", options.version, "ResourceVersion", "modified"),
     ):
         found = metadata.get(field)
-        if wanted and wanted != found:
+        if wanted is not None and wanted != found:
             text = f"the {label} in the precondition ({wanted}) does not match the {label} in record ({found})"
             raise _precondition_failed(target.resource, target.name, f"{text}. The object might have been {fate}")
 

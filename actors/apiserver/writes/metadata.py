@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
+from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object, required, too_long
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import now
 from actors.apiserver.api.resource import Resource
@@ -23,6 +23,8 @@ MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all keys and values of the annotations."""
 CONTROLLERS = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
 EXCLUSIVE_FINALIZERS = ("orphan", "foregroundDeletion")
+STANDARD_FINALIZERS = ("kubernetes", *EXCLUSIVE_FINALIZERS)
+UNQUALIFIED = "name is neither a standard finalizer name nor is it fully qualified"
 
 
 def common_causes(metadata: Object, path: str) -> list[Cause]:
@@ -36,9 +38,15 @@ def common_causes(metadata: Object, path: str) -> list[Cause]:
     return causes
 
 
-def finalizer_name_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
-    """Validate the finalizers of a new object. Stored objects may keep invalid ones."""
+def finalizer_name_causes(finalizers: Sequence[str], path: str, custom: bool = True) -> list[Cause]:
+    """Validate new finalizers. Stored objects may keep invalid ones; only `custom` kinds may have unqualified names."""
     causes = [invalid(path, name, fault) for name in finalizers for fault in qualified_faults(name)]
+    if not custom:
+        causes += [
+            invalid(f"{path}[{index}]", name, UNQUALIFIED)
+            for index, name in enumerate(finalizers)
+            if "/" not in name and name not in STANDARD_FINALIZERS
+        ]
     if all(name in finalizers for name in EXCLUSIVE_FINALIZERS):
         causes.append(
             invalid(
@@ -65,21 +73,22 @@ def _annotation_causes(annotations: Object, path: str) -> list[Cause]:
 
 
 def _owner_causes(owners: Sequence[Object], path: str) -> list[Cause]:
+    """Validate the owners. Upstream's paths do not say which of them is meant."""
     causes: list[Cause] = []
     controllers: list[str] = []
-    for index, owner in enumerate(owners):
-        where, version = f"{path}[{index}]", owner.get("apiVersion") or ""
+    for owner in owners:
+        version = owner.get("apiVersion") or ""
         if not version:
-            causes.append(required(f"{where}.apiVersion", "must not be empty"))
+            causes.append(invalid(f"{path}.apiVersion", version, "version must not be empty"))
         elif version.count("/") > 1 or version.endswith("/"):
-            causes.append(invalid(f"{where}.apiVersion", version, "must be <group>/<version> or <version>"))
+            causes.append(invalid(f"{path}.apiVersion", version, "must be <group>/<version> or <version>"))
         causes += [
-            required(f"{where}.{field}", "must not be empty")
+            invalid(f"{path}.{field}", "", f"{field} must not be empty")
             for field in ("kind", "name", "uid")
             if not owner.get(field)
         ]
         if (version, owner.get("kind")) == ("v1", "Event"):
-            causes.append(invalid(where, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            causes.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
     others = [CONTROLLERS.format(controllers[0], other) for other in controllers[1:]]
@@ -102,6 +111,8 @@ def check_body(obj: Object, target: Target) -> object:
     Its managedFields are removed and returned.
     """
     resource = target.resource
+    if resource.custom is not None:
+        _check_custom_kind(obj, target)
     check_kind(obj, resource.kind, resource.api_version)
     metadata = _checked(obj, resource.custom is not None)
     sent = metadata.pop(FIELD, None)
@@ -120,6 +131,17 @@ def check_body(obj: Object, target: Target) -> object:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = target.namespace
     return sent
+
+
+def _check_custom_kind(obj: Object, target: Target) -> None:
+    """Check what has no defaults in a custom resource. Raises BadRequest, Invalid."""
+    kind, resource = obj.get("kind"), target.resource
+    for field in ("kind", "apiVersion"):
+        if not obj.get(field):
+            raise BadRequest(f"Object '{field[0].upper()}{field[1:]}' is missing in the body of the request")
+    if kind != resource.kind:
+        cause = invalid("kind", kind, f"must be {resource.kind}")
+        raise invalid_object(resource.kind, resource.group, target.name, [cause])
 
 
 def _check_parts(obj: Object) -> None:
@@ -196,6 +218,8 @@ def _check_list(metadata: Object, field: str, kind: type) -> None:
             raise BadRequest(f"metadata.{field} must be a list")
     elif not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise BadRequest(f"metadata.{field} must be a list of {'strings' if kind is str else 'objects'}")
+    elif kind is dict and len(value) > 1:
+        metadata[field] = [item for index, item in enumerate(value) if item not in value[:index]]
 
 
 def finished(obj: Object) -> bool:
@@ -211,8 +235,11 @@ def is_namespace(obj: Object) -> bool:
 
 
 def stamp_new(obj: Object, resource: Resource) -> None:
-    """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion."""
+    """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion, Invalid."""
     metadata = obj["metadata"]
+    if isinstance(generation := metadata.get("generation"), int) and generation < 0:
+        cause = invalid("metadata.generation", generation, "must be greater than or equal to 0")
+        raise invalid_object(resource.kind, resource.group, metadata.get("name") or "", [cause])
     if metadata.pop("resourceVersion", ""):
         raise BadRequest("resourceVersion should not be set on objects to be created")
     if not metadata.keys().isdisjoint(SERVER_FIELDS):
@@ -228,39 +255,54 @@ def generated_name(base: str) -> str:
     return base[:GENERATE_BASE] + "".join(random.choices(SUFFIX_ALPHABET, k=5))
 
 
-def carry_over(new: Object, old: Object) -> None:
-    """Copy fields that clients cannot change from the stored object."""
+def carry_over(new: Object, old: Object) -> list[Cause]:
+    """Copy fields that clients cannot change from the stored object; return the causes of those that tried to."""
     metadata, stored = new["metadata"], old["metadata"]
+    causes = [
+        invalid(f"metadata.{field}", metadata[field], "field is immutable")
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
+        if metadata.get(field) is not None and field not in stored
+    ]
     for field in (*SERVER_FIELDS, "uid", "generateName"):
         if field in stored:
             metadata[field] = stored[field]
         else:
             metadata.pop(field, None)
+    return causes
 
 
 def metadata_causes(obj: Object, resource: Resource) -> list[Cause]:
     metadata: Object = obj["metadata"]
     name = metadata.get("name") or ""
     causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]
+    if base := metadata.get("generateName"):
+        causes += _name_causes(_masked(base), resource, "metadata.generateName")
     return causes + common_causes(metadata, "metadata")
 
 
-def finalizer_causes(new: Object, old: Object) -> list[Cause]:
-    """Reject new finalizers of an object that is being deleted."""
-    if not old["metadata"].get("deletionTimestamp"):
+def finalizer_causes(new: Object, old: Object, custom: bool = True) -> list[Cause]:
+    """Validate changed finalizers. An object that is being deleted gets no new ones."""
+    wanted, stored = new["metadata"].get("finalizers") or (), old["metadata"].get("finalizers") or ()
+    if wanted == stored:
         return []
-    had = set(old["metadata"].get("finalizers") or ())
-    added = [item for item in new["metadata"].get("finalizers") or () if item not in had]
+    causes = finalizer_name_causes(wanted, "metadata.finalizers", custom)
+    added = [item for item in wanted if item not in stored]
+    if not added or not old["metadata"].get("deletionTimestamp"):
+        return causes
     text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
-    return [forbidden("metadata.finalizers", text)] if added else []
+    return [*causes, forbidden("metadata.finalizers", text)]
 
 
-def _name_causes(name: str, resource: Resource) -> list[Cause]:
+def _masked(base: str) -> str:
+    """Return a base of names as if its trailing dash were a letter: a suffix follows."""
+    return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
+
+
+def _name_causes(name: str, resource: Resource, path: str = "metadata.name") -> list[Cause]:
     if resource.free_names:
         fault = path_segment_fault(name)
-        return [invalid("metadata.name", name, fault)] if fault else []
+        return [invalid(path, name, fault)] if fault else []
     label = resource.full_name == "namespaces"
     pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
-    if len(name) > limit:
-        return [invalid("metadata.name", name, f"must be no more than {limit} bytes")]
-    return [] if pattern.fullmatch(name) else [invalid("metadata.name", name, text)]
+    causes = [invalid(path, name, f"must be no more than {limit} characters")] if len(name) > limit else []
+    return causes if pattern.fullmatch(name) else [*causes, invalid(path, name, text)]

@@ -16,8 +16,8 @@ from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
-from actors.apiserver.writes.update import updated
-from actors.apiserver.writes.validation import Review, clean_changed
+from actors.apiserver.writes.update import unnamed, updated
+from actors.apiserver.writes.validation import Review, bad_patch, clean_changed
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
 
@@ -38,10 +38,24 @@ def patch_mutation(target: Target, media: str, body: bytes, options: WriteOption
 
     def mutate(old: Object) -> Object | None:
         new = apply(old)
+        _check_named(target, new, media, body)
         review.patched(new, old, target, body)
         return updated(target, new, old, patching=True, owners=owners)
 
     return mutate
+
+
+def _check_named(target: Target, new: Object, media: str, patch: bytes) -> None:
+    """Check that the result of a patch still names its kind and itself. Raises BadRequest, Invalid."""
+    metadata, row = new.get("metadata"), target.resource
+    if media == STRATEGIC_PATCH:
+        new["kind"], new["apiVersion"] = row.kind, row.api_version
+    typed, named = new.get("kind") and new.get("apiVersion"), isinstance(metadata, dict) and metadata.get("name")
+    if not named or not (typed or row.custom):
+        raise unnamed(target)
+    if not typed or new["apiVersion"] != row.api_version or (new["kind"] != row.kind and not row.custom):
+        text = f"no kind {new.get('kind')!r:.256} is registered for version {new.get('apiVersion')!r:.256}"
+        raise bad_patch(patch, text)
 
 
 def check_media(target: Target, media: str) -> None:
@@ -64,6 +78,8 @@ def patcher(target: Target, media: str, patch: Any) -> Callable[[Object], Object
 def _applier(target: Target, media: str, patch: Any) -> Callable[[Object], Any]:
     if media == JSON_PATCH:
         return lambda old: apply_json_patch(old, patch)
+    if patch is None and media == STRATEGIC_PATCH:
+        return lambda old: old
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: it must be a JSON object")
     change: Object = patch
@@ -88,7 +104,7 @@ def applied_configuration(target: Target, body: bytes, options: WriteOptions, re
     wanted = as_object(decode_yaml(body))
     review.text(body, APPLY_PATCH, wanted)
     check_kind(wanted, target.resource.kind, target.resource.api_version, must_have=True)
-    if at(wanted, "metadata", "managedFields"):
+    if at(wanted, "metadata", "managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     review.configuration(wanted, target)
     check_metadata(wanted, target.resource.custom is not None)
@@ -102,7 +118,7 @@ def apply_mutation(target: Target, wanted: Object, options: WriteOptions) -> Mut
     """
 
     def mutate(old: Object) -> Object | None:
-        _check_uid(target, wanted, old)
+        _check_version(target, wanted, old)
         result = apply(target, wanted, options, old)
         new = fresh_copy(result.obj)
         try:
@@ -124,9 +140,8 @@ def applied_from_nothing(target: Target, wanted: Object, options: WriteOptions) 
     return lambda new, old, sent: entries
 
 
-def _check_uid(target: Target, wanted: Object, old: Object) -> None:
-    """Raise Conflict if the configuration names another uid or resourceVersion."""
-    metadata = wanted["metadata"]
-    for field in ("uid", "resourceVersion"):
-        if metadata.get(field) and metadata[field] != old["metadata"].get(field):
-            raise conflict(target.resource, target.name)
+def _check_version(target: Target, wanted: Object, old: Object) -> None:
+    """Raise Conflict if the configuration names another resourceVersion."""
+    version = wanted["metadata"].get("resourceVersion")
+    if version and version != old["metadata"].get("resourceVersion"):
+        raise conflict(target.resource, target.name)

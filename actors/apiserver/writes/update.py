@@ -21,32 +21,33 @@ from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 from protocols.kube.meta import Object
 
 PARTLY = ("", "status")
-"""Subresources whose writes are tracked before the strategy changes them."""
+"""Subresources whose writes are tracked before the strategy: what it sets has no owner."""
 
 
 def updated(target: Target, new: Object, old: Object, patching: bool = False, owners: Owners = stored_owners) -> Object:
     """Return the object to store. Raises BadRequest, Conflict, Invalid."""
     if not patching and not at(new, "metadata", "name"):
-        raise BadRequest(
-            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
-        )
+        raise unnamed(target)
     sent = check_body(new, target)
     _check_identity(target, new, old, patching)
-    carry_over(new, old)
-    if apart := target.subresource not in PARTLY:
-        causes = _prepare(target, new, old)
-    else:  # what the strategy sets has no owner
-        if not target.subresource:
-            target.resource.strategy.default(new)
-        entries = owners(new, old, sent)
-        causes = _prepare(target, new, old)
+    causes = carry_over(new, old)
+    if not target.subresource:
+        target.resource.strategy.default(new)
+    entries = owners(new, old, sent) if target.subresource in PARTLY else None
+    causes += _prepare(target, new, old)
     complete(new, target.resource.shape)
-    causes = metadata_causes(new, target.resource) + finalizer_causes(new, old) + causes
+    custom = target.resource.custom is not None
+    causes = metadata_causes(new, target.resource) + finalizer_causes(new, old, custom) + causes
     if causes:
         raise invalid_object(target.resource.kind, target.resource.group, target.name, causes)
     _count_generation(target, new, old)
-    set_owners(new, owners(new, old, sent) if apart else entries)
+    set_owners(new, owners(new, old, sent) if entries is None else entries)
     return new
+
+
+def unnamed(target: Target) -> BadRequest:
+    text = "was undeterminable: name must be provided"
+    return BadRequest(f"the name of the object ({target.name} based on URL) {text}")
 
 
 def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
@@ -66,12 +67,16 @@ def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
 def _check_identity(target: Target, new: Object, old: Object, patching: bool) -> None:
     resource, metadata, stored = target.resource, new["metadata"], old["metadata"]
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != stored.get("uid") and patching:
+        cause = invalid("metadata.uid", uid, "field is immutable")
+        raise invalid_object(resource.kind, resource.group, target.name, [cause])
     if uid and uid != stored.get("uid"):
         text = (
             f"StorageError: invalid object, Code: 4, Key: {resource.storage_prefix}{target.key}, ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored['uid']}"
         )
         raise conflict(resource, target.name, text)
+    version = "" if version == "0" else version
     if version and version != stored["resourceVersion"]:
         raise conflict(resource, target.name)
     if not version and resource.versioned_update and not patching:
@@ -91,8 +96,7 @@ def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[
 
 
 def bound(target: Target, binding: Object, pod: Object) -> Object:
-    """Return the pod with the node of a binding. Raises Conflict if it is bound, terminating or gated."""
-    _check_binding(target, binding)
+    """Return the pod with the node of a checked binding. Raises Conflict if it is bound, terminating or gated."""
     wanted, metadata = binding["metadata"], pod["metadata"]
     for field in ("uid", "resourceVersion"):
         if wanted.get(field) and wanted[field] != metadata.get(field):
@@ -107,18 +111,19 @@ def bound(target: Target, binding: Object, pod: Object) -> Object:
     spec["nodeName"] = binding["target"]["name"]
     if is_mirror(binding):
         raise BadRequest(f"a binding may not set the annotation {MIRROR}: mirror pods are created on their node")
-    if wanted.get("annotations"):
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), **wanted["annotations"]}
+    for field in ("annotations", "labels"):
+        if wanted.get(field):
+            metadata[field] = {**(metadata.get(field) or {}), **wanted[field]}
     _set_scheduled(pod)
     return pod
 
 
-def _check_binding(target: Target, binding: Object) -> None:
+def check_binding(target: Target, binding: Object) -> None:
+    """Check a binding before its pod is read. Raises BadRequest, Invalid."""
     check_kind(binding, "Binding", "v1")
     metadata = check_metadata(binding)
-    if metadata.get("name") and metadata["name"] != target.name:
-        text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
-        raise BadRequest(text)
+    if metadata.get("name") != target.name:
+        raise BadRequest("name in URL does not match name in Binding object")
     node: Any = binding.get("target")
     causes = []
     if not isinstance(node, dict) or not isinstance(node.get("name"), str) or not node["name"]:
@@ -131,6 +136,7 @@ def _check_binding(target: Target, binding: Object) -> None:
 
 def _set_scheduled(pod: Object) -> None:
     status = pod.setdefault("status", {})
+    status.pop("nominatedNodeName", None)
     others = [c for c in items(status, "conditions") if c.get("type") != "PodScheduled"]
     mine = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
     status["conditions"] = [*others, mine]

@@ -155,9 +155,9 @@ class Review:
         try:
             self._note(clean_changed(new, old, target))
         except WrongType as error:
-            raise _bad_patch(patch, str(error)) from None
+            raise bad_patch(patch, str(error)) from None
         if self._mode == STRICT and self.warnings:
-            raise _bad_patch(patch, f"strict decoding error: {', '.join(self.warnings)}")
+            raise bad_patch(patch, f"strict decoding error: {', '.join(self.warnings)}")
 
     def _note(self, unknown: list[str]) -> None:
         if self._mode != IGNORE:
@@ -236,5 +236,5 @@ def _bad_body(sent: BodyKind, text: str) -> BadRequest:
     return BadRequest(f'{sent.kind} in version "{sent.version}" cannot be handled as a {sent.kind}: {text}')
 
 
-def _bad_patch(patch: bytes, text: str) -> Invalid:
+def bad_patch(patch: bytes, text: str) -> Invalid:
     return invalid_object("", "", "", [invalid("patch", patch[:SHOWN_PATCH].decode(errors="replace"), text)])

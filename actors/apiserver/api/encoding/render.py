@@ -51,19 +51,30 @@ def _shown(resource: Resource, stored: Stored, form: Form) -> Object:
     """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
     obj = resource.converter.view(stored).obj
-    return partial(obj, form) if form.view else obj
+    if form.view:
+        return partial(obj, form)
+    return obj if resource.custom else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
 def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
-    """Encode a list as JSON lazily, part by part."""
+    """Encode a list as JSON lazily, part by part.
+
+    Items of built-in kinds have no kind and apiVersion: those of the list say it, as upstream's typed lists.
+    """
     items = map(resource.converter.view, found) if resource.converter.changes else found
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
-    batch, size = [head], 0
+    batch: list[bytes | memoryview] = [head]
+    size, typed = 0, b"" if resource.custom else _encode({"kind": resource.kind, "apiVersion": resource.api_version})
     for number, stored in enumerate(items):
-        item = stored.json if form == PLAIN else _item(resource, stored.obj, form)
-        batch.append(b"," + item if number else item)
+        item: bytes | memoryview = stored.json if form == PLAIN else _item(resource, stored.obj, form)
         size += max(len(item), len(stored.raw))
-        if size >= PART_BYTES or len(batch) > PART_ITEMS:
+        if form == PLAIN and typed and stored.json.startswith(typed[:-1]):
+            batch.append(b",{" if number else b"{")
+            item = memoryview(item)[len(typed) :]
+        elif number:
+            batch.append(b",")
+        batch.append(item)
+        if size >= PART_BYTES or len(batch) > 2 * PART_ITEMS:
             yield b"".join(batch)
             batch, size = [], 0
     yield b"".join((*batch, b"]}\n"))

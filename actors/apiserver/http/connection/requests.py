@@ -43,9 +43,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 async def read_object(request: web.BaseRequest, kind: str, empty: bool = False) -> dict[str, Any]:
-    """Return the object of the body, which should be a `kind`; with `empty`, {} for a request without a body."""
+    """Return the object of the body, which should be a `kind`; with `empty`, {} if there is none or null."""
     raw, content_type = await read_body(request), request.headers.get("Content-Type", "")
-    if empty and not raw.strip():
+    if empty and raw.strip() in (b"", b"null"):
         return {}
     media = media_type(content_type)
     return await offload_decoding(raw, media, lambda: decode_object(raw, media, kind))

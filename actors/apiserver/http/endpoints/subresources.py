@@ -28,6 +28,8 @@ from actors.apiserver.writes.validation import Review, body_kind
 from protocols.kube.meta import Object
 
 CONDITION = "DisruptionTarget"
+OLD_EVICTION = "policy/v1beta1"
+"""Upstream serves no other kind in this version, but still reads it here."""
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -57,12 +59,12 @@ class Evicting:
 
 def _eviction_options(target: Target, body: Object) -> Object:
     """Return the delete options of an Eviction. Raises BadRequest."""
-    check_kind(body, "Eviction", "policy/v1")
+    check_kind(body, "Eviction", body["apiVersion"] if body.get("apiVersion") == OLD_EVICTION else "policy/v1")
     metadata = check_metadata(body)
-    for field, wanted in (("name", target.name), ("namespace", target.namespace)):
-        if metadata.get(field) not in (None, "", wanted):
-            text = f"the {field} of the object ({metadata[field]}) does not match the {field} on the URL ({wanted})"
-            raise BadRequest(text)
+    if metadata.get("namespace") not in (None, "", target.namespace):
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if metadata.get("name") != target.name:
+        raise BadRequest("name in URL does not match name in Eviction object")
     options = body.get("deleteOptions") or {}
     if not isinstance(options, dict):
         raise BadRequest("deleteOptions must be an object")
@@ -75,6 +77,7 @@ def _with_condition(pod: Object) -> Object:
     mine = {
         "type": CONDITION,
         "status": "True",
+        "lastProbeTime": None,
         "lastTransitionTime": now(),
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",

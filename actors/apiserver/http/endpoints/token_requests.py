@@ -104,12 +104,13 @@ class Tokens:
             raise BadRequest(
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
             )
+        uid = text(metadata, "uid")
         metadata.update(name=target.name, namespace=target.namespace, creationTimestamp=now())
         audiences = at(body, "spec", "audiences")  # before read_request sets the default
         asked = read_request(body)
         if is_node(request.user):
             await self._check_node(request, asked, audiences or [])
-        token, ends = await self._issue(await self._grant(request, asked))
+        token, ends = await self._issue(await self._grant(request, asked, uid))
         stamp = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body["status"] = {"token": token, "expirationTimestamp": stamp}
         return Reply(dump(body, request.form), 201, request.form.media_type)
@@ -120,11 +121,16 @@ class Tokens:
         except NoSigningKey as error:
             raise ServiceUnavailable(str(error)) from None
 
-    async def _grant(self, request: Request, asked: TokenOptions) -> Grant:
+    async def _grant(self, request: Request, asked: TokenOptions, uid: str) -> Grant:
         target = request.target
         account = await self._stored("serviceaccounts", target.namespace, target.name)
         if account is None:
             raise not_found(target.resource, target.name)
+        found = text(account, "metadata", "uid")
+        if uid and uid != found:
+            fault = f"the UID in the token request ({uid}) does not match the UID of the service account ({found})"
+            message = f'Operation cannot be fulfilled on {target.resource.full_name} "{target.name}": {fault}'
+            raise Conflict(message, details(target.resource, target.name))
         bound = await self._bound(target.namespace, asked) if asked.kind else None
         _check_pod(target.name, asked, bound)
         name = text(bound, "spec", "nodeName") if asked.kind == "Pod" else ""

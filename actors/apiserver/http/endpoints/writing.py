@@ -33,7 +33,7 @@ from actors.apiserver.writes.patch import (
     apply_mutation,
     patch_mutation,
 )
-from actors.apiserver.writes.update import bound, replace_mutation
+from actors.apiserver.writes.update import bound, check_binding, replace_mutation
 from actors.apiserver.writes.validation import Review, body_kind
 from protocols.kube.meta import Object
 
@@ -101,8 +101,9 @@ class Writing:
         if options.ignore_read_error:
             return await self._delete_corrupt(request)
         outcome = await self._delete(request.user, request.target, options)
+        accepted = not outcome.removed and options.cascades
         if request.target.resource.returns_object or not outcome.removed:
-            return await _written(request, outcome.stored)
+            return await _written(request, outcome.stored, 202 if accepted else 200)
         return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
 
     async def deletecollection(self, request: Request) -> Reply:
@@ -170,6 +171,7 @@ class Writing:
         return await self._loop.run(request.target, checked, options.dry_run, size)
 
     async def _bind(self, request: Request, binding: Object, options: WriteOptions) -> Reply:
+        check_binding(request.target, binding)
         await self.change(request, lambda pod: bound(request.target, binding, pod), options)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Reply(dump(status, request.form), 201, request.form.media_type)

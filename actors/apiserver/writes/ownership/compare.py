@@ -14,7 +14,7 @@ def parts(value: Any, shape: Shape) -> dict[str, Part] | None:
     """Return the separately owned parts of a value by their elements; None if it is owned as a whole.
 
     Empty and absent values have no parts, and neither have lists with a repeated or missing key, which could be stored
-    before the first apply.
+    before the first apply. A repeated member of a set counts once.
     """
     kind = type(value)
     if not value or (kind is not dict and kind is not list) or shape.leaf:
@@ -41,7 +41,7 @@ def _elements(value: list[Any], shape: Shape) -> dict[str, Part] | None:
     made: dict[str, Part] = {}
     for part in value:
         element = element_of(part, shape)
-        if element is None or element in made:
+        if element is None or (element in made and not shape.scalar_set):
             return None
         made[element] = (part, item)
     return made

@@ -56,10 +56,13 @@ def fields_of(entries: Entries, author: Author) -> Fields:
     return found["fieldsV1"] if found else {}
 
 
-def with_fields(entries: Entries, author: Author, fields: Fields) -> Entries:
-    """Replace the author's entry; an empty one is removed. Upstream's order, at most MAX_UPDATERS updaters."""
+def with_fields(entries: Entries, author: Author, fields: Fields, time: str = "") -> Entries:
+    """Replace the author's entry; an empty one is removed. Upstream's order, at most MAX_UPDATERS updaters.
+
+    `time` is that of the entry, by default the current one.
+    """
     others = [entry for entry in entries if not author.is_of(entry)]
-    made = [*others, author.entry(fields, now())] if fields else others
+    made = [*others, author.entry(fields, time or now())] if fields else others
     if len(made) > 1:
         made.sort(key=_order)
     return made if len(made) <= MAX_UPDATERS else _bounded(made)
@@ -148,7 +151,13 @@ def tracked(old: Object, new: Object, shape: Shape, author: Author, entries: Ent
     if not (done.written or done.removed):
         return entries
     mine = union(fields_of(entries, author), done.written)
-    return with_fields(release_changed(entries, author, done), author, minus(mine, done.removed))
+    time = "" if done.written else _time_of(entries, author)
+    return with_fields(release_changed(entries, author, done), author, minus(mine, done.removed), time)
+
+
+def _time_of(entries: Entries, author: Author) -> str:
+    """Return the time of the author's entry, which stays if a write takes no field."""
+    return next((str(entry.get("time") or "") for entry in entries if author.is_of(entry)), "")
 
 
 def release_changed(entries: Entries, author: Author, done: Changes) -> Entries:

@@ -1,5 +1,6 @@
 """JSON patch (RFC 6902) by the jsonpatch library, behind our limits and our errors."""
 
+import re
 from typing import Any
 
 import jsonpatch
@@ -14,11 +15,14 @@ OPERATIONS_LIMIT = 10_000
 COPY_LIMIT = 3 * 1024 * 1024
 """Bytes all copy operations of one patch may add: without it ten thousand copies double an object without end."""
 
+VALUED = ("add", "replace", "test")
+INDEX, NEGATIVE = re.compile(r"-\d{1,9}"), re.compile(r"/-\d")
 _FAULTS = (jsonpatch.JsonPatchException, JsonPointerException, KeyError, IndexError, TypeError, ValueError)
 
 
 def apply_json_patch(document: Object, patch: Any) -> Object:
     """`document` with all operations applied, or none: 400 for a malformed patch, 413 over a limit, 422 otherwise."""
+    patch = [] if patch is None else patch
     _check_shape(patch)
     found: Any = read_json(msgspec.json.encode(document))
     copied = 0
@@ -26,7 +30,7 @@ def apply_json_patch(document: Object, patch: Any) -> Object:
         copied += _copy_size(found, operation)
         if copied > COPY_LIMIT:
             raise PatchTooLarge(f"the patch copies more than {COPY_LIMIT} bytes")
-        found = _apply_one(found, operation, number)
+        found = _apply_one(found, _as_upstream(found, operation), number)
     if not isinstance(found, dict):
         raise PatchImpossible("the patch must leave a JSON object")
     check_depth(found)
@@ -38,6 +42,41 @@ def _check_shape(patch: Any) -> None:
         raise PatchInvalid("a JSON patch must be an array of operations")
     if len(patch) > OPERATIONS_LIMIT:
         raise PatchTooLarge(f"the allowed maximum operations in a JSON patch is {OPERATIONS_LIMIT}, got {len(patch)}")
+
+
+def _as_upstream(document: Any, operation: dict[str, Any]) -> dict[str, Any]:
+    """Return an operation in the words of the RFC, with what upstream's library takes beyond it.
+
+    It reads a missing value as null, replaces and tests absent members, and counts negative indices from the end.
+    """
+    kind, path = operation.get("op"), operation.get("path")
+    if (kind not in VALUED and kind != "remove") or not isinstance(path, str):
+        return operation
+    made = {"value": None, **operation} if kind in VALUED else dict(operation)
+    try:
+        if NEGATIVE.search(path):
+            made["path"] = _counted(document, path, kind == "add")
+        if kind == "replace" and _lacks(document, made["path"]):
+            made["op"] = "add"
+    except _FAULTS:
+        return operation  # it fails, and says why
+    return made
+
+
+def _counted(document: Any, path: str, adds: bool) -> str:
+    """Replace negative indices of lists."""
+    parts = JsonPointer(path).parts
+    for at, part in enumerate(parts):
+        above = JsonPointer.from_parts(parts[:at]).resolve(document)
+        if isinstance(above, list) and INDEX.fullmatch(part):
+            parts[at] = str(int(part) + len(above) + (adds and at == len(parts) - 1))
+    return str(JsonPointer.from_parts(parts).path)
+
+
+def _lacks(document: Any, path: str) -> bool:
+    parts = JsonPointer(path).parts
+    above = JsonPointer.from_parts(parts[:-1]).resolve(document) if parts else None
+    return isinstance(above, dict) and parts[-1] not in above
 
 
 def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
@@ -52,8 +91,8 @@ def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
 
 
 def _test(document: Any, operation: dict[str, Any]) -> None:
-    """The library's own test holds true equal to 1."""
-    found = JsonPointer(operation["path"]).resolve(document)
+    """The library's own test holds true equal to 1. An absent member is null."""
+    found = None if _lacks(document, operation["path"]) else JsonPointer(operation["path"]).resolve(document)
     if not same_json(found, operation["value"]):
         raise ValueError("the value differs")
 

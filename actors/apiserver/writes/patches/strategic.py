@@ -96,6 +96,8 @@ ORDER, REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
 
 def apply_strategic_patch(kind: str, document: Object, patch: Any) -> Object:
     """`document`, an object of `kind`, with `patch` applied; raises StatusError."""
+    if patch is None:
+        return document
     if not isinstance(patch, dict):
         raise PatchInvalid("a strategic merge patch must be a JSON object")
     return _merge_map(document, patch, node_of(kind))
@@ -179,7 +181,15 @@ def _merge_scalars(stored: list[Any], value: list[Any]) -> list[Any]:
     merged: dict[Hashable, Any] = {}
     for item in (*stored, *value):
         merged.setdefault(token(item), item)
-    return list(merged.values())
+    return _placed(list(merged.values()), stored, value, "")
+
+
+def _placed(merged: list[Any], stored: list[Any], value: list[Any], key: str) -> list[Any]:
+    """Return the elements with those of the patch in its order, before the others that they did not follow."""
+    listed = places(value, key)
+    tokens = [(key_token(item, key), item) for item in merged]
+    ordered = sorted((pair for pair in tokens if pair[0] in listed), key=lambda pair: listed[pair[0]])
+    return _interleaved([pair for pair in tokens if pair[0] not in listed], ordered, places(stored, key))
 
 
 def _is_replace(item: Any) -> bool:
@@ -200,7 +210,7 @@ def _merge_keyed(stored: list[Any], value: list[Any], node: Node, field: str) ->
             known[name] = len(merged)
             merged.append({})
         merged[known[name]] = _merge_map(merged[known[name]], item, node)
-    return merged
+    return _placed(merged, stored, [item for _, item in named if item.get(PATCH) != "delete"], node.key)
 
 
 def _key_token(item: Any, key: str, field: str) -> Hashable:
