@@ -135,3 +135,36 @@ def test_a_kind_without_protobuf_is_not_acceptable(plane: Plane) -> None:
     assert ask(plane, "GET", path, b"", ONLY)[0] == 406
     assert ask(plane, "GET", path, b"", PREFERRED)[:2] == (200, "application/json")
     assert ask(plane, "GET", f"{MAPS}?watch=true", b"", {"Accept": "application/yaml"})[0] == 406
+
+
+def test_a_definition_is_created_and_updated_as_gos_client_sends_it(plane: Plane) -> None:
+    """Go writes the empty status, too."""
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "toys.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "toys", "singular": "", "kind": "Toy"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+            "preserveUnknownFields": False,
+        },
+        "status": {"acceptedNames": {"plural": "", "kind": ""}},
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    status, media, body = ask(plane, "POST", path, encode_object(definition), ONLY)
+    assert (status, media) == (201, MEDIA_TYPE), body
+    assert decode_object(body)["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == schema
+    found = plane.kubectl("wait", "crd/toys.example.com", "--for=condition=Established", "--timeout=60s")
+    assert "condition met" in found
+
+    newest = decode_object(ask(plane, "GET", f"{path}/toys.example.com", b"", ONLY)[2])
+    newest["spec"]["names"]["shortNames"] = ["ty"]
+    status, _, body = ask(plane, "PUT", f"{path}/toys.example.com", encode_object(newest), ONLY)
+    assert status == 200, body
+    assert decode_object(body)["spec"]["names"]["shortNames"] == ["ty"]

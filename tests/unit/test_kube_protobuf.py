@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
-from protocols.kube.protobuf.envelope import VALUE_LIMIT, decode_message, encode_message
+from protocols.kube.protobuf.envelope import DEPTH_LIMIT, VALUE_LIMIT, decode_message, encode_message
 from protocols.kube.protobuf.table import KINDS, LEAVES, message_of, messages
 from protocols.kube.protobuf.types import Field, Message, Shape
+from protocols.wire.protobuf import delimited
 
 TEXT = st.text(max_size=6)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -22,6 +23,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int32": INT32,
     "int64": INT64,
     "bool": st.booleans(),
+    "double": st.one_of(INT32, st.floats(allow_nan=False, allow_infinity=False).filter(lambda n: not n.is_integer())),
     "bytes": st.binary(max_size=6).map(lambda raw: base64.b64encode(raw).decode()),
     "Time": TIMES,
     "MicroTime": MICRO,
@@ -35,10 +37,20 @@ POD = ("v1", "Pod")
 
 
 def value_of(field: Field, draw: st.DrawFn, depth: int) -> Any:
+    if field.message is not None and field.message.union is not None:
+        return draw_union(field.message, draw, depth)
     if field.message is not None:
         return draw_message(field.message, draw, depth - 1)
     name = next(name for name, leaf in LEAVES.items() if leaf is field.leaf)
     return draw(VALUES[name])
+
+
+def draw_union(message: Message, draw: st.DrawFn, depth: int) -> Any:
+    props = next(field.message for field in message.fields.values() if field.name == "schema")
+    assert props is not None
+    schema = draw_message(props, draw, depth - 1)
+    other: dict[str, Any] = {"Array": [schema], "Bool": draw(st.booleans()), "StringArray": ["a"]}
+    return draw(st.sampled_from([schema, other[message.name.rpartition("Or")[2]]]))
 
 
 def draw_message(message: Message, draw: st.DrawFn, depth: int) -> dict[str, Any]:
@@ -203,13 +215,73 @@ def test_kinds_without_numbers_are_distinguished() -> None:
         encode_object({"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch"})
 
 
-def test_no_message_contains_itself() -> None:
+def test_no_message_but_a_schema_contains_itself() -> None:
     def visit(message: Message, above: tuple[str, ...]) -> int:
+        if message.name == "apiextensions.JSONSchemaProps":
+            return 1
         assert message.name not in above, above
         nested = [field.message for field in message.fields.values() if field.message is not None]
         return 1 + max((visit(inner, (*above, message.name)) for inner in nested), default=0)
 
     assert max(visit(message_of(*top), ()) for top in TOPS) < 16
+
+
+DEFINITION = {
+    "kind": "CustomResourceDefinition",
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "metadata": {"name": "toys.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "toys", "kind": "Toy"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": False,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "$ref": "#/x",
+                        "type": "object",
+                        "maximum": 0,
+                        "multipleOf": 0.5,
+                        "default": {"a": [1, None]},
+                        "enum": ["a", 1, False],
+                        "x-kubernetes-preserve-unknown-fields": False,
+                        "properties": {"l": {"type": "array", "items": {"type": "string"}}},
+                        "additionalProperties": False,
+                        "additionalItems": {"type": "integer"},
+                        "items": [{"type": "string"}, {"type": "integer"}],
+                        "dependencies": {"a": ["b"], "c": {"type": "string"}},
+                        "x-kubernetes-validations": [{"rule": "self > 0", "optionalOldSelf": False}],
+                    }
+                },
+                "subresources": {"status": {}},
+            }
+        ],
+    },
+}
+
+
+def test_a_definition_comes_back_whole() -> None:
+    assert decode_object(encode_object(DEFINITION)) == DEFINITION
+
+
+def test_numbers_of_a_schema_are_doubles() -> None:
+    props = messages()["apiextensions.JSONSchemaProps"]
+    assert encode_message(props, {"maximum": 1}) == bytes.fromhex("49 000000000000f03f")
+    assert decode_message(props, bytes.fromhex("49 000000000000f03f")) == {"maximum": 1}
+    for broken in ("49 000000000000f07f", "49 00", "48 01"):
+        with pytest.raises(ProtobufInvalid):
+            decode_message(props, bytes.fromhex(broken))
+
+
+def test_a_schema_within_itself_without_end_is_invalid() -> None:
+    body = b""
+    for _ in range(DEPTH_LIMIT):
+        body = delimited(28, body)
+    with pytest.raises(ProtobufInvalid, match="nested"):
+        decode_message(messages()["apiextensions.JSONSchemaProps"], body)
 
 
 def test_every_message_has_each_name_and_number_once() -> None:

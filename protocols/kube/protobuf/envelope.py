@@ -9,6 +9,7 @@ from protocols.kube.meta import Object
 from protocols.kube.protobuf.table import message_of
 from protocols.kube.protobuf.types import (
     DELIMITED,
+    FIXED64,
     VARINT,
     Field,
     Leaf,
@@ -16,21 +17,25 @@ from protocols.kube.protobuf.types import (
     ProtobufInvalid,
     Shape,
     Unencodable,
+    Union,
     read_string,
     write_string,
 )
 from protocols.kube.protobuf.values import as_bytes, fields_of
 from protocols.kube.protobuf.wire import read_span, read_tag, read_varint, skip
-from protocols.wire.protobuf import delimited, number
+from protocols.wire.protobuf import delimited, number, varint
 
 VALUE_LIMIT = 200_000
 """Fields in one body, known or not: two bytes can become an object of a hundred, and each costs time."""
+
+DEPTH_LIMIT = 100
+"""Messages within each other."""
 
 
 def decode_message(message: Message, data: bytes) -> Object:
     """The object. Unknown fields are left out. Raises ProtobufInvalid.
 
-    Messages of the table do not contain themselves, so their depth is bounded by the table (a test says so).
+    Only schemas of custom resources contain themselves; DEPTH_LIMIT bounds them.
     """
     out: Object = {}
     _Decoder(data).read(message, 0, len(data), out)
@@ -41,10 +46,14 @@ class _Decoder:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._left = VALUE_LIMIT
+        self._depth = 0
 
     def read(self, message: Message, at: int, end: int, out: Object) -> None:
         """Into `out`, which may hold an earlier part of the same message: singular fields are merged."""
         data, fields = self._data, message.fields
+        self._depth += 1
+        if self._depth > DEPTH_LIMIT:
+            raise ProtobufInvalid(f"the message is nested more than {DEPTH_LIMIT} deep")
         while at < end:
             self._spend()
             number, wire, at = read_tag(data, at, end)
@@ -57,8 +66,12 @@ class _Decoder:
             elif wire == VARINT:
                 value, at = read_varint(data, at, end)
                 _put(field, _read_leaf(field, wire).read(value), out)
+            elif wire == FIXED64:
+                start, at = at, skip(wire, data, at, end)
+                _put(field, _read_leaf(field, wire).read(data[start:at]), out)
             else:
                 raise _mistyped(field, wire)
+        self._depth -= 1
 
     def _delimited(self, field: Field, at: int, end: int, out: Object) -> None:
         if field.shape is Shape.MAP:
@@ -71,6 +84,9 @@ class _Decoder:
             _put(field, _read_leaf(field, DELIMITED).read(self._data[at:end]), out)
 
     def _nested(self, field: Field, message: Message, at: int, end: int, out: Object) -> None:
+        if message.union is not None:
+            _put(field, self._union(message, message.union, at, end), out)
+            return
         if field.shape is Shape.INLINE:
             inner = out
         elif field.shape is Shape.LIST:
@@ -79,6 +95,11 @@ class _Decoder:
         else:
             inner = out.setdefault(field.name, {})
         self.read(message, at, end, inner)
+
+    def _union(self, message: Message, union: Union, at: int, end: int) -> Any:
+        parts: Object = {}
+        self.read(message, at, end, parts)
+        return union.read(parts)
 
     def _packed(self, leaf: Leaf, at: int, end: int, into: list[Any]) -> None:
         while at < end:
@@ -100,6 +121,8 @@ class _Decoder:
             start, at = read_span(self._data, at, end)
             if number == 1:
                 key = read_string(self._data[start:at])
+            elif field.message is not None and field.message.union is not None:
+                value = self._union(field.message, field.message.union, start, at)
             elif field.message is not None:
                 value = {}
                 self.read(field.message, start, at, value)
@@ -116,7 +139,7 @@ class _Decoder:
 def _put(field: Field, value: Any, out: Object) -> None:
     if field.shape is Shape.LIST:
         out.setdefault(field.name, []).append(value)
-    elif value is None or not (value or field.keep_zero):
+    elif value is None or not (value or field.keep_zero or field.message is not None):
         out.pop(field.name, None)
     else:
         out[field.name] = value
@@ -159,14 +182,17 @@ def _field(field: Field, obj: dict[str, Any]) -> bytes:
 def _one(field: Field, at: int, value: Any) -> bytes:
     try:
         if field.message is not None:
-            return delimited(at, encode_message(field.message, value))
+            union = field.message.union
+            return delimited(at, encode_message(field.message, value if union is None else union.write(value)))
         return _write_leaf(field.leaf, at, value) if field.leaf is not None else b""
     except Unencodable:
         return b""
 
 
 def _write_leaf(leaf: Leaf, at: int, value: Any) -> bytes:
-    written = leaf.write(value)
+    written: Any = leaf.write(value)
+    if leaf.wire == FIXED64:
+        return varint(at << 3 | FIXED64) + bytes(written)
     return number(at, written) if leaf.wire == VARINT else delimited(at, written)
 
 

@@ -3,6 +3,8 @@
 import base64
 import binascii
 import enum
+import math
+import struct
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -23,7 +25,7 @@ class Shape(enum.Enum):
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A value that is no message to us. `read` takes an int (VARINT) or bytes (DELIMITED), `write` gives them back.
+    """A value that is no message to us. `read` takes an int (VARINT) or bytes (DELIMITED, FIXED64), `write` returns it.
 
     `read` raises ProtobufInvalid and may answer None: the field is unset. `write` raises Unencodable.
     """
@@ -46,11 +48,20 @@ class Field(msgspec.Struct, frozen=True):
     keep_zero: bool = False
 
 
+class Union(msgspec.Struct, frozen=True):
+    """A message that is one of several types in JSON. Both functions take one form and return the other."""
+
+    read: Callable[[dict[str, Any]], Any]
+    write: Callable[[Any], dict[str, Any]]
+    """Raises Unencodable."""
+
+
 class Message(msgspec.Struct, eq=False):
     """`fields` by number, in the order they are written; filled after creation, as messages name each other."""
 
     name: str
     fields: dict[int, Field] = msgspec.field(default_factory=dict)
+    union: Union | None = None
 
 
 class ProtobufInvalid(KubeError):
@@ -127,10 +138,29 @@ def _write_bytes(value: Any) -> bytes:
         raise Unencodable(f"not base64: {value!r:.80}") from None
 
 
+def _read_double(raw: bytes) -> float | int:
+    """Whole numbers become integers, as in Go's JSON. Raises ProtobufInvalid."""
+    value: float = struct.unpack("<d", raw)[0]
+    if not math.isfinite(value):
+        raise ProtobufInvalid(f"{value} is no number of JSON")
+    return int(value) if value.is_integer() and abs(value) < WHOLE else value
+
+
+def _write_double(value: Any) -> bytes:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return struct.pack("<d", value)
+        except OverflowError:
+            pass
+    raise Unencodable(f"not a number: {value!r:.80}")
+
+
+WHOLE = 2.0**53
 SCALARS = {
     "string": Leaf(DELIMITED, read_string, write_string),
     "int32": Leaf(VARINT, signed(32), checked(32)),
     "int64": Leaf(VARINT, signed(64), checked(64)),
     "bool": Leaf(VARINT, bool, _write_bool),
     "bytes": Leaf(DELIMITED, _read_bytes, _write_bytes),
+    "double": Leaf(FIXED64, _read_double, _write_double),
 }
