@@ -6,6 +6,7 @@ lost: a write is answered, and sent to watches, only after its commit is on disk
 lost, and their callers get UNAVAILABLE.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -24,6 +25,8 @@ from protocols.process.settings import Settings
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 GRACE = 0.5
+NOTE_S = 3.0
+"""Seconds between two reports of revision and keys in `nodeplane status`."""
 
 
 class Store:
@@ -87,12 +90,22 @@ class StoreActor:
         self._context.registry.register(StoreCollector(store.core))
         await store.start(self._context.spawn)
         reserve.create()
-        where = f"etcd API on {store.address}" if store.address else "unix socket only: no certificates for TCP"
-        self._context.ready(f"revision {store.core.index.revision}, {len(store.core.index)} keys, {where}")
+        self._context.ready(note_of(store))
+        self._context.spawn(self._keep_note(store), "note")
+
+    async def _keep_note(self, store: Store) -> None:
+        while True:
+            await asyncio.sleep(NOTE_S)
+            self._context.note(note_of(store))
 
     async def stop(self) -> None:
         if self._store is not None:
             await self._store.stop()
+
+
+def note_of(store: Store) -> str:
+    where = f"etcd API on {store.address}" if store.address else "unix socket only: no certificates for TCP"
+    return f"revision {store.core.index.revision}, {len(store.core.index)} keys, {where}"
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -122,7 +122,11 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "auto"
     store_port: Annotated[
-        int, flag("PORT", "loopback port of the embedded store's etcd API (mutual TLS); 0 = a free one")
+        int,
+        flag(
+            "PORT",
+            "loopback port of the embedded store's etcd API (mutual TLS); 0 = a free one, kept as long as it is free",
+        ),
     ] = 0
     store_sync: Annotated[str, flag("MODE", "SQLite synchronous of the embedded store: full or normal")] = "full"
     store_quota_bytes: Annotated[

@@ -61,6 +61,11 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.socket.with_suffix(".door")
 
     @property
+    def port_file(self) -> Path:
+        """The TCP port of the last start, so that clients of a store with port 0 find it again."""
+        return self.directory / "port"
+
+    @property
     def file(self) -> Path:
         return self.directory / "objects.sqlite"
 

@@ -1,9 +1,12 @@
 """The gRPC server: routes of etcd's methods, errors as status codes, and the addresses it listens on."""
 
 import os
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import grpc
@@ -192,6 +195,21 @@ class Routes(grpc.GenericRpcHandler):
         return known
 
 
+LOOPBACK = "127.0.0.1"
+
+
+def free_port_of_last_start(file: Path) -> int:
+    """Return the port in a file if nobody listens on it; else 0, which selects any."""
+    try:
+        port = int(file.read_text())
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((LOOPBACK, port))
+    except (OSError, ValueError, OverflowError):
+        return 0
+    return port
+
+
 class Server:
     """Listens on the unix socket, the private endpoint and, with certificates, on loopback with mutual TLS."""
 
@@ -226,10 +244,13 @@ class Server:
         credentials = server_credentials(options)
         if credentials is None:
             return
-        wanted = f"127.0.0.1:{options.port}"
+        wanted = f"{LOOPBACK}:{options.port or free_port_of_last_start(options.port_file)}"
         port = self._bind(partial(self._server.add_secure_port, wanted, credentials), wanted)
-        self.address = f"127.0.0.1:{port}"
+        self.address = f"{LOOPBACK}:{port}"
         write_atomic(options.address_file, f"{self.address}\n".encode())
+        if not options.port:
+            with suppress(OSError):  # a store starts on a full disk, too
+                write_atomic(options.port_file, f"{port}\n".encode())
 
     def _bind(self, bind: Callable[[], int], where: str) -> int:
         try:
