@@ -39,6 +39,7 @@ def test_a_new_node():
         "ephemeral-storage": "2048Ki",
         "pods": "110",
     }
+    assert node["status"]["declaredFeatures"] == ["ExtendWebSocketsToKubelet"]
 
 
 def test_devices_count_and_vanished_ones_stay_as_zero():

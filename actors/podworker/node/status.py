@@ -63,6 +63,10 @@ def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
     }
 
 
+DECLARED_FEATURES = ["ExtendWebSocketsToKubelet"]
+"""A kube-apiserver passes websockets of exec, attach and port-forward on to such a node; to others it sends SPDY."""
+
+
 def node_annotations(inputs: NodeStatusInputs) -> dict[str, str]:
     return {INSTANCE: inputs.machine.instance} if inputs.machine.instance else {}
 
@@ -92,6 +96,7 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
         "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
         "declaredFeatures": list(DECLARED_FEATURES),
         "nodeInfo": _node_info(inputs, before),
+        "declaredFeatures": DECLARED_FEATURES,
     }
 
 
