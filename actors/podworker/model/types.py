@@ -137,6 +137,8 @@ class Plan(msgspec.Struct, frozen=True):
     waiting: dict[str, Waiting] = {}
     restarting: frozenset[str] = frozenset()
     """Names of ended containers that start again although their restart policy would not start them."""
+    restart_all: bool = False
+    """All containers are ended and removed, to be started again in the same sandbox."""
     wake_ns: int = 0
     """End of the first back-off; 0 = none."""
 

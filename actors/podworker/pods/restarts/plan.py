@@ -21,6 +21,7 @@ from actors.podworker.model.types import (
     Waiting,
 )
 from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.restarts import restart_all
 from actors.podworker.pods.restarts.kills import FINE, containers_to_kill, stop_all
 from actors.podworker.pods.restarts.policy import Restarts, own_policy
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -44,6 +45,8 @@ def compute_actions(
     `verdicts` by container id. `counts`: restart counts in the API, for containers that the runtime has forgotten.
     `replaced`: ids of containers that were killed with `Kill.restart`.
     """
+    if restart_all.is_due(spec, status):
+        return restart_all.plan_restart(spec, status)
     restarts = Restarts(spec, status, backoffs, now_ns, counts or {}, replaced)
     sandbox = runtime_status.current_sandbox(status)
     if sandbox is None:

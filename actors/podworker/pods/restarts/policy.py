@@ -19,6 +19,7 @@ from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 CRASH_LOOP = "CrashLoopBackOff"
+RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
 
 
 def own_policy(container: ContainerSpec) -> str:
@@ -35,7 +36,7 @@ def may_restart(pod_policy: str, container: ContainerSpec, exit_code: int) -> bo
 
     Sidecars always do; init containers until they succeed; apps by policy. A matching rule restarts in any case.
     """
-    if container.kind == SIDECAR or any(_matches(rule, exit_code) for rule in _rules(container)):
+    if container.kind == SIDECAR or matching_action(container, exit_code):
         return True
     policy = policy_of(pod_policy, container)
     if policy == NEVER:
@@ -43,9 +44,11 @@ def may_restart(pod_policy: str, container: ContainerSpec, exit_code: int) -> bo
     return not (exit_code == 0 and (policy == ON_FAILURE or container.kind == INIT))
 
 
-def _rules(container: ContainerSpec) -> list[Object]:
-    found: list[Object] = container.raw.get("restartPolicyRules") or []
-    return [rule for rule in found if rule.get("action") == "Restart"]
+def matching_action(container: ContainerSpec, exit_code: int) -> str:
+    """Return the action of the first rule that the exit code matches; empty if there is none."""
+    rules: list[Object] = container.raw.get("restartPolicyRules") or []
+    matching = (str(rule.get("action")) for rule in rules if _matches(rule, exit_code))
+    return next((action for action in matching if action in (RESTART, RESTART_ALL)), "")
 
 
 def _matches(rule: Object, exit_code: int) -> bool:

@@ -10,6 +10,7 @@ from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, PodSpec, 
 from actors.podworker.pods.restarts.policy import may_restart
 from protocols.kube.meta import Object
 
+RESTARTING_ALL = "AllContainersRestarting"
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = (SUCCEEDED, FAILED)
 OWN = (
@@ -20,6 +21,7 @@ OWN = (
     "PodScheduled",
     "PodResizePending",
     "PodResizeInProgress",
+    RESTARTING_ALL,
 )
 PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
@@ -43,8 +45,8 @@ def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = Fals
 
 
 def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: Object | None) -> bool:
-    """Return True for an init container that failed and does not restart."""
-    if _classify_init(status) != "failed":
+    """Return True for an init container that failed and does not restart. One that waits does."""
+    if _classify_init(status) != "failed" or "waiting" in (status or {})["state"]:
         return False
     return not may_restart(spec.restart_policy, container, _exit_code(status or {}))
 
@@ -90,21 +92,25 @@ def compute_conditions(
     before: Object,
     now: str,
     more: Mapping[str, Waiting] | None = None,
+    restarting_all: bool | None = None,
 ) -> list[Object]:
     """Return all conditions of the pod.
 
     `before`: the status in the API. `now`: time of changes. `more`: additional conditions that are True.
+    `restarting_all`: all containers restart in place; None if no rule of the pod could cause that.
     """
     old = {c.get("type", ""): c for c in before.get("conditions") or ()}
     containers = _containers_ready(spec, statuses, phase)
     computed = [
         _condition("PodReadyToStartContainers", sandbox_ready),
-        _initialized(spec, statuses, phase),
+        _initialized(spec, statuses, phase, old if restarting_all is not None else {}),
         _ready(spec, containers, old),
         containers,
         _condition("PodScheduled", True),
     ]
     computed += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
+    if restarting_all is not None:
+        computed.append(_restarting_all(restarting_all, phase))
     ours = [_timed(condition, old.get(condition["type"]), now) for condition in computed]
     return ours + [c for kind, c in old.items() if kind not in OWN]
 
@@ -124,11 +130,19 @@ def _timed(condition: Object, before: Object | None, now: str) -> Object:
     return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
 
 
-def _initialized(spec: PodSpec, statuses: dict[str, Object], phase: str) -> Object:
+def _restarting_all(restarting: bool, phase: str) -> Object:
+    if restarting and phase not in TERMINAL:
+        text = "container exited with restart policy rule"
+        return _condition(RESTARTING_ALL, True, "RestartAllContainersStarted", text)
+    return _condition(RESTARTING_ALL, False, PHASE_REASON.get(phase, ""))
+
+
+def _initialized(spec: PodSpec, statuses: dict[str, Object], phase: str, old: Mapping[str, Object]) -> Object:
+    """Return the condition. `old`: a pod whose containers restart in place stays initialized."""
     missing = [c.name for c in spec.inits if not _init_done(c.kind, statuses.get(c.name))]
     if phase == SUCCEEDED:
         return _condition("Initialized", True, "PodCompleted")
-    if not missing:
+    if not missing or old.get("Initialized", {}).get("status") == "True":
         return _condition("Initialized", True)
     message = f"containers with incomplete status: [{' '.join(missing)}]"
     return _condition("Initialized", False, "ContainersNotInitialized", message)

@@ -26,11 +26,14 @@ class RenderContext:
         default_reason: str,
         final: bool,
         verdicts: Mapping[str, Verdict] | None = None,
+        removed: bool = False,
     ) -> None:
+        """`removed`: podworker removed the runs of containers that have none, to start all of them again."""
         self.spec = spec
         self.runtime = runtime
         self.default = Waiting(default_reason)
         self.verdicts = verdicts or {}
+        self.removed = removed
         self.final = final
         """Nothing of the pod runs or will run: every container gets a terminated state."""
 
@@ -50,6 +53,8 @@ def render(
         return _without_run(context, container, waiting, before)
     newest = attempts[0]
     state, last = _states(context, attempts, waiting)
+    if not last and newest.restart_count:
+        last = (before or {}).get("lastState") or {}  # its run was removed
     running = "running" in state
     verdict = context.verdicts.get(newest.id, FINE)
     status: Object = {
@@ -111,6 +116,9 @@ def _without_run(
     if before.get("containerID"):
         status["containerID"] = before["containerID"]
     state = before.get("state") or {}
+    if context.removed and not context.final:
+        ended = state if "terminated" in state else status["lastState"]
+        return {**status, "state": _waiting(waiting or context.default), "lastState": ended}
     if "terminated" in state:
         keeps_ready = container.kind == INIT and state["terminated"].get("exitCode") == 0
         return {**status, "state": state, "ready": keeps_ready}

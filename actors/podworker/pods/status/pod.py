@@ -8,7 +8,16 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.resources import SIDES, Sizes
 from actors.podworker.model.types import APP, INIT, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.probes.results import Verdict
-from actors.podworker.pods.status.conditions import FAILED, OWN, PENDING, TERMINAL, compute_conditions, compute_phase
+from actors.podworker.pods.restarts.restart_all import WAITING, has_rule, is_due
+from actors.podworker.pods.status.conditions import (
+    FAILED,
+    OWN,
+    PENDING,
+    RESTARTING_ALL,
+    TERMINAL,
+    compute_conditions,
+    compute_phase,
+)
 from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kube.meta import Object
@@ -61,7 +70,10 @@ def compute_status(inputs: StatusInputs) -> Object:
     now = format_ns(inputs.now_ns)
     sandbox = runtime_status.current_sandbox(inputs.runtime)
     more = {} if phase in TERMINAL else inputs.sizes.conditions
-    conditions = compute_conditions(inputs.spec, statuses, phase, sandbox is not None, before, now, more)
+    restarting_all = _restarting_all(inputs) if has_rule(inputs.spec) else None
+    conditions = compute_conditions(
+        inputs.spec, statuses, phase, sandbox is not None, before, now, more, restarting_all
+    )
     status: Object = {
         "phase": phase,
         "conditions": conditions,
@@ -78,6 +90,16 @@ def compute_status(inputs: StatusInputs) -> Object:
         if entries:
             status[HEALTH] = entries
     return status | _reason(inputs, before, phase) | _generation(inputs.spec)
+
+
+def _restarting_all(inputs: StatusInputs) -> bool:
+    return not inputs.final and is_due(inputs.spec, inputs.runtime)
+
+
+def _runs_removed(inputs: StatusInputs) -> bool:
+    """Return True while all containers restart, and in the first status after their runs were removed."""
+    before = inputs.before.get("conditions") or ()
+    return _restarting_all(inputs) or any(c.get("type") == RESTARTING_ALL and c.get("status") == "True" for c in before)
 
 
 def _never_admitted(inputs: StatusInputs, before: Object) -> bool:
@@ -111,13 +133,19 @@ def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[st
     """Render container statuses without device health."""
     attempts = runtime_status.by_name(inputs.runtime)
     initializing = _initializing(inputs.spec, inputs.runtime)
+    removed = _runs_removed(inputs)
     statuses: dict[str, Object] = {}
     for container in inputs.spec.containers:
         default = (
             "PodInitializing" if inputs.spec.inits and (initializing or container.kind != APP) else "ContainerCreating"
         )
         context = RenderContext(
-            inputs.spec, inputs.runtime_name, default, inputs.final and inputs.rejected is None, inputs.verdicts
+            inputs.spec,
+            inputs.runtime_name,
+            WAITING if removed else default,
+            inputs.final and inputs.rejected is None,
+            inputs.verdicts,
+            removed,
         )
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(context, container, runs, inputs.waiting.get(container.name), known)
@@ -194,6 +222,8 @@ def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) ->
         return old
     if inputs.rejected:
         return "Failed"
+    if _restarting_all(inputs):
+        return old or PENDING
     phase = compute_phase(inputs.spec, statuses, inputs.final)
     if inputs.deadline_exceeded and inputs.final:
         phase = FAILED

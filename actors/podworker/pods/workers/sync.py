@@ -77,7 +77,8 @@ class PodSync:
             return True
         status, plan = self._plan(await self._observer.status())
         shown = self._reporter.report(state, status, self._waiting(plan))
-        if is_over(state.spec, shown) or self._too_long(shown):
+        over = is_over(state.spec, shown) and not plan.restart_all
+        if over or self._too_long(shown):
             return True
         if self._hold(plan):
             return False
