@@ -13,6 +13,7 @@ from actors.podworker.pods.containers.names import PLACE, has_hosts, hosts_file
 from actors.podworker.pods.containers.sandbox import pod_labels
 from actors.podworker.pods.containers.security import ImageUser, container_security
 from actors.podworker.pods.containers.termination_messages import message_file, message_path
+from actors.podworker.pods.environment.env_files import Files
 from actors.podworker.pods.environment.references import Found
 from actors.podworker.pods.environment.variables import Budget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
@@ -88,6 +89,8 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     """CPU list of containers without exclusive CPUs; empty if nothing is pinned."""
     found: Found = {}
     """ConfigMaps and Secrets that the environment refers to."""
+    files: Files = {}
+    """Env files that the environment refers to."""
     services: dict[str, str] = {}
     own_ip: str = ""
     """The pod's IP on a network of its own; empty on the node's network."""
@@ -103,7 +106,9 @@ def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
     """Return the ContainerConfig. Raises ContainerConfigInvalid for its environment or mounts."""
     container, grant = inputs.container, inputs.grant
     raw = container.raw
-    variables = build_environment(inputs.spec, container, inputs.node, grant.envs, inputs.found, inputs.services)
+    variables = build_environment(
+        inputs.spec, container, inputs.node, grant.envs, inputs.found, inputs.services, inputs.files
+    )
     words = Budget()
     return cri_pb2.ContainerConfig(
         metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=inputs.attempt),

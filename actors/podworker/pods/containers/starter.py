@@ -19,11 +19,13 @@ from actors.podworker.pods.containers.names import RESOLV, needs_resolv, read, w
 from actors.podworker.pods.containers.sandbox import pod_log_directory, sandbox_config
 from actors.podworker.pods.containers.security import ImageUser
 from actors.podworker.pods.containers.termination_messages import make_message_file
+from actors.podworker.pods.environment.env_files import file_refs
 from actors.podworker.pods.environment.references import env_refs, fetch
 from actors.podworker.pods.environment.services import service_variables
 from actors.podworker.pods.environment.variables import needs_pod_ip
 from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook_of, run_hook
 from actors.podworker.pods.volumes import sub_path
+from actors.podworker.pods.volumes.env_files import read_env_files
 from actors.podworker.pods.volumes.paths import VolumePaths
 from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavailable
 from protocols.kube.meta import Object
@@ -101,6 +103,9 @@ class Starter:
             grant=request.grant or ContainerGrant({}),
             shared=self._deps.devices.shared(),
             found=await fetch(self._deps.objects, spec.namespace, env_refs(container)),
+            files=await asyncio.to_thread(read_env_files, spec, container, node_info.root)
+            if file_refs(container)
+            else {},
             services=service_variables(spec, self._deps.services(), node_info.api),
             own_ip="" if self._on_node(spec) else ip,
             mounted=node_info.root_user or not node_info.embedded,

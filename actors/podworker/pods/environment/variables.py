@@ -7,6 +7,7 @@ from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
+from actors.podworker.pods.environment.env_files import FileRef, Files
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Contents, Found, Ref
 from protocols.kube.meta import Object
 
@@ -70,12 +71,13 @@ def build_environment(
     granted: Mapping[str, str],
     found: Found | None = None,
     services: Mapping[str, str] | None = None,
+    files: Files | None = None,
 ) -> dict[str, str]:
     """In order: services, whole objects (envFrom), the spec's variables, what device plugins grant; the later wins.
 
     Raises ContainerConfigInvalid for a reference to nothing, and for more than MAX_ENVIRONMENT.
     """
-    scope = _Scope(spec, container, node, found or {})
+    scope = _Scope(spec, container, node, found or {}, files or {})
     variables = {**(services or {}), **scope.imported()}
     for entry in container.raw.get("env") or ():
         value = scope.value(entry, variables)
@@ -92,11 +94,12 @@ def needs_pod_ip(container: ContainerSpec) -> bool:
 
 
 class _Scope:
-    def __init__(self, spec: PodSpec, container: ContainerSpec, node: Node, found: Found) -> None:
+    def __init__(self, spec: PodSpec, container: ContainerSpec, node: Node, found: Found, files: Files) -> None:
         self._spec = spec
         self._container = container
         self._node = node
         self._found = found
+        self._files = files
         self._budget = Budget()
 
     def imported(self) -> dict[str, str]:
@@ -131,8 +134,18 @@ class _Scope:
         for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
             if source.get(field):
                 return self._key(kind, source[field])
+        if source.get("fileKeyRef"):
+            return self._from_file(source["fileKeyRef"])
         kind = next(iter(source), "valueFrom")
         raise ContainerConfigInvalid(f"takes its value from {kind}, which is not supported")
+
+    def _from_file(self, reference: Object) -> str | None:
+        path, key = str(reference.get("path") or ""), str(reference.get("key") or "")
+        file = self._files.get(FileRef(str(reference.get("volumeName") or ""), path))
+        value = file.find(key) if file is not None else None
+        if value is None and not reference.get("optional"):
+            raise ContainerConfigInvalid(f'environment variable key "{key}" not found in file "{path}"')
+        return _text(value.encode(errors="surrogateescape")) if value is not None else None
 
     @cached_property
     def _containers(self) -> dict[str, ContainerSpec]:
