@@ -54,7 +54,7 @@ def test_values_from_objects_and_whole_objects_with_prefix():
     [
         (key("secretKeyRef", "no", "k"), 'container a: env X: secret "no" not found'),
         (key("configMapKeyRef", "c", "zz"), "couldn't find key zz in ConfigMap ns/c"),
-        ({"name": "X", "valueFrom": {"fileKeyRef": {}}}, "fileKeyRef"),
+        ({"name": "X", "valueFrom": {"unknownRef": {}}}, "unknownRef"),
         ({"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "cpu"}}}, "limits.NAME"),
     ],
 )
@@ -77,6 +77,18 @@ def test_resources_in_units_of_the_divisor(resource, divisor, expected):
     reference = {"resource": resource, **({"divisor": divisor} if divisor else {})}
     resources = {"limits": {"cpu": "250m"}, "requests": {"memory": "64Mi"}}
     assert env_of({"name": "X", "valueFrom": {"resourceFieldRef": reference}}, resources=resources) == {"X": expected}
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [("limits.memory", str(128 << 20)), ("limits.cpu", "2"), ("requests.memory", "0"), ("requests.cpu", "1")],
+)
+def test_resources_without_limit_are_those_of_the_pod(resource, expected):
+    env = [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": resource}}}]
+    limited = container("a", env=env, resources={"requests": {"cpu": "1"}})
+    raw = pod(limited, resources={"limits": {"memory": "128Mi", "cpu": "1500m"}, "requests": {"memory": "64Mi"}})
+    parsed = read_pod(raw)
+    assert build_environment(parsed, parsed.containers[0], NODE, {}, FOUND) == {"X": expected}
 
 
 def test_contents_and_references():

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.resources import milli
+from actors.podworker.model.resources import container_resources, milli
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.kube.meta import Object
 
@@ -46,9 +46,12 @@ def _quoted(text: str) -> str:
 
 
 def resource_value(
-    reference: Object, containers: Mapping[str, ContainerSpec], container: ContainerSpec | None, node: Node
+    reference: Object, containers: Mapping[str, ContainerSpec], container: ContainerSpec | None, pod: Object, node: Node
 ) -> str:
-    """Return a limit or request in units of the divisor, rounded up. Raises ContainerConfigInvalid."""
+    """Return a limit or request in units of the divisor, rounded up. Raises ContainerConfigInvalid.
+
+    `pod`: its spec, whose own limits apply to containers without any.
+    """
     name = reference.get("containerName")
     owner = containers.get(name) if name else container
     if owner is None:
@@ -57,7 +60,8 @@ def resource_value(
     if side not in ("limits", "requests") or not resource:
         raise ContainerConfigInvalid(f"resource {reference.get('resource')!r} is not limits.NAME or requests.NAME")
     divisor = milli(reference.get("divisor")) or 1000
-    amount = _amount(owner.raw.get("resources") or {}, side, resource, node)
+    given = container_resources(pod, owner.raw) if side == "limits" else owner.raw.get("resources") or {}
+    amount = _amount(given, side, resource, node)
     return str(-(-amount // divisor))
 
 

@@ -130,7 +130,8 @@ class _Scope:
         if source.get("fieldRef"):
             return field_value(source["fieldRef"].get("fieldPath") or "", self._spec, self._node)
         if source.get("resourceFieldRef"):
-            return resource_value(source["resourceFieldRef"], self._containers, self._container, self._node)
+            pod = self._spec.raw.get("spec") or {}
+            return resource_value(source["resourceFieldRef"], self._containers, self._container, pod, self._node)
         for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
             if source.get(field):
                 return self._key(kind, source[field])

@@ -141,7 +141,8 @@ def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
 def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, ContainerSpec]) -> File:
     try:
         if item.get("resourceFieldRef"):
-            text = resource_value(item["resourceFieldRef"], containers, None, inputs.node)
+            pod = inputs.spec.raw.get("spec") or {}
+            text = resource_value(item["resourceFieldRef"], containers, None, pod, inputs.node)
         else:
             text = field_value((item.get("fieldRef") or {}).get("fieldPath") or "", inputs.spec, inputs.node)
     except ContainerConfigInvalid as error:
