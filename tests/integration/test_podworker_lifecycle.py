@@ -1,0 +1,121 @@
+"""Containers that are replaced, restarted together or ended in order, and what a pod may ask for, on a whole plane."""
+
+import json
+
+import pytest
+
+from tests.support.plane import Plane, condition, until
+
+CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+@pytest.fixture(scope="module")
+def plane():
+    with Plane() as running:
+        yield running
+
+
+def pod(name, *containers, inits=(), **spec):
+    whole = {"terminationGracePeriodSeconds": 20, "containers": list(containers), "initContainers": list(inits), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+
+
+def shell(name, script, **more):
+    return {"name": name, "image": "busybox:1", "command": ["sh", "-c", script], **more}
+
+
+def entry(plane, name, container="a"):
+    status = plane.get("pod", name).get("status", {})
+    entries = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
+    return next((one for one in entries if one["name"] == container), {})
+
+
+def restarted(plane, name, container="a", times=1):
+    holds = lambda: (one := entry(plane, name, container)).get("restartCount", 0) >= times and one  # noqa: E731
+    return until(f"{name} restarted", holds, every=0.1)
+
+
+def test_pod_container_killed_to_be_replaced_starts_again_though_it_exits_cleanly(plane):
+    failing = {"exec": {"command": ["sh", "-c", "exit 1"]}, "periodSeconds": 1, "failureThreshold": 1}
+    plane.apply(pod("probed", shell("a", CLEAN, livenessProbe=failing), restartPolicy="OnFailure"))
+    plane.apply(pod("imaged", shell("a", CLEAN), restartPolicy="Never"))
+    plane.pod_ready("imaged")
+    image = {"spec": {"containers": [{"name": "a", "image": "busybox:2"}]}}
+    plane.kubectl("patch", "pod", "imaged", "-p", json.dumps(image))
+    for name in ("probed", "imaged"):
+        assert restarted(plane, name)["lastState"]["terminated"]["exitCode"] == 0
+    assert plane.pod_ready("imaged")["status"]["containerStatuses"][0]["image"] == "busybox:2"
+    assert plane.get("pod", "probed")["status"]["phase"] == "Running"
+    plane.kubectl("delete", "pod", "probed", "imaged", "--wait=false")
+
+
+def test_pod_all_containers_restart_in_place(plane):
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
+    state = {"volumeMounts": [{"name": "state", "mountPath": "/state"}]}
+    trigger = 'cd "$NODEPLANE_MOUNT_STATE"; [ -e once ] || { sleep 1; touch once; exit 88; }; exec sleep 300'
+    plane.apply(
+        pod(
+            "together",
+            shell("a", "sleep 300"),
+            inits=[
+                shell("setup", 'echo . >> "$NODEPLANE_MOUNT_STATE/runs"', **state),
+                shell("watch", trigger, restartPolicy="Always", restartPolicyRules=rules, **state),
+            ],
+            restartPolicy="Never",
+            volumes=[{"name": "state", "emptyDir": {}}],
+        )
+    )
+    assert restarted(plane, "together")["restartCount"] == 1
+    found = plane.pod_ready("together")
+    assert {one["restartCount"] for one in found["status"]["initContainerStatuses"]} == {1}
+    assert entry(plane, "together", "watch")["lastState"]["terminated"]["exitCode"] == 88
+    assert condition(found, "AllContainersRestarting") == "False"
+    runs = plane.root / "pods" / found["metadata"]["uid"] / "volumes" / "empty-dir" / "state" / "runs"
+    assert runs.read_text() == ".\n.\n"
+    plane.kubectl("delete", "pod", "together", "--wait=false", "--grace-period=1")
+
+
+def test_pod_ending_hooks_of_sidecars_start_at_once(plane, tmp_path):
+    def hooked(name, **more):
+        command = ["sh", "-c", f"date +%s.%N > {tmp_path}/{name}; sleep 6"]
+        return shell(name, "exec sleep 300", lifecycle={"preStop": {"exec": {"command": command}}}, **more)
+
+    sidecars = [hooked(name, restartPolicy="Always") for name in ("s1", "s2")]
+    plane.apply(pod("hooked", hooked("a"), inits=sidecars))
+    plane.pod_ready("hooked")
+    plane.kubectl("delete", "pod", "hooked", "--wait=false")
+    until("the pod is gone", lambda: not plane.get("pod", "hooked"), every=0.2)
+    started = [float((tmp_path / name).read_text()) for name in ("a", "s1", "s2")]
+    assert max(started) - min(started) < 6
+
+
+def test_pod_with_unsafe_sysctl_is_rejected(plane):
+    sysctls = [{"name": "net.core.somaxconn", "value": "1024"}]
+    plane.apply(pod("tuned", shell("a", "sleep 300"), securityContext={"sysctls": sysctls}))
+    status = plane.pod_phase("tuned", "Failed")["status"]
+    assert status["reason"] == "SysctlForbidden"
+    assert status["message"] == 'Pod was rejected: forbidden sysctl: "net.core.somaxconn" not allowlisted'
+    plane.kubectl("delete", "pod", "tuned", "--wait=false")
+
+
+def test_pod_takes_environment_from_a_file_of_its_init_container(plane):
+    write = 'printf "GREETING=\'hello world\'\\n" > "$NODEPLANE_MOUNT_DATA/config.env"'
+    env = [
+        {"name": "GREETING", "valueFrom": {"fileKeyRef": file_key("GREETING")}},
+        {"name": "NONE", "valueFrom": {"fileKeyRef": file_key("NONE", optional=True)}},
+    ]
+    setup = shell("setup", write, volumeMounts=[{"name": "config", "mountPath": "/data"}])
+    volumes = [{"name": "config", "emptyDir": {}}]
+    told = shell("a", 'echo "$GREETING ${NONE-unset}"', env=env)
+    plane.apply(pod("filed", told, inits=[setup], restartPolicy="Never", volumes=volumes))
+    wrong = shell("a", "true", env=[{"name": "X", "valueFrom": {"fileKeyRef": file_key("X")}}])
+    plane.apply(pod("unfiled", wrong, restartPolicy="Never", volumes=volumes))
+    plane.pod_phase("filed", "Succeeded")
+    assert plane.kubectl("logs", "filed").strip() == "hello world unset"
+    waiting = until("the reason", lambda: entry(plane, "unfiled").get("state", {}).get("waiting", {}).get("message"))
+    assert 'environment variable key "X" not found in file "config.env"' in waiting
+    plane.kubectl("delete", "pod", "filed", "unfiled", "--wait=false")
+
+
+def file_key(key, **more):
+    return {"volumeName": "config", "path": "config.env", "key": key, **more}
