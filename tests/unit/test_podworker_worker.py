@@ -99,6 +99,22 @@ def test_refused_admission_fails_the_pod(tmp_path):
     play(story())
 
 
+async def test_worker_removed_pod_with_policy_never_is_rejected_before_it_is_lost(tmp_path):
+    """As after a reboot whose device plugin does not come back."""
+    raw = pod(container("a"), restartPolicy="Never")
+    running = {
+        "name": "a",
+        "containerID": "nodeplane://c1",
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+    }
+    raw["status"] = {"phase": "Running", "containerStatuses": [running]}
+    scene = Scene(tmp_path, raw)
+    scene.fake.devices.fail = [FailedPrecondition("no healthy devices present", {"reason": "UnexpectedAdmissionError"})]
+    async with at_work(scene):
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert scene.status["reason"] == "UnexpectedAdmissionError"
+
+
 def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
     text = "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"
     refused = rejection(FailedPrecondition(text, {"reason": "OutOfexample.com/gpu"}))

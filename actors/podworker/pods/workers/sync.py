@@ -76,6 +76,10 @@ class PodSync:
         if self._unwanted():
             return True
         status, plan = self._plan(await self._observer.status())
+        if self._was_removed(status) and not self._hold(plan):
+            await self._admit(status)
+            if state.rejected is not None:
+                return True
         shown = self._reporter.report(state, status, self._waiting(plan))
         over = is_over(state.spec, shown) and not plan.restart_all
         if over or self._too_long(shown):
@@ -94,6 +98,16 @@ class PodSync:
             await self._act(*self._plan(await self._observer.confirmed()))
         self._volumes.refresh(self._node(status))
         return False
+
+    def _was_removed(self, status: PodStatus) -> bool:
+        """Return True for a pod that ran before this process started and that the runtime has no record of.
+
+        Its admission decides before its lost containers do, as after a reboot in kubelet.
+        """
+        if self._state.grants is not None or status.sandboxes or status.containers:
+            return False
+        entries = self._reporter.api_status(self._state).get("containerStatuses") or ()
+        return any(entry.get("containerID") for entry in entries)
 
     async def _resize(self, status: PodStatus, shown: Object, plan: Plan) -> None:
         if await self._resizing.sync(status, shown):
