@@ -48,3 +48,7 @@ class StopContainers(msgspec.Struct, frozen=True):
 
 class Empty(msgspec.Struct, frozen=True):
     pass
+
+
+VOLUME_ANNOTATION = "nodeplane.dev/volume"
+"""Annotation of an ImageSpec: the image is a volume, so it must have files of its own. Other runtimes ignore it."""

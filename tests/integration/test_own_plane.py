@@ -1,5 +1,6 @@
 """Images, limits and isolation as a person asks for them: nodeplane image, kubectl, and what the pod then says."""
 
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -93,7 +94,6 @@ def test_a_hostile_image_changes_nothing_of_the_host(plane, tmp_path):
 
 def test_what_a_pod_asks_for_it_has(plane):
     plane.nodeplane("image", "import", str(oci_archive(plane.root / "again.tar")), "--name", "team/box:1")
-    isolated = {"annotations": {"nodeplane.dev/isolation": "pid,uts"}}
     script = "hostname; echo $$$$; id -G; cat /etc/greeting /proc/self/oom_score_adj; exec sleep 60"
     volumes = [{"name": "c", "configMap": {"name": "greeting"}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]
     mounts = [{"name": "c", "mountPath": "/etc/greeting", "subPath": "text"}, {"name": "m", "mountPath": "/fast"}]
@@ -118,7 +118,6 @@ def test_what_a_pod_asks_for_it_has(plane):
         volumes=volumes,
         securityContext={"supplementalGroups": [77]},
     )
-    made["metadata"] |= isolated
     plane.apply(made)
     plane.pod_ready("asks")
     said = until("its five lines", lambda: [told for told in [plane.kubectl("logs", "asks")] if told.count("\n") == 5])
@@ -145,4 +144,43 @@ def test_what_a_pod_asks_for_it_has(plane):
     plane.kubectl("delete", "pod", "--all", "--wait=true")
     until("the image free again", lambda: plane.nodeplane("image", "rm", "team/box:1", check=False), every=0.2)
     assert "no image was imported" in plane.nodeplane("image", "ls")
+    until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())
+
+
+def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane):
+    plane.nodeplane("image", "import", str(oci_archive(plane.root / "kit.tar")), "--name", "team/kit:1")
+    kit = {"image": "team/kit:1", "command": ["sleep", "600"], "securityContext": {"runAsUser": 0}}
+    files = [{"name": "f", "image": {"reference": "team/kit:1"}}, {"name": "h", "hostPath": {"path": "/etc/hosts"}}]
+    whole, part = {"name": "f", "mountPath": "/files"}, {"name": "f", "mountPath": "/part", "subPath": "old"}
+    deep = {"name": "h", "mountPath": "/deep", "readOnly": True, "recursiveReadOnly": "IfPossible"}
+    beside = {**kit, "name": "b", "volumeMounts": [{"name": "h", "mountPath": "/etc/hosts"}]}
+    shared = pod("shared", {**kit, "volumeMounts": [whole, part, deep]}, shareProcessNamespace=True, volumes=files)
+    shared["spec"]["containers"].append(beside)
+    shared["spec"]["securityContext"] = {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]}
+    plane.apply(shared)
+    plane.apply(pod("lacks", {**kit, "volumeMounts": [whole]}, volumes=[{"name": "f", "image": {"reference": "no:1"}}]))
+    plane.apply(pod("node", kit, hostPID=True, hostNetwork=True))
+    plane.pod_ready("shared")
+
+    def run(name, *command):
+        return plane.kubectl("exec", *name.split(), "--", *command)
+
+    assert run("shared -c a", "cat", "/proc/1/comm") == "pause\n"
+    assert run("shared -c b", "sh", "-c", "cat /proc/[0-9]*/comm").split().count("sleep") == 2
+    assert "CapEff:\t00000000a80425fb" in run("shared -c a", "cat", "/proc/self/status")
+    assert run("shared -c a", "cat", "/proc/sys/kernel/shm_rmid_forced") == "1\n"
+    assert run("shared -c a", "cat", "/files/etc/made-in") == "two layers\n"
+    assert run("shared -c a", "ls", "/part") == "stays\n"
+    assert "Read-only" in run("shared -c a", "sh", "-c", "touch /files/x 2>&1 || true")
+    assert run("shared -c a", "cat", "/etc/hosts").startswith("# Kubernetes-managed hosts file.\n")
+    assert "\tshared\n" in run("shared -c a", "cat", "/etc/hosts")
+    assert run("shared -c b", "cat", "/etc/hosts") == Path("/etc/hosts").read_text(), "it mounts its own"
+    reasons = ("ErrImagePull", "ImagePullBackOff")
+    until("its volume's image is missing", lambda: waiting(plane, "lacks").get("reason") in reasons)
+    plane.pod_ready("node")
+    assert run("node", "sh", "-c", f"test -d /proc/{os.getpid()} && echo seen") == "seen\n"
+    assert run("node", "cat", "/etc/hosts").startswith("# Kubernetes-managed hosts file (host network).\n")
+    with pytest.raises(AssertionError, match="used by a container"):
+        plane.nodeplane("image", "rm", "team/kit:1")
+    plane.kubectl("delete", "pod", "--all", "--wait=true")
     until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())

@@ -146,10 +146,13 @@ class FakeRuntime:
         if item := self.containers.pop(container_id, None):
             self.changed(item.uid)
 
-    async def image(self, name):
+    async def recursive_read_only(self, handler):
+        return handler == "recursive"
+
+    async def image(self, name, volume=False):
         return None if name in self.absent else ImageFound(f"sha256:{name}", uid=1000)
 
-    async def pull_image(self, image, auth=None):
+    async def pull_image(self, image, auth=None, volume=False):
         self._called("pull_image", image)
         self.auths.append(auth)
         return f"sha256:{image}"

@@ -10,7 +10,7 @@ from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
 from actors.podworker.model.resources import desired_amounts, requests
 from actors.podworker.model.types import read_pod
-from actors.podworker.pods.containers.config import container_mounts
+from actors.podworker.pods.containers.config import MountInputs, container_mounts
 from actors.podworker.pods.containers.images import credentials
 from actors.podworker.pods.environment.references import CONFIG_MAP, Ref
 from actors.podworker.pods.environment.variables import MAX_ENVIRONMENT, build_environment, expand
@@ -66,7 +66,7 @@ def mounts(size: int) -> Callable[[], object]:
     volumes = [{"name": name, "emptyDir": {}} for name in names]
     raw = container("a", volumeMounts=[{"name": name, "mountPath": f"/{name}"} for name in names])
     parsed = read_pod(pod(raw, volumes=volumes))
-    return lambda: container_mounts(parsed, parsed.containers[0], Path("/root-dir"), (), {}, 0)
+    return lambda: container_mounts(parsed, parsed.containers[0], Path("/root-dir"), 0, MountInputs())
 
 
 def test_mounts_of_many_volumes_are_linear():

@@ -17,10 +17,17 @@ from tests.support.podworker_fakes import container, pod
 NODE = Node("n1", "10.0.0.5", "10.1.0.1")
 
 
-def config(raw_container, grant=None, **spec):
+def config(raw_container, grant=None, facts=None, **spec):
     parsed = read_pod(pod(raw_container, **spec))
     recipe = ConfigInputs(
-        parsed, parsed.containers[0], 2, NODE, Path("/root-dir"), "sha256:x", grant or ContainerGrant({})
+        parsed,
+        parsed.containers[0],
+        2,
+        NODE,
+        Path("/root-dir"),
+        "sha256:x",
+        grant or ContainerGrant({}),
+        **(facts or {}),
     )
     return container_config(recipe)
 
@@ -110,6 +117,45 @@ def test_volumes_and_grants_become_mounts_and_devices():
     assert [(d.container_path, d.host_path, d.permissions) for d in made.devices] == [("/dev/g0", "/dev/null", "mrw")]
     assert made.CDI_devices[0].name == "v/c=0"
     assert made.annotations["x"] == "y"
+
+
+def test_image_volume_is_a_read_only_mount_of_the_image():
+    volumes = [{"name": "i", "image": {"reference": "box:1"}}]
+    raw = container("a", volumeMounts=[{"name": "i", "mountPath": "/i", "subPath": "etc"}])
+    (made,) = [m for m in config(raw, facts={"images": {"i": "sha256:7"}}, volumes=volumes).mounts if m.image.image]
+    assert (made.container_path, made.host_path, made.readonly) == ("/i", "", True)
+    assert (made.image.image, made.image_sub_path) == ("sha256:7", "etc")
+
+
+@pytest.mark.parametrize(
+    ("mount", "supported", "expected"),
+    [
+        ({"readOnly": True}, True, False),
+        ({"readOnly": True, "recursiveReadOnly": "Disabled"}, True, False),
+        ({"readOnly": True, "recursiveReadOnly": "IfPossible"}, True, True),
+        ({"readOnly": True, "recursiveReadOnly": "IfPossible"}, False, False),
+        ({"readOnly": True, "recursiveReadOnly": "Enabled", "mountPropagation": "None"}, True, True),
+        ({"readOnly": True, "recursiveReadOnly": "Enabled"}, False, "not supported by the runtime"),
+        ({"recursiveReadOnly": "IfPossible"}, True, "not read-only"),
+        (
+            {"readOnly": True, "recursiveReadOnly": "Enabled", "mountPropagation": "HostToContainer"},
+            True,
+            'not compatible with propagation "HostToContainer"',
+        ),
+    ],
+)
+def test_recursive_read_only_is_resolved_by_the_runtimes_feature(mount, supported, expected):
+    raw = container("a", volumeMounts=[{"name": "e", "mountPath": "/e", **mount}])
+
+    def made():
+        facts, volumes = {"recursive": supported}, [{"name": "e", "emptyDir": {}}]
+        return config(raw, facts=facts, volumes=volumes).mounts[0].recursive_read_only
+
+    if isinstance(expected, bool):
+        assert made() is expected
+    else:
+        with pytest.raises(ContainerConfigInvalid, match=expected):
+            made()
 
 
 def test_identity_labels_annotations_limits_and_log():

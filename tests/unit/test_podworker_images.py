@@ -137,10 +137,35 @@ def test_an_invalid_name_and_a_runtime_that_cannot_check(fake):
     images = Images(fake.deps, lambda: 0.0)
     assert reason_of(fake, images, image="Not A Name")[0] == "InvalidImageName"
 
-    async def broken(name):
+    async def broken(name, volume=False):
         raise error_for("UNKNOWN", "store damaged")
 
     fake.runtime.image = broken
     reason, message = reason_of(fake, images)
     assert (reason, message) == ("ImageInspectError", 'Failed to inspect image "img:1": store damaged')
     assert fake.recorder.reasons() == ["InspectFailed", "InspectFailed"]
+
+
+def volumes_of(fake, *mounts):
+    volumes = [
+        {"name": "one", "image": {"reference": "files:1"}},
+        {"name": "two", "image": {"reference": "files:2", "pullPolicy": "Never"}},
+        {"name": "dir", "emptyDir": {}},
+    ]
+    raw = container("a", volumeMounts=[{"name": name, "mountPath": f"/{name}"} for name in mounts])
+    spec = read_pod(pod(raw, volumes=volumes, securityContext={"runAsNonRoot": True}))
+    return asyncio.run(Images(fake.deps).volumes(spec, spec.containers[0]))
+
+
+def test_volumes_of_a_container_are_the_images_it_mounts(fake):
+    assert volumes_of(fake, "dir") == {}
+    assert volumes_of(fake, "one", "dir") == {"one": "sha256:files:1"}
+
+
+@pytest.mark.parametrize(("name", "reason"), [("one", "ErrImagePull"), ("two", "ErrImageNeverPull")])
+def test_volume_whose_image_is_missing_has_the_reason_of_its_image(fake, name, reason):
+    fake.runtime.absent |= {"files:1", "files:2"}
+    fake.runtime.fail["pull_image"] = [NotFound("no such image")]
+    with pytest.raises(ImageMissing) as caught:
+        volumes_of(fake, name)
+    assert caught.value.reason == reason

@@ -8,6 +8,7 @@ from actors.podworker.model.dependencies import ImageFound
 from actors.podworker.model.errors import RuntimeReplyInvalid
 from protocols.bus import Bus
 from protocols.messages import cri as messages
+from protocols.messages.runtime import VOLUME_ANNOTATION
 from protocols.wire import cri_pb2
 
 Reply = TypeVar("Reply", bound=Message)
@@ -80,16 +81,20 @@ class BusRuntime:
         request = cri_pb2.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
         await self._call("UpdateContainerResources", request, cri_pb2.UpdateContainerResourcesResponse, QUICK_S, True)
 
-    async def image(self, name: str) -> ImageFound | None:
-        request = cri_pb2.ImageStatusRequest(image=cri_pb2.ImageSpec(image=name))
+    async def image(self, name: str, volume: bool = False) -> ImageFound | None:
+        request = cri_pb2.ImageStatusRequest(image=_image(name, volume))
         reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)
         found = reply.image
         return ImageFound(found.id, found.uid.value, found.username) if reply.HasField("image") and found.id else None
 
-    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None) -> str:
-        request = cri_pb2.PullImageRequest(image=cri_pb2.ImageSpec(image=image), auth=auth)
+    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None, volume: bool = False) -> str:
+        request = cri_pb2.PullImageRequest(image=_image(image, volume), auth=auth)
         reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
         return str(reply.image_ref)
+
+    async def recursive_read_only(self, handler: str) -> bool:
+        reply = await self._call("Status", cri_pb2.StatusRequest(), cri_pb2.StatusResponse, QUICK_S, True)
+        return any(h.features.recursive_read_only_mounts for h in reply.runtime_handlers if h.name == handler)
 
     async def stats(self) -> "cri_pb2.ListContainerStatsResponse":
         request = cri_pb2.ListContainerStatsRequest()
@@ -113,3 +118,7 @@ class BusRuntime:
             return reply.FromString(answer.response)
         except DecodeError as error:
             raise RuntimeReplyInvalid(f"the runtime's answer to {operation} does not decode: {error}") from None
+
+
+def _image(name: str, volume: bool) -> "cri_pb2.ImageSpec":
+    return cri_pb2.ImageSpec(image=name, annotations={VOLUME_ANNOTATION: "true"} if volume else {})

@@ -52,11 +52,15 @@ class Runtime(Protocol):
         """Set CPU and memory of a running container."""
         ...
 
-    async def image(self, name: str) -> "ImageFound | None":
-        """Return None if the runtime has no image of that name."""
+    async def image(self, name: str, volume: bool = False) -> "ImageFound | None":
+        """Return None if the runtime has no image of that name; with `volume`, none with files of its own."""
         ...
 
-    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None) -> str: ...
+    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None, volume: bool = False) -> str: ...
+
+    async def recursive_read_only(self, handler: str) -> bool:
+        """Return True if the runtime handler reports the feature."""
+        ...
 
 
 class ImageFound(msgspec.Struct, frozen=True):

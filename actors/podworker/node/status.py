@@ -18,7 +18,7 @@ NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """Upstream release whose behaviour this node has."""
 DECLARED_FEATURES = ("ExtendWebSocketsToKubelet",)
-"""Features that API servers ask for by name: they call the endpoint with websockets."""
+"""A kube-apiserver passes websockets of exec, attach and port-forward on to such a node; to others it sends SPDY."""
 PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -63,10 +63,6 @@ def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
     }
 
 
-DECLARED_FEATURES = ["ExtendWebSocketsToKubelet"]
-"""A kube-apiserver passes websockets of exec, attach and port-forward on to such a node; to others it sends SPDY."""
-
-
 def node_annotations(inputs: NodeStatusInputs) -> dict[str, str]:
     return {INSTANCE: inputs.machine.instance} if inputs.machine.instance else {}
 
@@ -96,7 +92,6 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
         "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
         "declaredFeatures": list(DECLARED_FEATURES),
         "nodeInfo": _node_info(inputs, before),
-        "declaredFeatures": DECLARED_FEATURES,
     }
 
 

@@ -24,6 +24,7 @@ from actors.runtime.model.containers import (
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, StartFailed, StopTimedOut, WrongState
 from actors.runtime.model.pods import Clock, Pods, container_key, new_id, running_containers
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
+from actors.runtime.operations.image_volumes import resolve_images
 from actors.runtime.spec import command
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
@@ -83,6 +84,7 @@ class Containers:
         """Raises NotFound, InvalidRequest, CdiUnusable, WrongState, NameReserved, StateNotWritten."""
         sandbox = self._deps.pods.sandbox(sandbox_id)
         image = self._deps.images.of(config.image)
+        config = await asyncio.to_thread(resolve_images, config, self._deps.images) if config.mounts else config
         script = command.check(config, sandbox.config, image)
         _require_ready(sandbox)
         nodes: tuple[DeviceNode, ...] = ()

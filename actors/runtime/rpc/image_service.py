@@ -18,6 +18,7 @@ from protocols.messages.runtime import (
     IMPORT_IMAGE,
     LIST_IMAGES,
     REMOVE_IMAGE,
+    VOLUME_ANNOTATION,
     Empty,
     ImageInfo,
     Images,
@@ -51,7 +52,7 @@ class ImageMethods:
     async def ImageStatus(self, request: pb.ImageStatusRequest) -> pb.ImageStatusResponse:
         if not request.image.image:
             raise InvalidRequest("image.image is required")
-        return pb.ImageStatusResponse(image=self._find(request.image.image))
+        return pb.ImageStatusResponse(image=self._find(request.image))
 
     async def PullImage(self, request: pb.PullImageRequest) -> pb.PullImageResponse:
         """Return the reference of a known image; nothing is ever fetched."""
@@ -60,7 +61,7 @@ class ImageMethods:
             raise InvalidRequest("image.image is required")
         if image := self._images.find(request.image.image):
             return pb.PullImageResponse(image_ref=image.id)
-        if not self._images.exists(name):
+        if not self._images.exists(name) or VOLUME_ANNOTATION in request.image.annotations:
             raise NotFound(f'image "{name}" was not imported, and no registry is asked: nodeplane image import FILE')
         self._pulled[name] = None
         if len(self._pulled) > MOST_PULLED:
@@ -85,14 +86,18 @@ class ImageMethods:
         )
         return pb.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
 
-    def _find(self, wanted: str) -> pb.Image | None:
-        if image := self._images.find(wanted):
+    def _find(self, spec: pb.ImageSpec) -> pb.Image | None:
+        if image := self._images.find(spec.image):
             return _imported(image)
-        return _virtual(wanted) if self._images.exists(wanted) else None
+        virtual = self._images.exists(spec.image) and VOLUME_ANNOTATION not in spec.annotations
+        return _virtual(spec.image) if virtual else None
 
 
 def images_used(pods: Pods) -> set[str]:
-    return {container.image.id for container in pods.containers.values() if container.image is not None}
+    """Return ids of images that containers run, or have as volumes."""
+    containers = pods.containers.values()
+    run = {container.image.id for container in containers if container.image is not None}
+    return run | {mount.image.image for container in containers for mount in container.config.mounts}
 
 
 def _imported(image: Image) -> pb.Image:

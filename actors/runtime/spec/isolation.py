@@ -48,8 +48,6 @@ class Surroundings(NamedTuple):
     """Process whose IPC namespace it joins; 0: the host's."""
     views: tuple[tuple[str, str], ...] = ()
     """Its cgroups and their names below /sys/fs/cgroup."""
-    image_roots: tuple[str, ...] = ()
-    """Directory of each mount that is an image, in their order."""
 
 
 NOWHERE = Surroundings()
@@ -68,7 +66,7 @@ def isolation_spec(
     if not allowed or not (mounts or namespaces or image or readonly or resolv_conf(pod) or around.nodes):
         return None
     return {
-        "mounts": [*_resolver(pod, around), *_places(mounts, around)],
+        "mounts": [*_resolver(pod, around), *map(_place, mounts)],
         "hostname": _hostname(pod) if UTS in namespaces or (image and not host_network(pod)) else "",
         "processes": PID in namespaces and context.namespace_options.pid == pb.CONTAINER,
         "pid_of": around.pid_of if PID in namespaces else 0,
@@ -103,14 +101,14 @@ def _resolver(pod: pb.PodSandboxConfig, around: Surroundings) -> list[list[str |
     return [[f"{around.directory}/{RESOLV_FILE}", RESOLV_PATH, False]] if resolv_conf(pod) else []
 
 
-def _places(mounts: Sequence[pb.Mount], around: Surroundings) -> list[list[str | bool]]:
-    """Return fields of shim.mounts.Mount; an image's files are read-only, and no program of it can be executed."""
-    roots = iter(around.image_roots)
+def _place(mount: pb.Mount) -> list[str | bool]:
+    """Return fields of shim.mounts.Mount; no program of an image's volume can be executed."""
     return [
-        [next(roots, ""), m.container_path, True, False, True]
-        if m.HasField("image")
-        else [m.host_path, m.container_path, m.readonly, m.recursive_read_only]
-        for m in mounts
+        mount.host_path,
+        mount.container_path,
+        mount.readonly,
+        mount.recursive_read_only,
+        mount.HasField("image"),
     ]
 
 

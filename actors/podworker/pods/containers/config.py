@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.model.dependencies import Node
+from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.resources import container_resources, linux_resources, oom_score
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.containers.names import PLACE, has_hosts, hosts_file
@@ -25,28 +26,37 @@ _PROPAGATION = {
     "HostToContainer": cri_pb2.PROPAGATION_HOST_TO_CONTAINER,
     "Bidirectional": cri_pb2.PROPAGATION_BIDIRECTIONAL,
 }
+DISABLED = "Disabled"
 PREFIX = "io.kubernetes.container."
 SECCOMP = "kubelet/seccomp"
 """Directory of Localhost seccomp profiles, below the root."""
 
 
+class MountInputs(msgspec.Struct, frozen=True):
+    """Facts about a container's mounts that its pod's spec does not have."""
+
+    granted: tuple[GrantedMount, ...] = ()
+    variables: Mapping[str, str] = {}
+    hosts: bool = False
+    """The pod has its own /etc/hosts."""
+    images: Mapping[str, str] = {}
+    """Image in the runtime by volume."""
+    recursive: bool = False
+    """The runtime can make mounts below a read-only one read-only."""
+
+
 def container_mounts(
-    spec: PodSpec,
-    container: ContainerSpec,
-    root: Path,
-    granted: tuple[GrantedMount, ...],
-    variables: Mapping[str, str],
-    attempt: int,
-    hosts: bool = False,
+    spec: PodSpec, container: ContainerSpec, root: Path, attempt: int, inputs: MountInputs
 ) -> "list[cri_pb2.Mount]":
-    """Return the container's mounts. `hosts`: the pod has its own /etc/hosts. Raises ContainerConfigInvalid."""
+    """Return the container's mounts, those of its volumes first. Raises ContainerConfigInvalid."""
     volumes = VolumePaths(spec, root)
-    mounts = [_mount(m, volumes, variables) for m in container.raw.get("volumeMounts") or ()]
+    mounts = [_mount(m, volumes, inputs) for m in container.raw.get("volumeMounts") or ()]
     extra = [
-        cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only) for g in granted
+        cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only)
+        for g in inputs.granted
     ]
     taken = {m.container_path for m in mounts + extra}
-    named = _hosts(spec, root, taken) if hosts else []
+    named = _hosts(spec, root, taken) if inputs.hosts else []
     return mounts + extra + named + _message_mounts(spec, container, root, attempt, taken)
 
 
@@ -66,14 +76,47 @@ def _message_mounts(
     return [cri_pb2.Mount(container_path=path, host_path=str(message_file(root, spec.uid, container.name, attempt)))]
 
 
-def _mount(mount: Object, volumes: VolumePaths, variables: Mapping[str, str]) -> "cri_pb2.Mount":
+def _mount(mount: Object, volumes: VolumePaths, inputs: MountInputs) -> "cri_pb2.Mount":
     name = str(mount.get("name") or "")
+    if volumes.is_image(name):
+        return _image_mount(mount, inputs)
+    recursive = _is_recursive(mount, inputs.recursive)
     return cri_pb2.Mount(
         container_path=mount.get("mountPath", ""),
-        host_path=str(volumes.path(name) / sub_path(mount, variables)),
+        host_path=str(volumes.path(name) / sub_path(mount, inputs.variables)),
         readonly=bool(mount.get("readOnly")) or volumes.is_written(name),
         propagation=_PROPAGATION.get(mount.get("mountPropagation") or "", cri_pb2.PROPAGATION_PRIVATE),
+        recursive_read_only=recursive,
     )
+
+
+def _image_mount(mount: Object, inputs: MountInputs) -> "cri_pb2.Mount":
+    image = inputs.images.get(str(mount.get("name") or ""), "")
+    return cri_pb2.Mount(
+        container_path=mount.get("mountPath", ""),
+        image=cri_pb2.ImageSpec(image=image),
+        image_sub_path=sub_path(mount, inputs.variables),
+        readonly=True,
+        recursive_read_only=_is_recursive(mount, inputs.recursive),
+    )
+
+
+def wants_recursive(mount: Object) -> bool:
+    return (mount.get("recursiveReadOnly") or DISABLED) != DISABLED
+
+
+def _is_recursive(mount: Object, supported: bool) -> bool:
+    """Resolve recursiveReadOnly, with upstream's messages. Raises ContainerConfigInvalid."""
+    if not wants_recursive(mount):
+        return False
+    text = f'volume "{mount.get("name") or ""}" requested recursive read-only mode, but it is not'
+    if not mount.get("readOnly"):
+        raise ContainerConfigInvalid(f"{text} read-only")
+    if (mount.get("mountPropagation") or "None") != "None":
+        raise ContainerConfigInvalid(f'{text} compatible with propagation "{mount["mountPropagation"]}"')
+    if mount["recursiveReadOnly"] == "Enabled" and not supported:
+        raise ContainerConfigInvalid(f"{text} supported by the runtime")
+    return supported
 
 
 class ConfigInputs(msgspec.Struct, frozen=True):
@@ -94,6 +137,10 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     services: dict[str, str] = {}
     own_ip: str = ""
     """The pod's IP on a network of its own; empty on the node's network."""
+    images: dict[str, str] = {}
+    """Images of its volumes in the runtime, by the volume's name."""
+    recursive: bool = False
+    """The runtime can make mounts below a read-only one read-only."""
     mounted: bool = False
     """The runtime mounts files at their paths, so that every pod gets a hosts file."""
     target: str = ""
@@ -135,8 +182,8 @@ def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
 
 def _mounts(inputs: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
     hosts = has_hosts(inputs.spec, inputs.own_ip, inputs.mounted)
-    granted = inputs.grant.mounts
-    return container_mounts(inputs.spec, inputs.container, inputs.root, granted, variables, inputs.attempt, hosts)
+    more = MountInputs(inputs.grant.mounts, variables, hosts, inputs.images, inputs.recursive)
+    return container_mounts(inputs.spec, inputs.container, inputs.root, inputs.attempt, more)
 
 
 def log_path(container: str, attempt: int) -> str:

@@ -15,6 +15,7 @@ from actors.podworker.model.dependencies import Dependencies, ImageFound
 from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.references import SECRET, Ref, fetch
+from actors.podworker.pods.volumes.payload import IMAGE, kind_of, volumes_of
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
@@ -151,8 +152,31 @@ class Images:
         Raises ImageMissing; ContainerConfigInvalid when the image's user is not allowed or its secrets cannot be read;
         BusError when the runtime does not answer.
         """
+        found = await self._present(spec, container)
+        check_user(spec, container, found)
+        return found
+
+    async def volumes(self, spec: PodSpec, container: ContainerSpec) -> dict[str, str]:
+        """Return the images of the container's volumes by the volume's name, pulled as their policies require.
+
+        Raises ImageMissing, as upstream, so that the container waits with the reason of its volume's image.
+        """
+        named = {str(mount.get("name") or "") for mount in container.raw.get("volumeMounts") or ()}
+        sources = {str(v.get("name") or ""): v[IMAGE] for v in volumes_of(spec) if kind_of(v) == IMAGE}
+        found = {}
+        for name in sorted(named & sources.keys()):
+            source = sources[name]
+            asked = msgspec.structs.replace(
+                container,
+                image=str(source.get("reference") or ""),
+                raw={"imagePullPolicy": source.get("pullPolicy")},
+            )
+            found[name] = (await self._present(spec, asked, volume=True)).id
+        return found
+
+    async def _present(self, spec: PodSpec, container: ContainerSpec, volume: bool = False) -> ImageFound:
         policy = pull_policy(container)
-        present = await self._inspect(spec, container)
+        present = await self._inspect(spec, container, volume)
         if present is not None and (policy != ALWAYS or self._deps.node_info.embedded):
             self._failed.pop(container.image, None)
             self._event(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
@@ -161,19 +185,18 @@ class Images:
             self._event(spec, ERR_NEVER, message, container, "Warning")
             raise ImageMissing(ERR_NEVER, message)
         else:
-            reference = await self._pull(spec, container)
-            present = await self._deps.runtime.image(container.image) or ImageFound(reference)
-        check_user(spec, container, present)
+            reference = await self._pull(spec, container, volume)
+            present = await self._deps.runtime.image(container.image, volume) or ImageFound(reference)
         return present
 
-    async def _inspect(self, spec: PodSpec, container: ContainerSpec) -> ImageFound | None:
+    async def _inspect(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> ImageFound | None:
         image = container.image
         if not is_name(image):
             message = f"Failed to apply default image tag {image!r}: couldn't parse image name"
             self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_NAME, message)
         try:
-            return await self._deps.runtime.image(image)
+            return await self._deps.runtime.image(image, volume)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
@@ -181,7 +204,7 @@ class Images:
             self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_INSPECT, message) from None
 
-    async def _pull(self, spec: PodSpec, container: ContainerSpec) -> str:
+    async def _pull(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> str:
         image, failed = container.image, self._failed.get(container.image)
         if failed is not None and self._clock() < failed.until:
             message = f'Back-off pulling image "{image}"'
@@ -190,7 +213,7 @@ class Images:
         known = await self._credentials(spec, container)
         self._event(spec, "Pulling", f'Pulling image "{image}"', container)
         try:
-            reference = await self._fetch(image, known)
+            reference = await self._fetch(image, known, volume)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
@@ -203,12 +226,12 @@ class Images:
         self._event(spec, "Pulled", f'Successfully pulled image "{image}"', container)
         return reference
 
-    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"]) -> str:
+    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool) -> str:
         """Pull with the first credentials that the registry accepts; without any if there are none."""
         for auth in known[:-1]:
             with contextlib.suppress(BusError):
-                return await self._deps.runtime.pull_image(image, auth)
-        return await self._deps.runtime.pull_image(image, known[-1] if known else None)
+                return await self._deps.runtime.pull_image(image, auth, volume)
+        return await self._deps.runtime.pull_image(image, known[-1] if known else None, volume)
 
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
         """Return matching credentials. Raises ReferenceUnreadable when the pod's secrets cannot be read."""

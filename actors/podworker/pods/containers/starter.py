@@ -12,11 +12,11 @@ from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
 from actors.podworker.model.resources import extended_resources
 from actors.podworker.model.types import ContainerSpec, Kill, PodSpec, Start, StartFailure, Waiting
-from actors.podworker.pods.containers.config import ConfigInputs, container_config
+from actors.podworker.pods.containers.config import ConfigInputs, container_config, wants_recursive
 from actors.podworker.pods.containers.images import ERR_PULL, Images
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.names import RESOLV, needs_resolv, read, write_hosts
-from actors.podworker.pods.containers.sandbox import pod_log_directory, sandbox_config
+from actors.podworker.pods.containers.sandbox import pod_log_directory, runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import ImageUser
 from actors.podworker.pods.containers.termination_messages import make_message_file
 from actors.podworker.pods.environment.env_files import file_refs
@@ -28,6 +28,7 @@ from actors.podworker.pods.volumes import sub_path
 from actors.podworker.pods.volumes.env_files import read_env_files
 from actors.podworker.pods.volumes.paths import VolumePaths
 from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavailable
+from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.wire import cri_pb2
@@ -89,6 +90,7 @@ class Starter:
 
     async def _create(self, request: StartRequest) -> str:
         spec, container, node_info = request.spec, request.container, self._deps.node_info
+        volumes = await self._images.volumes(spec, container)
         image = await self._images.ensure(spec, container)
         ip = await self._ip(request)
         inputs = ConfigInputs(
@@ -108,6 +110,8 @@ class Starter:
             else {},
             services=service_variables(spec, self._deps.services(), node_info.api),
             own_ip="" if self._on_node(spec) else ip,
+            images=volumes,
+            recursive=await self._recursive(spec, container),
             mounted=node_info.root_user or not node_info.embedded,
         )
         config = container_config(inputs)
@@ -115,6 +119,18 @@ class Starter:
         await self._pre_start(spec, container)
         sandbox = sandbox_config(spec, request.sandbox.attempt, node_info.logs, node_resolv(spec))
         return await self._deps.runtime.create_container(request.sandbox.sandbox_id, config, sandbox)
+
+    async def _recursive(self, spec: PodSpec, container: ContainerSpec) -> bool:
+        """Return True if the pod's runtime can make read-only mounts recursive; not asked unless a mount wants it."""
+        if not any(wants_recursive(mount) for mount in container.raw.get("volumeMounts") or ()):
+            return False
+        try:
+            handler = await runtime_handler(self._deps.objects, spec)
+        except BusError:
+            raise
+        except NodeplaneError as error:
+            raise ReferenceUnreadable(str(error)) from None
+        return await self._deps.runtime.recursive_read_only(handler)
 
     async def _run(self, request: StartRequest, container_id: str) -> Failure | None:
         spec, container = request.spec, request.container
@@ -174,8 +190,8 @@ class Starter:
         spec, root, given = inputs.spec, self._deps.node_info.root, inputs.container.raw.get("volumeMounts") or ()
         volumes = VolumePaths(spec, root)
         for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
-            if asked.get("subPath") or asked.get("subPathExpr"):
-                name = str(asked.get("name") or "")
+            name = str(asked.get("name") or "")
+            if (asked.get("subPath") or asked.get("subPathExpr")) and not volumes.is_image(name):
                 volume = volumes.path(name)
                 bind_request = sub_path.SubPath(
                     volume=volume,

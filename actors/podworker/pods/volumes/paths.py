@@ -6,7 +6,7 @@ from pathlib import Path
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.variables import Budget, expand
-from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, SUPPORTED, WRITTEN, kind_of, volumes_of
+from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, IMAGE, SUPPORTED, WRITTEN, kind_of, volumes_of
 from protocols.kube.meta import Object
 
 PODS = "pods"
@@ -43,6 +43,10 @@ class VolumePaths:
         if volume is None:
             raise ContainerConfigInvalid(f"volume {name!r} is mounted but not part of the pod")
         return volume_path(self._spec, volume, self._root)
+
+    def is_image(self, name: str) -> bool:
+        """Return True for a volume that the runtime mounts: it has no path here."""
+        return name in self._volumes and kind_of(self._volumes[name]) == IMAGE
 
     def is_written(self, name: str) -> bool:
         return name in self._volumes and kind_of(self._volumes[name]) in WRITTEN

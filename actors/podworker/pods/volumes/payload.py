@@ -12,10 +12,10 @@ from actors.podworker.pods.environment.downward import field_value, resource_val
 from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref, secret_ref
 from protocols.kube.meta import Object
 
-EMPTY_DIR, HOST_PATH = "emptyDir", "hostPath"
+EMPTY_DIR, HOST_PATH, IMAGE = "emptyDir", "hostPath", "image"
 WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
 """Kinds whose files podworker writes and updates with their sources."""
-SUPPORTED = (EMPTY_DIR, HOST_PATH, *WRITTEN)
+SUPPORTED = (EMPTY_DIR, HOST_PATH, IMAGE, *WRITTEN)
 DEFAULT_MODE = 0o644
 TOKEN_SECONDS = 3600
 MAX_VOLUME = 128 << 20
