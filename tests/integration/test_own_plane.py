@@ -1,5 +1,6 @@
 """Images, limits and isolation as a person asks for them: nodeplane image, kubectl, and what the pod then says."""
 
+import json
 import os
 import shutil
 import tarfile
@@ -184,3 +185,26 @@ def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane):
         plane.nodeplane("image", "rm", "team/kit:1")
     plane.kubectl("delete", "pod", "--all", "--wait=true")
     until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())
+
+
+MEMORY = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || true"
+
+
+def test_limits_of_a_pod_are_seen_inside_and_change_in_place(plane):
+    if "memory" not in plane.nodeplane("status"):
+        pytest.skip("no writable cgroup hierarchy with the memory controller")
+    limits = {"limits": {"memory": "32Mi", "cpu": "200m"}}
+    plane.nodeplane("image", "import", str(oci_archive(plane.root / "sized.tar")), "--name", "team/sized:1")
+    kit = {"image": "team/sized:1", "command": ["sleep", "600"], "securityContext": {"runAsUser": 0}}
+    plane.apply(pod("resized", {**kit, "resources": limits}))
+    plane.pod_ready("resized")
+    assert plane.kubectl("exec", "resized", "--", "sh", "-c", MEMORY) == f"{32 << 20}\n"
+    more = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"memory": "64Mi", "cpu": "200m"}}}]}}
+    more["spec"]["containers"][0]["resources"]["requests"] = {"memory": "64Mi", "cpu": "200m"}
+    plane.kubectl("patch", "pod", "resized", "--subresource", "resize", "-p", json.dumps(more))
+    until(
+        "the new limit inside",
+        lambda: plane.kubectl("exec", "resized", "--", "sh", "-c", MEMORY) == f"{64 << 20}\n",
+        every=0.2,
+    )
+    plane.kubectl("delete", "pod", "--all", "--wait=true")

@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from actors.podworker.pods.containers.security import MASKED, READ_ONLY
+from actors.runtime.cgroups.hierarchy import find_hierarchy
 from actors.runtime.spec.isolation import namespaces_allowed, recursive_read_only
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
@@ -255,7 +256,7 @@ async def test_sysctls_of_ipc_are_the_pods_and_others_are_refused() -> None:
 @IMAGES
 async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None:
     script = (
-        "ls /dev; for n in /disk /dev/disk; do busybox mknod $n b 8 0; cat $n; done; echo x >/dev/null && echo null"
+        "ls /dev; for n in /disk /dev/disk; do busybox mknod $n b 8 0; cat $n; done; echo x >/dev/null && echo written"
     )
     async with running_runtime() as runtime:
         await imported(runtime)
@@ -275,7 +276,7 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
         text = await said(runtime, own)
         names = text.split()
         assert {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stdin", "tty", "urandom", "zero"} <= set(names)
-        assert "null" in names[-1]
+        assert "written" in names
         assert text.count("Permission denied") == 2, text
         device = pb.Device(container_path="/dev/mine", host_path="/dev/zero", permissions="rwm")
         given = await runtime.run(
@@ -356,3 +357,57 @@ async def test_recursive_read_only_reaches_the_mounts_below() -> None:
         remove(f"/dev/shm/np-{os.getpid()}")
         wrong = pb.Mount(host_path="/dev", container_path="/deep", recursive_read_only=True)
         await refused(runtime.create(sandbox, "true", name="w", linux=linux(), mounts=[wrong]), "needs readonly")
+
+
+def groups_named(name: str) -> list[str]:
+    return [path for path, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(path) == name]
+
+
+def limits() -> set[str]:
+    """Controllers this machine lets us use."""
+    probe = Path(f"/np-probe-{os.getpid()}")
+    found = find_hierarchy(probe)
+    for base in set(found.bases.values()) if found else ():
+        base.rmdir()
+    return set(found.bases) if found else set()
+
+
+@pytest.mark.skipif(not {"memory", "cpu"} <= limits(), reason="no writable cgroup hierarchy with cpu and memory")
+async def test_limits_and_their_changes_are_seen_inside() -> None:
+    files = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox()
+        asked = linux()
+        asked.resources.cpu_shares = 100
+        id = await runtime.run(sandbox, "sleep", "600", name="a", linux=asked)
+        assert set((await inside(runtime, id, "cut -d: -f3 /proc/self/cgroup | sort -u")).split()) >= {"/"}
+        fresh = pb.LinuxContainerResources(memory_limit_in_bytes=64 << 20)
+        await runtime.call("UpdateContainerResources", container_id=id, linux=fresh)
+        assert await inside(runtime, id, files) == f"{64 << 20}\n"
+        assert "Read-only" in await inside(runtime, id, "mkdir /sys/fs/cgroup/memory/x 2>&1 || mkdir /sys/fs/cgroup/x")
+
+
+@pytest.mark.skipif("memory" not in limits(), reason="no writable cgroup hierarchy with the memory controller")
+async def test_pod_limit_holds_for_its_containers_together_and_its_group_goes_with_them() -> None:
+    hog = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
+    parent = f"/kubepods/burstable/pod{os.getpid()}"
+    whole = pb.LinuxContainerResources(memory_limit_in_bytes=48 << 20, unified={"memory.max": str(48 << 20)})
+    async with running_runtime() as runtime:
+        sandbox = await runtime.sandbox(of_linux={"cgroup_parent": parent, "resources": whole})
+        plain = await runtime.run(sandbox, "sleep", "600", name="plain", linux=linux())
+        pid = running("sleep", "600")[-1]
+        assert any(f"{parent}/{plain}" in line for line in text_of(f"/proc/{pid}/cgroup").splitlines())
+        greedy = await runtime.run(sandbox, "sh", "-c", hog, name="greedy", linux=linux())
+        assert ((await runtime.ended(greedy)).exit_code, (await runtime.status(greedy)).reason) == (137, "OOMKilled")
+        await runtime.call(
+            "UpdatePodSandboxResources",
+            pod_sandbox_id=sandbox,
+            resources=pb.LinuxContainerResources(memory_limit_in_bytes=256 << 20, unified=whole.unified),
+        )
+        again = await runtime.run(sandbox, "sh", "-c", hog, name="again", linux=linux())
+        for _ in range(20):
+            assert (await runtime.status(again)).state == pb.CONTAINER_RUNNING
+            await asyncio.sleep(0.05)
+        await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
+        assert groups_named(os.path.basename(parent)) == []
+        await refused(runtime.sandbox(of_linux={"cgroup_parent": "/../up"}), "cgroup_parent")

@@ -79,12 +79,12 @@ def test_who_takes_too_much_memory_is_killed_and_says_so() -> None:
         good = await runtime.run(sandbox, "sleep", "60", name="good", linux=small)
         ended = await runtime.ended(hog)
         assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
-        (group,) = [
+        groups = [
             line
             for line in Path("/proc").joinpath(await pid_of(runtime, good), "cgroup").read_text().split()
             if line.endswith(good)
         ]
-        assert "memory" in group or group.startswith("0:")
+        assert any("memory" in group or group.startswith("0:") for group in groups)
         await runtime.kill()
         await runtime.start()
         assert (await runtime.status(good)).state == pb.CONTAINER_RUNNING

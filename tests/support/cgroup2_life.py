@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from actors.runtime.cgroups import hierarchy, limits
 from actors.runtime.cgroups.hierarchy import Cgroups
+from actors.runtime.cgroups.pods import PodGroup
 from protocols.wire import cri_pb2 as pb
 
 UNABLE = 77
@@ -125,6 +126,12 @@ def changed(cgroups: Cgroups, found: hierarchy.Hierarchy, pid: int) -> None:
     assert group_of(pid) == "c1", "who lives there keeps it"
     cgroups.update("c2", FIRST, [pid])
     assert group_of(pid) == "c2", "a first limit moves who runs already"
+    pod = PodGroup("kubepods/burstable/podx")
+    assert cgroups.make("c3", FIRST, pod).views == ((str(base / pod.parent / "c3"), ""),)
+    shown(base / pod.parent / "c3", found.bases, 0)
+    cgroups.remove("c3", pod)
+    assert not (base / "kubepods").exists(), "groups of pods go with their containers"
+    cgroups.make("c4", FIRST, pod)
     cgroups.sweep(["c2"])
     assert [path.name for path in base.iterdir() if path.is_dir()] == ["c2"]
 

@@ -161,7 +161,9 @@ def test_what_is_not_enforced_is_said():
     assert "sysctls (they need root)" in said(strict, root=False, **wishes)
     assert said(strict, embedded=False, **wishes) == ""
     two = [container("a"), container("b")]
-    assert "pod as a whole" in unenforced(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), False, True)
+    for embedded, root in ((False, True), (True, False)):
+        assert "pod as a whole" in unenforced(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), embedded, root)
+    assert unenforced(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), True, True) == ""
 
 
 def whole(limits_=None, requests=None, *containers):
@@ -189,6 +191,23 @@ def test_resources_of_a_pod_as_a_whole():
     assert quotas == [200_000, 100_000]
     assert sandbox_config(parsed, 0, Path("/l")).linux.resources.cpu_shares == 1536
     assert limits.oom_score(whole(None, {"memory": "512Mi"})["spec"], container("a"), 1 << 30) == 500
+
+
+@pytest.mark.parametrize(
+    ("resources", "own", "parent"),
+    [
+        ({}, {}, "/kubepods/besteffort/poduid-p"),
+        ({"requests": {"cpu": "1"}}, {}, "/kubepods/burstable/poduid-p"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, {}, "/kubepods/poduid-p"),
+        ({}, {"limits": {"memory": "1Gi"}}, "/kubepods/burstable/poduid-p"),
+    ],
+)
+def test_cgroup_of_a_pod_is_in_kubelets_layout(resources, own, parent):
+    spec = read_pod(pod(container("a", resources=resources), **({"resources": own} if own else {})))
+    made = sandbox_config(spec, 0, Path("/l"), embedded=True).linux
+    assert made.cgroup_parent == parent.replace("uid-p", spec.uid)
+    assert dict(made.resources.unified) == ({"memory.max": str(1 << 30)} if own else {})
+    assert sandbox_config(spec, 0, Path("/l")).linux.cgroup_parent == ""
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import pytest
 
 from actors.runtime.cgroups.hierarchy import NO_CGROUPS, Cgroups, Hierarchy, KernelFiles, find_hierarchy
 from actors.runtime.cgroups.limits import settings, weight
+from actors.runtime.cgroups.pods import PodGroup, pod_group
+from actors.runtime.model.errors import InvalidRequest
 from protocols.wire import cri_pb2 as pb
 
 LIMITS = pb.LinuxContainerResources(
@@ -121,10 +123,91 @@ def test_a_containers_life_in_version_2(tmp_path: Path, caplog: pytest.LogCaptur
     cgroups = Cgroups(Path("/r"), Hierarchy(True, dict.fromkeys(("cpu", "memory", "pids"), kernel.base)))
     assert cgroups.describe() == "limits by cgroup v2: cpu memory pids"
     member = cgroups.make("c1", LIMITS)
-    assert member == ([str(place)], str(place / "memory.events"), ())
+    assert member == ([str(place)], str(place / "memory.events"), (), ((str(place), ""),))
     assert (place / "memory.max").read_text() == str(64 << 20)
     assert (place / "cpu.max").read_text() == "50000 100000"
     assert not caplog.records, "files a kernel may not have are let be"
     (place / "memory.max").unlink()
     cgroups.make("c1", LIMITS)
     assert "memory.max" in caplog.text, "a limit that does not hold is told"
+
+
+def pod_config(parent: str, **unified: str) -> pb.PodSandboxConfig:
+    limits = pb.LinuxContainerResources(cpu_quota=200_000, cpu_period=100_000, memory_limit_in_bytes=32 << 20)
+    limits.cpu_shares = 4096
+    for key, value in unified.items():
+        limits.unified[key.replace("_", ".")] = value
+    return pb.PodSandboxConfig(linux=pb.LinuxPodSandboxConfig(cgroup_parent=parent, resources=limits))
+
+
+def test_group_of_a_pod_has_the_limits_that_are_its_own() -> None:
+    assert pod_group(pod_config("/kubepods/podx"), unified=False) == PodGroup("kubepods/podx", (), 2)
+    made = pod_group(pod_config("/kubepods/podx", memory_max="x", cpu_max="y"), unified=True)
+    assert {setting.file: setting.value for setting in made.limits} == {
+        "cpu.max": "200000 100000",
+        "memory.max": str(32 << 20),
+        "memory.swap.max": "0",
+    }
+    assert pod_group(pod_config("/p", cpu_weight="1"), unified=False).shares == 4096
+    assert pod_group(pod_config("", memory_max="x"), unified=True).limits == ()
+
+
+@pytest.mark.parametrize("parent", ["/a/../b", "..", "a b", "/".join("abcdefghi"), "x" * 300, "-a", "a\nb"])
+def test_cgroup_parent_that_is_no_plain_path_is_rejected(parent: str) -> None:
+    with pytest.raises(InvalidRequest, match="cgroup_parent"):
+        pod_group(pod_config(parent), unified=False)
+
+
+class Kernel1:
+    """Directories of version 1, whose control files exist as soon as a group does."""
+
+    def __init__(self, top: Path) -> None:
+        self.bases = {name: top / name for name in ("cpu", "memory")}
+        for base in self.bases.values():
+            base.mkdir()
+
+    def group(self, path: str) -> None:
+        """Create a group as the kernel would when the runtime makes the directory."""
+        for name, base in self.bases.items():
+            place = base
+            for part in Path(path).parts:
+                place = place / part
+                place.mkdir(exist_ok=True)
+                files = ("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us") if name == "cpu" else MEMORY_FILES
+                for file in (*files, "cgroup.procs"):
+                    (place / file).touch()
+
+    def value(self, controller: str, path: str) -> str:
+        return (self.bases[controller] / path).read_text()
+
+
+MEMORY_FILES = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+
+
+def test_shares_of_pods_and_of_their_class_are_sums(tmp_path: Path) -> None:
+    kernel = Kernel1(tmp_path)
+    cgroups = Cgroups(Path("/r"), Hierarchy(False, kernel.bases))
+    for pod, container, shares in (("pod1", "a", 512), ("pod1", "b", 256), ("pod2", "c", 100)):
+        kernel.group(f"kubepods/burstable/{pod}/{container}")
+        asked = pb.LinuxContainerResources(cpu_shares=shares)
+        member = cgroups.make(container, asked, PodGroup(f"kubepods/burstable/{pod}"))
+        assert {name for _, name in member.views} == {"cpu", "memory"}, "a later limit is seen inside, too"
+    assert kernel.value("cpu", "kubepods/burstable/pod1/cpu.shares") == "768"
+    assert kernel.value("cpu", "kubepods/burstable/cpu.shares") == "868"
+    limits = pod_group(pod_config("kubepods/burstable/pod1", memory_max="1"), unified=False)
+    cgroups.update_pod(limits)
+    assert kernel.value("memory", "kubepods/burstable/pod1/memory.limit_in_bytes") == str(32 << 20)
+    assert kernel.value("cpu", "kubepods/burstable/pod1/cpu.cfs_quota_us") == "", "only memory is the pod's"
+
+
+def test_container_without_limits_is_in_the_group_of_a_limited_pod(tmp_path: Path) -> None:
+    kernel = Kernel1(tmp_path)
+    kernel.group("kubepods/pod1/a")
+    cgroups = Cgroups(Path("/r"), Hierarchy(False, kernel.bases))
+    asked = pb.LinuxContainerResources(cpu_shares=2)
+    assert cgroups.make("a", asked, PodGroup("kubepods/pod1")).groups == []
+    limited = pod_group(pod_config("kubepods/pod1", memory_max="1"), unified=False)
+    member = cgroups.make("a", asked, limited)
+    assert member.groups == [str(kernel.bases[name] / "kubepods/pod1/a") for name in ("cpu", "memory")]
+    assert member.oom == str(kernel.bases["memory"] / "kubepods/pod1/a" / "memory.oom_control")
+    assert kernel.value("cpu", "kubepods/pod1/a/cpu.shares") == "2"

@@ -16,6 +16,7 @@ from actors.runtime.backends.procfs import descendants, kill_process, kill_sessi
 from actors.runtime.backends.shim_connection import Started, connect, read_exit, read_started
 from actors.runtime.backends.shim_process import ShimProcess, apply_exit, trace
 from actors.runtime.cgroups.hierarchy import Cgroups
+from actors.runtime.cgroups.pods import PodGroup, pod_group
 from actors.runtime.model.containers import Container, ExecResult, State
 from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten, WrongState
 from actors.runtime.shim import channel
@@ -53,7 +54,7 @@ class ProcessBackend:
             except LauncherGone:  # the shim died before go: nothing has started
                 await self._launch(container)
         if container.life.reason == "StartError":
-            self.cgroups.remove(container.id)
+            self.cgroups.remove(container.id, self._pod_group(container))
             raise StartFailed(container.life.message)
 
     def signal(self, container: Container, number: int) -> None:
@@ -89,13 +90,17 @@ class ProcessBackend:
     async def forget(self, container: Container) -> None:
         if process := self._processes.pop(container.id, None):
             process.shim.close()
-        self.cgroups.remove(container.id)
+        self.cgroups.remove(container.id, self._pod_group(container))
         await asyncio.to_thread(self._state.remove_shim, container.id)
 
     def update(self, container: Container) -> str:
         """Apply changed resources; return why memory could not be limited, empty if it was."""
         shim = self.shim_pid(container)
-        return self.cgroups.update(container.id, container.config.linux.resources, descendants(shim) if shim else ())
+        pids = descendants(shim) if shim else ()
+        return self.cgroups.update(container.id, container.config.linux.resources, pids, self._pod_group(container))
+
+    def _pod_group(self, container: Container) -> PodGroup:
+        return pod_group(container.sandbox.config, self.cgroups.unified)
 
     def main_pid(self, container: Container) -> int:
         """Return the pid of the container's first process, 0 unless it runs."""
@@ -157,7 +162,8 @@ class ProcessBackend:
     def _prepare(self, container: Container, around: Surroundings) -> None:
         directory = self._state.shim(container.id)
         try:
-            membership = self.cgroups.make(container.id, container.config.linux.resources)
+            membership = self.cgroups.make(container.id, container.config.linux.resources, self._pod_group(container))
+            around = around._replace(views=membership.views)
             spec = msgspec.json.encode(command.spec(container, container.image, membership, around))
             directory.mkdir(mode=0o700, exist_ok=True)
             (directory / channel.SOCKET_FILE).unlink(missing_ok=True)  # of a shim that was killed before go

@@ -19,12 +19,17 @@ from actors.runtime.cgroups.limits import (
     CPU,
     CPUSET,
     MEMORY,
+    NO_SHARES,
+    SHARES_FILES,
     Setting,
+    enable,
     placement,
+    scaled,
     settings,
     weight,
     write_control,
 )
+from actors.runtime.cgroups.pods import NO_POD, PodGroup, balance, make_parents, remove_parents
 from protocols.wire import cri_pb2 as pb
 
 PREFIX = "nodeplane-"
@@ -78,8 +83,8 @@ def _unified(mount: Path, own: str, name: str) -> dict[str, Path]:
     for parent in _ancestors(mount, own):
         if not os.access(parent / "cgroup.procs", os.W_OK) or (base := _make(parent / name)) is None:
             continue
-        _enable(parent)
-        if got := _enable(base):
+        enable(parent)
+        if got := enable(base):
             return dict.fromkeys(got, base)
         with contextlib.suppress(OSError):
             base.rmdir()
@@ -91,18 +96,6 @@ def _ancestors(mount: Path, own: str) -> Iterator[Path]:
     for part in Path(own).parts:
         mount = mount / part
         yield mount
-
-
-def _enable(group: Path) -> list[str]:
-    """Enable controllers for the groups below `group` and return those that are enabled."""
-    try:
-        there = set((group / "cgroup.controllers").read_text().split()) & set(CONTROLLERS)
-        on = set((group / "cgroup.subtree_control").read_text().split())
-        if there - on:
-            (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(there - on)))
-        return sorted(there & set((group / "cgroup.subtree_control").read_text().split()))
-    except OSError:
-        return []
 
 
 def _make(base: Path) -> Path | None:
@@ -125,6 +118,8 @@ class Membership(NamedTuple):
     groups: list[str]
     oom: str
     cpus: Sequence[int] = ()
+    views: tuple[tuple[str, str], ...] = ()
+    """Groups with their names below /sys/fs/cgroup: the controller in version 1, empty in version 2."""
 
 
 NO_CGROUPS = Membership([], "")
@@ -145,15 +140,22 @@ class Cgroups:
         version = 2 if self._hierarchy.unified else 1
         return f"limits by cgroup v{version}: {' '.join(sorted(self._hierarchy.bases))}"
 
-    def make(self, id: str, resources: pb.LinuxContainerResources) -> Membership:
-        """Create the groups of a container. A limit that cannot be set is logged, and left out."""
+    @property
+    def unified(self) -> bool:
+        return self._hierarchy is not None and self._hierarchy.unified
+
+    def make(self, id: str, resources: pb.LinuxContainerResources, pod: PodGroup = NO_POD) -> Membership:
+        """Create the groups of a container, and of its pod. A limit that cannot be set is logged, and left out."""
         cpus = self.affinity(resources)
         if self._hierarchy is None:
             return Membership([], "", cpus)
-        groups = self._apply(id, self._settings(resources))
-        return Membership([str(path) for path in groups], self._oom_file(id) if groups else "", cpus)
+        groups = self._apply(id, self._settings(resources, pod), pod)
+        oom = self._oom_file(id, pod) if groups else ""
+        return Membership([str(path) for path in groups], oom, cpus, self._views(groups))
 
-    def update(self, id: str, resources: pb.LinuxContainerResources, pids: Iterable[int]) -> str:
+    def update(
+        self, id: str, resources: pb.LinuxContainerResources, pids: Iterable[int], pod: PodGroup = NO_POD
+    ) -> str:
         """Update the limits of a running container, and move its processes to groups that are new.
 
         Return why its memory could not be limited (it has more than that in use); empty if it was.
@@ -162,13 +164,19 @@ class Cgroups:
         cpusets.move(pids, self.affinity(resources))
         if self._hierarchy is None:
             return ""
-        before = {base / id for base in self._hierarchy.bases.values() if (base / id).exists()}
-        wanted = self._settings(resources)
-        for group in set(self._apply(id, wanted)) - before:
+        before = {group for group in self._groups(id, pod) if group.exists()}
+        wanted = self._settings(resources, pod)
+        for group in set(self._apply(id, wanted, pod)) - before:
             for pid in pids:
                 with contextlib.suppress(OSError):
                     (group / "cgroup.procs").write_text(str(pid))
-        return self._memory_limit_error(id, wanted)
+        return self._memory_limit_error(id, wanted, pod)
+
+    def update_pod(self, pod: PodGroup) -> None:
+        """Update the limits of a pod whose containers run; without a group of it there is nothing to limit."""
+        for base in self._bases():
+            if pod.parent and (base / pod.parent).is_dir():
+                self._limit_pod(base, pod)
 
     def affinity(self, resources: pb.LinuxContainerResources) -> tuple[int, ...]:
         """Return the CPU affinity to set for its processes; empty if a cpuset does it or none is requested."""
@@ -176,19 +184,23 @@ class Cgroups:
             return ()
         return cpusets.affinity(resources)
 
-    def remove(self, id: str) -> None:
+    def remove(self, id: str, pod: PodGroup = NO_POD) -> None:
         """Remove the groups of an ended container. Its shim does the same, in either order."""
-        for base in self._bases():
+        for group in self._groups(id, pod):
             with contextlib.suppress(OSError):
-                (base / id).rmdir()
+                group.rmdir()
+        for base in self._bases() if pod.parent else ():
+            remove_parents(base, pod.parent)
+        self._balance(pod)
 
     def sweep(self, known: Iterable[str]) -> None:
-        """Remove the groups of all other containers."""
+        """Remove the groups of all other containers, and of pods without any."""
         kept = set(known)
         for base in self._bases():
-            with contextlib.suppress(OSError):
-                for entry in [entry for entry in os.scandir(base) if entry.is_dir() and entry.name not in kept]:
-                    self.remove(entry.name)
+            for path, _, _ in os.walk(base, topdown=False):
+                if Path(path) != base and os.path.basename(path) not in kept:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(path)
 
     def close(self) -> None:
         """Remove empty groups and, without any container left, the base directories."""
@@ -197,40 +209,86 @@ class Cgroups:
             with contextlib.suppress(OSError):
                 base.rmdir()
 
-    def _memory_limit_error(self, id: str, wanted: list[Setting]) -> str:
-        assert self._hierarchy is not None
-        base = self._hierarchy.bases.get(MEMORY)
-        tries = ((s, _set(base / id, s)) for s in wanted if base is not None and s.controller == MEMORY and s.needed)
+    def _memory_limit_error(self, id: str, wanted: list[Setting], pod: PodGroup) -> str:
+        group = self._group(id, pod, MEMORY)
+        tries = ((s, _set(group, s)) for s in wanted if group is not None and s.controller == MEMORY and s.needed)
         return next((f"{setting.file}={setting.value}: {why}" for setting, why in tries if why), "")
 
-    def _settings(self, resources: pb.LinuxContainerResources) -> list[Setting]:
+    def _group(self, id: str, pod: PodGroup, controller: str) -> Path | None:
+        """Return the path of a container's group. CPUs in version 1 are not inherited, so pods have no group there."""
         assert self._hierarchy is not None
-        return cpusets.fit(settings(resources, self._hierarchy.unified), self._hierarchy.bases.get(CPUSET))
+        base = self._hierarchy.bases.get(controller)
+        flat = controller == CPUSET and not self._hierarchy.unified
+        return base and (base / id if flat else base / pod.parent / id)
+
+    def _groups(self, id: str, pod: PodGroup) -> set[Path]:
+        found = (self._group(id, pod, controller) for controller in self._hierarchy.bases) if self._hierarchy else ()
+        return {group for group in found if group is not None}
+
+    def _settings(self, resources: pb.LinuxContainerResources, pod: PodGroup) -> list[Setting]:
+        """Return the settings of a container. The least shares are no reason for a group, but are set in one."""
+        assert self._hierarchy is not None
+        found = cpusets.fit(settings(resources, self._hierarchy.unified), self._hierarchy.bases.get(CPUSET))
+        least = 0 < resources.cpu_shares <= NO_SHARES and (found or pod.limits)
+        value = str(scaled(NO_SHARES, self.unified))
+        return [*found, Setting(CPU, SHARES_FILES[self.unified], value)] if least else found
 
     def _bases(self) -> set[Path]:
         return set(self._hierarchy.bases.values()) if self._hierarchy is not None else set()
 
-    def _apply(self, id: str, wanted: list[Setting]) -> list[Path]:
-        """Apply settings and return the groups that hold one.
+    def _apply(self, id: str, wanted: list[Setting], pod: PodGroup) -> list[Path]:
+        """Apply settings and return the groups of the container.
 
         Failed writes are retried after the rest: memory and memory+swap limits can be changed in one order only, which
         depends on their previous values.
         """
-        assert self._hierarchy is not None
-        bases = self._hierarchy.bases
-        placed = [(bases[setting.controller] / id, setting) for setting in wanted if setting.controller in bases]
+        placed = [(group, s) for s in wanted if (group := self._group(id, pod, s.controller)) is not None]
+        groups = dict.fromkeys((*(group for group, _ in placed), *self._beside(id, wanted, pod)))
+        for base in self._bases() if groups and pod.parent else ():
+            self._limit_pod(base, pod)
         failed = [(group, setting) for group, setting in placed if _set(group, setting)]
         for group, setting in failed:
             if (why := _set(group, setting)) and setting.needed:
                 _LOG.warning("container %s: %s=%s: %s", id[:12], setting.file, setting.value, why)
-        return [group for group in dict.fromkeys(group for group, _ in placed) if group.is_dir()]
+        self._balance(pod)
+        return [group for group in groups if _made(group)]
 
-    def _oom_file(self, id: str) -> str:
+    def _beside(self, id: str, wanted: list[Setting], pod: PodGroup) -> list[Path]:
+        """Return groups without a setting: for the pod's limits, and for a later limit of CPU or memory."""
+        controllers = {setting.controller for setting in (*wanted, *pod.limits)}
+        controllers |= {CPU, MEMORY} if controllers & {CPU, MEMORY} else set()
+        found = (self._group(id, pod, controller) for controller in sorted(controllers))
+        return [group for group in found if group is not None]
+
+    def _limit_pod(self, base: Path, pod: PodGroup) -> None:
+        """Make the pod's group, with the limits that this hierarchy has."""
         assert self._hierarchy is not None
-        base = self._hierarchy.bases.get(MEMORY)
-        if base is None or not (base / id).is_dir():
+        try:
+            place = make_parents(base, pod.parent, self.unified)
+        except OSError as error:
+            _LOG.warning("pod group %s: %s", pod.parent, os.strerror(error.errno or 0).lower())
+            return
+        here = [setting for setting in pod.limits if self._hierarchy.bases.get(setting.controller) == base]
+        for setting in [setting for setting in here if _set(place, setting)]:
+            if (why := _set(place, setting)) and setting.needed:
+                _LOG.warning("pod group %s: %s=%s: %s", pod.parent, setting.file, setting.value, why)
+
+    def _balance(self, pod: PodGroup) -> None:
+        if self._hierarchy is not None and (base := self._hierarchy.bases.get(CPU)):
+            balance(base, pod, self.unified)
+
+    def _views(self, groups: list[Path]) -> tuple[tuple[str, str], ...]:
+        assert self._hierarchy is not None
+        if self._hierarchy.unified:
+            return tuple((str(group), "") for group in groups[:1])
+        bases = self._hierarchy.bases.items()
+        return tuple((str(group), name) for group in groups for name, base in bases if base in group.parents)
+
+    def _oom_file(self, id: str, pod: PodGroup) -> str:
+        group = self._group(id, pod, MEMORY)
+        if group is None or not group.is_dir():
             return ""
-        return str(base / id / ("memory.events" if self._hierarchy.unified else "memory.oom_control"))
+        return str(group / ("memory.events" if self.unified else "memory.oom_control"))
 
     def _set_total_weight(self) -> None:
         """Give all containers together the CPU weight of the machine's CPUs."""
@@ -242,8 +300,16 @@ class Cgroups:
                 write_control(base / file, str(value))
 
 
-def _set(group: Path, setting: Setting) -> str:
+def _made(group: Path) -> bool:
+    with contextlib.suppress(OSError):
+        group.mkdir(exist_ok=True)
+    return group.is_dir()
+
+
+def _set(group: Path | None, setting: Setting) -> str:
     """Create the group and write the setting; return the error, empty if there is none."""
+    if group is None:
+        return ""
     try:
         group.mkdir(exist_ok=True)
         write_control(group / setting.file, setting.value)

@@ -19,7 +19,20 @@ def write_control(path: Path, value: str) -> None:
 CPU, MEMORY, PIDS, CPUSET = "cpu", "memory", "pids", "cpuset"
 CONTROLLERS = (CPU, MEMORY, PIDS, CPUSET)
 
-_NO_SHARES = 2
+
+def enable(group: Path) -> list[str]:
+    """Enable controllers for the groups below `group` and return those that are enabled."""
+    try:
+        there = set((group / "cgroup.controllers").read_text().split()) & set(CONTROLLERS)
+        on = set((group / "cgroup.subtree_control").read_text().split())
+        if there - on:
+            (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(there - on)))
+        return sorted(there & set((group / "cgroup.subtree_control").read_text().split()))
+    except OSError:
+        return []
+
+
+NO_SHARES = 2
 """Shares of a pod without a CPU request: not worth a cgroup, since joining one takes milliseconds."""
 _MOST_SHARES, _MOST_WEIGHT = 262_144, 10_000
 _PERIOD_US = 100_000
@@ -47,17 +60,24 @@ def placement(resources: pb.LinuxContainerResources) -> list[Setting]:
 
 def weight(shares: int) -> int:
     """Convert shares of version 1 (2 to 262144) to a weight of version 2 (1 to 10000)."""
-    shares = min(max(shares, _NO_SHARES), _MOST_SHARES)
-    return 1 + (shares - _NO_SHARES) * (_MOST_WEIGHT - 1) // (_MOST_SHARES - _NO_SHARES)
+    shares = min(max(shares, NO_SHARES), _MOST_SHARES)
+    return 1 + (shares - NO_SHARES) * (_MOST_WEIGHT - 1) // (_MOST_SHARES - NO_SHARES)
+
+
+SHARES_FILES = {True: "cpu.weight", False: "cpu.shares"}
+"""Control file of CPU shares, by whether the hierarchy is unified."""
+
+
+def scaled(shares: int, unified: bool) -> int:
+    """Return shares as SHARES_FILES take them."""
+    return weight(shares) if unified else max(shares, NO_SHARES)
 
 
 def _cpu(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
     quota, period, shares = resources.cpu_quota, resources.cpu_period or _PERIOD_US, resources.cpu_shares
     found = []
-    if shares > _NO_SHARES and unified:
-        found.append(Setting(CPU, "cpu.weight", str(weight(shares))))
-    elif shares > _NO_SHARES:
-        found.append(Setting(CPU, "cpu.shares", str(shares)))
+    if shares > NO_SHARES:
+        found.append(Setting(CPU, SHARES_FILES[unified], str(scaled(shares, unified))))
     if quota and unified:
         found.append(Setting(CPU, "cpu.max", f"{quota if quota > 0 else 'max'} {period}"))
     elif quota:

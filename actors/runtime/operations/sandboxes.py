@@ -9,6 +9,7 @@ import asyncio
 import msgspec
 
 from actors.runtime.backends.procfs import boot_id
+from actors.runtime.cgroups.pods import pod_group
 from actors.runtime.model.containers import Sandbox, SandboxRecord
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown
 from actors.runtime.model.pods import new_id, sandbox_key
@@ -30,6 +31,7 @@ class Sandboxes:
         if self._containers.shutting_down:
             raise ShuttingDown("the plane is going down and creates no sandboxes")
         _check(config, handler)
+        pod_group(config, unified=False)
         key, id = sandbox_key(config.metadata), new_id()
         self._deps.pods.sandbox_names.reserve(key, id)
         stored = SandboxRecord(id, self._deps.clock.next(), self._boot, config.SerializeToString(), handler)
@@ -70,6 +72,18 @@ class Sandboxes:
         for error in await asyncio.gather(*ends, return_exceptions=True):
             if error is not None:
                 raise error
+
+    async def update(self, id: str, resources: pb.LinuxContainerResources) -> None:
+        """Change the resources of a pod. Raises NotFound, StateNotWritten."""
+        sandbox = self._deps.pods.sandbox(id)
+        config = pb.PodSandboxConfig()
+        config.CopyFrom(sandbox.config)
+        config.linux.resources.CopyFrom(resources)
+        sandbox.record = msgspec.structs.replace(sandbox.record, config=config.SerializeToString())
+        sandbox.config = config
+        await asyncio.to_thread(self._deps.state.save, sandbox.record)
+        cgroups = self._deps.processes.cgroups
+        cgroups.update_pod(pod_group(config, cgroups.unified))
 
     async def remove(self, id: str) -> None:
         sandbox = self._find(id)

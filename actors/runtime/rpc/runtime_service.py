@@ -104,8 +104,7 @@ class SandboxMethods:
     async def UpdatePodSandboxResources(
         self, request: pb.UpdatePodSandboxResourcesRequest
     ) -> pb.UpdatePodSandboxResourcesResponse:
-        """Accept and ignore: limits are set per container."""
-        self._pods.sandbox(request.pod_sandbox_id)
+        await self._sandboxes.update(request.pod_sandbox_id, request.resources)
         return pb.UpdatePodSandboxResourcesResponse()
 
 

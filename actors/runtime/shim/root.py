@@ -114,8 +114,13 @@ def show_cgroups(views: tuple[View, ...], top: str, privileged: bool) -> None:
     """Mount the container's own groups at /sys/fs/cgroup, where programs look up their limits. Raises RuntimeError."""
     if not views:
         return
-    if any(view.name for view in views):
-        checked("its cgroups", lambda: mount_kind(top, CGROUPS, "tmpfs", NOSUID | NODEV | NOEXEC, "mode=755"))
-    for view in views:
-        place = f"{CGROUPS}/{view.name}".rstrip("/")
-        bind(Mount(view.group, place, readonly=not privileged, propagated=False), top)
+    opened_groups = [(os.open(view.group, os.O_PATH | os.O_CLOEXEC), view) for view in views]
+    try:
+        if any(view.name for view in views):  # hides the groups' own paths in a container without an image
+            checked("its cgroups", lambda: mount_kind(top, CGROUPS, "tmpfs", NOSUID | NODEV | NOEXEC, "mode=755"))
+        for group, view in opened_groups:
+            place = f"{CGROUPS}/{view.name}".rstrip("/")
+            bind(Mount(proc_path(group), place, readonly=not privileged, propagated=False), top)
+    finally:
+        for group, _ in opened_groups:
+            os.close(group)

@@ -1,10 +1,11 @@
 """PodSandboxConfig for RunPodSandbox, and the runtime handler of the pod's RuntimeClass."""
 
+import re
 from pathlib import Path
 
 from actors.podworker.model.dependencies import Objects
 from actors.podworker.model.errors import RuntimeClassUnknown
-from actors.podworker.model.resources import linux_resources, pod_resources
+from actors.podworker.model.resources import GUARANTEED, linux_resources, pod_resources, qos_class
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.containers.names import dns_config, hostname
 from actors.podworker.pods.containers.security import sandbox_security, sysctls
@@ -14,6 +15,8 @@ from protocols.wire import cri_pb2
 POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"
 _PROTOCOLS = {"TCP": cri_pb2.TCP, "UDP": cri_pb2.UDP, "SCTP": cri_pb2.SCTP}
 KIND = "RuntimeClass"
+_STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")
+"""Characters that only uids of manifests have."""
 
 
 def pod_log_directory(base: Path, spec: PodSpec) -> Path:
@@ -24,8 +27,14 @@ def pod_labels(spec: PodSpec) -> dict[str, str]:
     return {POD_NAME: spec.name, POD_NAMESPACE: spec.namespace, POD_UID: spec.uid}
 
 
-def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") -> "cri_pb2.PodSandboxConfig":
-    """Return the PodSandboxConfig. `resolv`: the node's resolv.conf, if the pod extends it."""
+def sandbox_config(
+    spec: PodSpec, attempt: int, logs: Path, resolv: str = "", embedded: bool = False
+) -> "cri_pb2.PodSandboxConfig":
+    """Return the PodSandboxConfig.
+
+    `resolv`: the node's resolv.conf, if the pod extends it. `embedded`: the runtime makes the pod's cgroup itself.
+    """
+    pod = spec.raw.get("spec") or {}
     metadata = spec.raw.get("metadata") or {}
     return cri_pb2.PodSandboxConfig(
         metadata=cri_pb2.PodSandboxMetadata(name=spec.name, uid=spec.uid, namespace=spec.namespace, attempt=attempt),
@@ -39,9 +48,31 @@ def sandbox_config(spec: PodSpec, attempt: int, logs: Path, resolv: str = "") ->
             security_context=sandbox_security(spec),
             sysctls=sysctls(spec),
             overhead=_overhead(spec),
-            resources=linux_resources(pod_resources(spec.raw.get("spec") or {})),
+            cgroup_parent=cgroup_parent(spec.uid, pod) if embedded else "",
+            resources=_resources(pod),
         ),
     )
+
+
+def cgroup_parent(uid: str, pod: Object) -> str:
+    """Return the path of a pod's cgroup in kubelet's layout: `/kubepods/burstable/podUID`."""
+    quality = qos_class(pod)
+    folder = "" if quality == GUARANTEED else f"/{quality.lower()}"
+    return f"/kubepods{folder}/pod{_STRANGE.sub('_', uid)[:128]}"
+
+
+def _resources(pod: Object) -> "cri_pb2.LinuxContainerResources":
+    """Return the resources of the whole pod; `unified` has those that the pod sets itself, for its cgroup."""
+    found = linux_resources(pod_resources(pod))
+    own = pod.get("resources") or {}
+    limits, requests = own.get("limits") or {}, own.get("requests") or {}
+    if "cpu" in limits:
+        found.unified["cpu.max"] = f"{found.cpu_quota} {found.cpu_period}"
+    if "memory" in limits:
+        found.unified["memory.max"] = str(found.memory_limit_in_bytes)
+    if "cpu" in requests:
+        found.unified["cpu.weight"] = str(1 + (found.cpu_shares - 2) * 9999 // 262142)
+    return found
 
 
 def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":

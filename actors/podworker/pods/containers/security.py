@@ -169,17 +169,17 @@ def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:
 
     `root`: this process runs as root.
     """
-    found = [*_of_any(spec)]
+    found = [*_of_any(spec, grouped=embedded and root)]
     if embedded:
         found += _of_pod(spec, root)
         found += [part for container in spec.containers for part in _of_container(spec, container, root)]
     return f"not enforced on this node: {', '.join(dict.fromkeys(found))}" if found else ""
 
 
-def _of_any(spec: PodSpec) -> Iterator[str]:
-    """Yield what no runtime enforces here: pods have no cgroup of their own."""
+def _of_any(spec: PodSpec, grouped: bool) -> Iterator[str]:
+    """Yield what no runtime enforces here. `grouped`: the runtime makes cgroups of pods."""
     pod = spec.raw.get("spec") or {}
-    if (pod.get("resources") or {}).get("limits") and len(spec.apps) > 1:
+    if not grouped and (pod.get("resources") or {}).get("limits") and len(spec.apps) > 1:
         yield "limits of the pod as a whole (each container is held to them for itself)"
     if pod.get("hostUsers") is False:
         yield "hostUsers: false"

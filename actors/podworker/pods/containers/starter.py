@@ -117,7 +117,8 @@ class Starter:
         config = container_config(inputs)
         await asyncio.to_thread(self._directories, inputs, config)
         await self._pre_start(spec, container)
-        sandbox = sandbox_config(spec, request.sandbox.attempt, node_info.logs, node_resolv(spec))
+        attempt = request.sandbox.attempt
+        sandbox = sandbox_config(spec, attempt, node_info.logs, node_resolv(spec), node_info.embedded)
         return await self._deps.runtime.create_container(request.sandbox.sandbox_id, config, sandbox)
 
     async def _recursive(self, spec: PodSpec, container: ContainerSpec) -> bool:

@@ -269,7 +269,8 @@ class PodSync:
             self._pause(SANDBOX, "", fault, soon=True)
             return None
         self._record_unenforced(plan)
-        config = sandbox_config(spec, plan.create_sandbox, self._deps.node_info.logs, node_resolv(spec))
+        node_info = self._deps.node_info
+        config = sandbox_config(spec, plan.create_sandbox, node_info.logs, node_resolv(spec), node_info.embedded)
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
             handler = await runtime_handler(self._deps.objects, spec)
