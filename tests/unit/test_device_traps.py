@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 FORKING = {
     "actors/runtime/shim/launcher.py",
     "actors/runtime/shim/child.py",
+    "actors/runtime/shim/holder.py",
     "supervisor/forkserver/client.py",
     "supervisor/forkserver/server.py",
     "supervisor/report/console.py",

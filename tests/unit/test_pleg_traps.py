@@ -282,10 +282,12 @@ def test_processes_that_fork_containers_never_import_grpc() -> None:
     threaded = {"grpc", "zmq", "uvloop"}
     assert imported("actors.runtime.actor") & threaded, "the naive address to fork"
     assert not imported("actors.runtime.shim.launcher") & threaded
+    assert not imported("actors.runtime.shim.holder") & threaded
     forks = {file for file in (ROOT / "actors").rglob("*.py") if "os.fork()" in file.read_text()}
     assert {str(file.relative_to(ROOT)) for file in forks} == {
         "actors/runtime/shim/launcher.py",
         "actors/runtime/shim/child.py",
+        "actors/runtime/shim/holder.py",
     }
 
 

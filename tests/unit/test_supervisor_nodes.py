@@ -50,8 +50,9 @@ def settings(root: Path, **flags: object) -> Settings:
 
 @pytest.mark.parametrize("node", ["n2", "123", "true", "a.b-c"])
 def test_a_pass_is_a_kubeconfig_and_comes_back(node: str) -> None:
-    text = node_config.write(made(node))
-    assert node_config.read(text.encode(), "f") == made(node)
+    config = made(node)
+    text = node_config.write(config)
+    assert node_config.read(text.encode(), "f") == config
     assert yaml.safe_load(text)["users"][0]["name"] == f"system:node:{node}"
 
 
