@@ -3,7 +3,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
-# Most tests wait most of the time: three share two processors well. Long files go first, so that no worker ends alone.
+# Many tests wait: three share two processors well. Long files go first, so that no worker ends alone.
 LONG_FIRST := --dist loadfile --no-loadscope-reorder
 SEED := 0
 # Where the environment forbids Python to keep bytecode, every process would compile every module it imports.
@@ -22,14 +22,13 @@ demo: compiled
 
 test: compiled
 	@sh tests/setup.sh
-	@$(PY) -m pytest -n 3 $(LONG_FIRST) tests/integration tests/unit
-	@$(PY) -m pytest -n 2 $(LONG_FIRST) tests/crash
+	@$(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash tests/integration tests/unit
 
 unit: compiled
 	@$(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit
 
 crash: compiled
-	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 2 $(LONG_FIRST) tests/crash
+	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash
 
 bench: compiled
 	@$(VENV)/bin/nodeplane bench

@@ -15,14 +15,20 @@ settings.load_profile("nodeplane")
 
 LONGEST = (
     "test_story",
-    "test_health_story",
-    "test_double_kill",
+    "test_cri",
     "test_connection_storm",
-    "test_bad_pods",
-    "test_bad_day",
-    "test_pleg_disruption",
-    "test_large_objects",
     "test_scripts",
+    "test_stall",
+    "test_pleg",
+    "test_runtime_lies_plane",
+    "test_health_story",
+    "test_dra_plane",
+    "test_own_plane",
+    "test_etcd_cluster",
+    "test_pleg_disruption",
+    "test_kep1904",
+    "test_bad_day",
+    "test_bad_pods",
     "test_machine",
 )
 """Files that take the longest, the longest first: the rest fills the gaps, so that no process is alone at the end."""
