@@ -78,65 +78,65 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kubelet_dir: str
     """Absolute kubelet directory, ROOT/kubelet unless --kubelet-dir was given."""
     node_name: str
-    node_ip: str = ""
+    node_ip: str
     """Address the node is known by and its own endpoint (logs, exec) listens at; empty = it listens on loopback."""
-    node_port: int = 0
+    node_port: int
     """Port of that endpoint; 0 = a free one."""
-    healthz_port: int = 10248
+    healthz_port: int
     """Loopback port of the node's /healthz, as kubelet's; 0 = it is not served."""
     joined: bool = False
     """A node group alone: the API is another plane's, and this root has no control plane."""
     port: int
     """HTTPS port of the API; never 0 here."""
-    bind_address: str = "127.0.0.1"
+    bind_address: str
     """IP address the API listens on; 0.0.0.0 or :: = all."""
-    api_names: tuple[str, ...] = ()
+    api_names: tuple[str, ...]
     """Names and addresses beside the plane's own that clients may know the API by: they stand in its certificate."""
     api_url: str
     """Where API clients connect: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
     store_endpoints: tuple[str, ...]
     """gRPC targets of the main store's etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
     store_embedded: bool
-    store_splits: tuple[Store, ...] = ()
+    store_splits: tuple[Store, ...]
     """Stores beside the main one, each with the resources it holds."""
-    etcd_files: EtcdFiles = EtcdFiles()
-    etcd_compaction_s: int = 300
+    etcd_files: EtcdFiles
+    etcd_compaction_s: int
     """Seconds between two compactions of an external etcd; 0 = somebody else compacts it."""
-    node_monitor_grace_s: int = 50
+    node_monitor_grace_s: int
     """Seconds without a renewed lease after which a node is lost."""
-    leader_elect: bool = False
+    leader_elect: bool
     """Controllers and scheduler work only while they hold their lease: other control planes use the same store."""
-    store_port: int = 0
+    store_port: int
     """Loopback TCP port of the embedded store's etcd API (mutual TLS); 0 = a free one, see ROOT/run/store.addr."""
-    store_sync: str = "full"
+    store_sync: str
     """SQLite `synchronous` of the embedded store: `full` or `normal`."""
-    store_quota_bytes: int = 8 * 1024 * 1024 * 1024
+    store_quota_bytes: int
     """Bytes of the embedded store's file in use beyond which it only deletes; 0 = none."""
     runtime_endpoint: str
     """gRPC target of the CRI socket, `unix:///...`."""
     runtime_embedded: bool
-    images: str = "host"
+    images: str
     """Unknown image names in the embedded runtime: `host`, they stand for the host's own files; `imported`, they do not
     exist."""
-    pleg_mode: str = "auto"
+    pleg_mode: str
     """`auto`, `evented`, `hint` or `generic`: what pleg makes of the runtime's events."""
-    container_log_max_size: int = 10 * 1024 * 1024
+    container_log_max_size: int
     """Bytes; a container's log that is larger is set aside."""
-    container_log_max_files: int = 5
+    container_log_max_files: int
     """Files a container run's log may have, the one that is written included."""
-    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    allowed_unsafe_sysctls: tuple[str, ...]
     """Names, and prefixes that end with `*`, that pods may set beside the safe ones."""
-    pod_resources: PodResources = PodResources()
+    pod_resources: PodResources
     adopt: Adopt | None = None
     """Set where the real kubelet gives out the devices: its pod resources are served, and nothing else is done."""
-    device_health_rate: int = 2
+    device_health_rate: int
     """Changes a second of one pod's status that the health of its devices may cause, after a few at once."""
-    metrics_port: int = 10255
-    metrics_address: str = "127.0.0.1"
-    alignment: Alignment = Alignment()
+    metrics_port: int
+    metrics_address: str
+    alignment: Alignment
     """Placement of CPUs, memory and devices on the machine."""
-    feature_gates: dict[str, bool] = {}
-    log_level: str = "info"
+    feature_gates: dict[str, bool]
+    log_level: str
 
     @property
     def layout(self) -> Layout:

@@ -3,6 +3,8 @@
 import os
 from contextlib import ExitStack
 
+import msgspec
+
 from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.layout import Layout
@@ -79,7 +81,7 @@ def _agree_on_settings(
         _check_agreement(settings, old)
         return settings, _reserve_beside(settings, groups, where)
     port = (
-        reserve(options.port, old.port if old else 0, bind_address(options.bind_address))
+        reserve(options.port, _retained_port(where), bind_address(options.bind_address))
         if WATCHER in groups or options.port == 0
         else None
     )
@@ -110,6 +112,20 @@ def _check_agreement(mine: Settings, theirs: Settings) -> None:
         ours, other = getattr(mine, field), getattr(theirs, field)
         if ours != other:
             raise Usage(f"{field} is {ours!r} here but {other!r} in the groups that run already; give all the same")
+
+
+class _Retained(msgspec.Struct):
+    """The part of an earlier start's settings, of any version, that the next start keeps."""
+
+    port: int = 0
+
+
+def _retained_port(where: Layout) -> int:
+    """Return the port of the earlier start; 0 if there was none."""
+    try:
+        return msgspec.json.decode(where.settings.read_bytes(), type=_Retained).port
+    except (OSError, msgspec.DecodeError):
+        return 0
 
 
 def _old_settings(where: Layout) -> Settings | None:

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import shutil
 import socket
@@ -18,11 +19,13 @@ from cryptography import x509
 from actors.apiserver.http.authentication.signing import load_keys
 from protocols.process.layout import layout
 from supervisor.base.errors import AlreadyRunning, PortTaken
+from supervisor.base.options import PlaneOptions
 from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig
 from supervisor.report.console import Console
 from supervisor.root import leftovers, logs
 from supervisor.root.lock import SupervisorLocks, is_locked, supervisors
+from supervisor.startup.prepare import prepare
 from supervisor.startup.prepared import reserve
 
 
@@ -112,6 +115,16 @@ def test_a_reserved_port_takes_our_servers_only() -> None:
     again = reserve(0, remembered=reservation.port)
     assert again.port == reservation.port
     again.release()
+
+
+def test_prepare_after_another_version_keeps_the_port(root: Path) -> None:
+    reservation = reserve(0)
+    reservation.release()
+    (root / "run").mkdir(mode=0o700)
+    (root / "run" / "settings.json").write_text(json.dumps({"port": reservation.port, "of_another_version": 1}))
+    prepared = prepare(PlaneOptions(root=str(root), port=0, metrics_port=0))
+    prepared.release()
+    assert prepared.settings.port == reservation.port
 
 
 def test_one_supervisor_a_root(root: Path) -> None:
