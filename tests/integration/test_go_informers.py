@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from protocols.bus import BusError
 from tests.support import ingress
 from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.waiting import until
 
 SERVICES = "/api/v1/namespaces/default/services"
 COUNT = re.compile(r"^(\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
@@ -29,13 +30,6 @@ def plane() -> Iterator[Plane]:
         started.spawn("apiserver-1")
         until("two of them", lambda: len(telling(started)) == 2)
         yield started
-
-
-def until(what: str, true: Callable[[], object], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"{what} did not come about"
-        time.sleep(0.05)
 
 
 def telling(plane: Plane) -> dict[str, str]:

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from protocols.bus import BusError
 from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import etcd_if_there
+from tests.support.waiting import until
 
 SESSIONS = Path(__file__).parents[1] / "support" / "sessions"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -65,13 +65,6 @@ GREETING = {
     "metadata": {"name": "one", "namespace": "default"},
     "spec": {"whom": "world"},
 }
-
-
-def until(what: str, true: Callable[[], object], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"{what} did not come about"
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,6 +34,7 @@ from protocols.wire.methods import unix_channel
 from tests.support.actor_process import Process, start_actor
 from tests.support.settings import plane_settings
 from tests.support.stub_plugin import StubPlugin
+from tests.support.waiting import until_async
 
 R = TypeVar("R")
 RESOURCE = "example.com/gpu"
@@ -56,15 +56,7 @@ async def running_node(**settings: Any) -> AsyncIterator["DeviceNode"]:
     await node.close()
 
 
-async def until(what: str, holds: Callable[[], Any], timeout: float = 60.0) -> Any:
-    deadline, answer = time.monotonic() + timeout, None
-    while time.monotonic() < deadline:
-        got = holds()
-        answer = await got if asyncio.iscoroutine(got) else got
-        if answer:
-            return answer
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
+until = until_async
 
 
 def figures(view: ResourceInventory) -> tuple[int, int]:

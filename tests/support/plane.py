@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -27,25 +27,10 @@ from supervisor.client.connection import Asking, ask
 from tests.support.engine import ETCD, chosen, etcd_binary
 from tests.support.plane_client import PATHS, read, read_object
 from tests.support.store_lab import etcd_process
+from tests.support.waiting import until as until
 
 BIN = Path(sys.executable).parent
 REPO = Path(__file__).parents[2]
-T = TypeVar("T")
-
-
-class Late(AssertionError):
-    """Raised when something that had to come about did not within its time."""
-
-
-def until(what: str, holds: Callable[[], T], timeout: float = 60.0, every: float = 0.05) -> T:
-    """Poll `holds` until it gives something true; Late names what was waited for and the last answer."""
-    deadline, answer = time.monotonic() + timeout, None
-    while time.monotonic() < deadline:
-        answer = holds()
-        if answer:
-            return answer
-        time.sleep(every)
-    raise Late(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
 
 
 class Plane:

@@ -11,7 +11,8 @@ import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions
 from protocols.messages import supervisor as messages
-from tests.support.plane import Late, synced_view
+from tests.support.plane import synced_view
+from tests.support.waiting import Late
 
 
 class StatusProbe:

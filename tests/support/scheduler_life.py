@@ -1,8 +1,9 @@
 """The scheduler as it is, in this process, over an API in memory; it can be killed at any point and begun anew."""
 
 import asyncio
+import functools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -14,6 +15,7 @@ from protocols.kube.meta import Object, condition, meta
 from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.process.layout import layout
 from tests.support.memory_api import Events, MemoryApi
+from tests.support.waiting import until_async
 
 DRIVER = "d.example.com"
 
@@ -81,12 +83,7 @@ async def heard() -> None:
         await asyncio.sleep(0.003)
 
 
-async def until(what: str, holds: Callable[[], Any], seconds: float = 60.0) -> Any:
-    end = asyncio.get_running_loop().time() + seconds
-    while not (found := holds()):
-        assert asyncio.get_running_loop().time() < end, f"{what} did not come about"
-        await asyncio.sleep(0.002)
-    return found
+until = functools.partial(until_async, every=0.002)
 
 
 # objects

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from protocols.wire import etcd_pb2 as pb
 from tests.support.actor_process import Process, start_actor
 from tests.support.ports import free_port
 from tests.support.settings import plane_settings
+from tests.support.waiting import until as until
 
 T = TypeVar("T")
 UNARY: dict[str, tuple[str, Any]] = {
@@ -119,14 +119,6 @@ def listened_at(path: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-def until(what: str, holds: Callable[[], Any], within: float = 60.0) -> Any:
-    deadline = time.monotonic() + within
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, f"{what} did not come about within {within:g} s"
-        time.sleep(0.01)
-    return answer
 
 
 @contextmanager
