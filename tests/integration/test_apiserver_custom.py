@@ -256,6 +256,19 @@ async def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> 
             await asyncio.sleep(0.05)
 
 
+async def test_watch_of_a_deleted_definition_shows_every_object_go(plane: Plane) -> None:
+    async with plane.client() as session:
+        assert (await session.post(CRDS, json=definition("leaves", "Leaf"))).status == 201
+        await established(session, "leaves.example.com")
+        for name in ("a", "b", "c"):
+            assert (await session.post(url("leaves"), json={**tab(name), "kind": "Leaf"})).status == 201
+        async with session.get(f"{url('leaves')}?watch=true&timeoutSeconds=60") as watch:
+            assert (await session.delete(f"{CRDS}/leaves.example.com")).status == 200
+            seen = [json.loads(line) async for line in watch.content]
+        events = [(event["type"], event["object"]["metadata"].get("name")) for event in seen]
+        assert [event for event in events if event[0] == "DELETED"] == [("DELETED", name) for name in ("a", "b", "c")]
+
+
 async def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
     """Two processes serve; store, watch cache and the process that has the watch are killed one after the other."""
     plane.spawn("apiserver-1")

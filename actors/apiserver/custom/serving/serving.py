@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.custom.definitions.definition import Definition, read_definition
@@ -78,9 +80,18 @@ def _read(stored: Stored, held: _Made | None) -> _Made:
     if held is not None and held.rv == stored.rv:
         return held
     definition = read_definition(stored.obj)
-    if held is not None and held.definition == definition:
+    if held is not None and _same(held.definition, definition):
+        for row in held.rows:  # the rows stay, and with them their watches, which see every object go
+            assert row.custom is not None
+            row.custom.terminating = definition.terminating
         return _Made(stored.rv, definition, held.rows)
     return _Made(stored.rv, definition, _rows(definition))
+
+
+def _same(held: Definition, definition: Definition) -> bool:
+    """Return True if the same resources are served; the first step of a deletion changes none."""
+    alike = replace(held, generation=definition.generation, terminating=definition.terminating)
+    return alike == definition
 
 
 def _rows(definition: Definition) -> list[Resource]:
