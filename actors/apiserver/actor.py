@@ -45,7 +45,7 @@ from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
 from actors.apiserver.replica.replica import ProgressRequester, Replica
-from actors.apiserver.resources import classes, config, events, namespaces, network, nodes, virtual, volumes
+from actors.apiserver.resources import classes, config, events, namespaces, network, nodes, virtual, volumes, workloads
 from actors.apiserver.resources.dra import devices
 from actors.apiserver.resources.pods import pods
 from actors.apiserver.resources.rbac import rbac
@@ -82,6 +82,7 @@ TABLE: Table = Table(
         *network.ROWS,
         *volumes.ROWS,
         *classes.ROWS,
+        *workloads.ROWS,
         *virtual.REVIEWS,
         *virtual.USAGE,
         definitions.DEFINITIONS,

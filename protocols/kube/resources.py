@@ -92,6 +92,12 @@ CSINODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
 CSIDRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False)
 PRIORITYCLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 RUNTIMECLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False)
+REPLICATIONCONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController", True, "controllers")
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True)
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", True)
+PODDISRUPTIONBUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+CSISTORAGECAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True)
+VOLUMEATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False)
 
 ALL = (
     NAMESPACES,
@@ -123,6 +129,12 @@ ALL = (
     CSIDRIVERS,
     PRIORITYCLASSES,
     RUNTIMECLASSES,
+    REPLICATIONCONTROLLERS,
+    REPLICASETS,
+    STATEFULSETS,
+    PODDISRUPTIONBUDGETS,
+    CSISTORAGECAPACITIES,
+    VOLUMEATTACHMENTS,
 )
 """Every served resource, in the order discovery shows them."""
 

@@ -21,6 +21,8 @@ def made(kind: str, version: str, **parts: Any) -> str:
 
 ACCESS = {"accessModes": ["ReadWriteOnce"]}
 SIZED = {"storage": "1Gi"}
+TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+SELECTED = {"template": TEMPLATE, "selector": {"matchLabels": {"app": "a"}}}
 OBJECTS = {
     "services": (
         made("Service", "v1", spec={"ports": [{"port": 80}], "selector": {"a": "b"}}),
@@ -50,6 +52,22 @@ OBJECTS = {
     "csidrivers": (made("CSIDriver", "storage.k8s.io/v1", spec={}), "x true false false"),
     "priorityclasses": (made("PriorityClass", "scheduling.k8s.io/v1", value=7), "x 7 false"),
     "runtimeclasses": (made("RuntimeClass", "node.k8s.io/v1", handler="h"), "x h"),
+    "replicationcontrollers": (made("ReplicationController", "v1", spec={"template": TEMPLATE}), "x 1 0 0"),
+    "replicasets": (made("ReplicaSet", "apps/v1", spec={**SELECTED, "replicas": 3}), "x 3 0 0"),
+    "statefulsets": (made("StatefulSet", "apps/v1", spec=SELECTED), "x 0/1"),
+    "poddisruptionbudgets": (made("PodDisruptionBudget", "policy/v1", spec={"minAvailable": "50%"}), "x 50% N/A 0"),
+    "csistoragecapacities": (
+        made("CSIStorageCapacity", "storage.k8s.io/v1", storageClassName="fast", capacity="1Gi"),
+        "x fast 1Gi",
+    ),
+    "volumeattachments": (
+        made(
+            "VolumeAttachment",
+            "storage.k8s.io/v1",
+            spec={"attacher": "a.example.com", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}},
+        ),
+        "x a.example.com pv n1 false",
+    ),
 }
 
 
@@ -71,5 +89,12 @@ def test_what_is_refused(plane: Plane) -> None:
         (made("StorageClass", "storage.k8s.io/v1"), "provisioner: Required value"),
         (made("PriorityClass", "scheduling.k8s.io/v1", value=2_000_000_000), "maximum allowed value"),
         (made("RuntimeClass", "node.k8s.io/v1"), "handler: Required value"),
+        (made("ReplicaSet", "apps/v1", spec={"template": TEMPLATE}), "spec.selector: Required value"),
+        (made("ReplicaSet", "apps/v1", spec={**SELECTED, "replicas": -1}), "must be greater than or equal to 0"),
+        (
+            made("StatefulSet", "apps/v1", spec={**SELECTED, "selector": {"matchLabels": {"app": "b"}}}),
+            "`selector` does not match template `labels`",
+        ),
+        (made("VolumeAttachment", "storage.k8s.io/v1", spec={"attacher": "a"}), "spec.nodeName: Required value"),
     ):
         assert told in plane.kubectl("create", "--validate=false", "-f", "-", stdin=body, check=False)

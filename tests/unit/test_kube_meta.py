@@ -46,7 +46,7 @@ def test_paths_and_storage_keys() -> None:
 
 
 def test_every_resource_is_found_by_plural_and_kind() -> None:
-    assert len(resources.BY_PLURAL) == len(resources.BY_KIND) == len(resources.ALL) == 29
+    assert len(resources.BY_PLURAL) == len(resources.BY_KIND) == len(resources.ALL) == 35
 
 
 def test_times() -> None:

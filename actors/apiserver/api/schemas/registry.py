@@ -170,9 +170,11 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import core, others, resource, zeros
+    from actors.apiserver.api.schemas import core, others, resource, workloads, zeros
 
-    core_texts = (core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE)
+    core_texts = (
+        core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE,
+        workloads.CORE_WORKLOADS)  # fmt: skip
     texts: dict[str, tuple[str, ...]] = {META: (others.META,), f"{API}core.v1": core_texts}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
     texts[f"{API}resource.v1beta2"] = (resource.RESOURCE_BETA2,)
@@ -182,6 +184,8 @@ def registry() -> Registry:
     texts[f"{API}autoscaling.v1"] = (others.AUTOSCALING,)
     for name in OTHER_GROUPS:
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
+    texts[f"{API}apps.v1"] = (workloads.APPS,)
+    texts[f"{API}storage.v1"] = (others.STORAGE, workloads.STORAGE_ATTACHMENTS)
     texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
     return Registry(texts, zeros.ZEROS)
 
