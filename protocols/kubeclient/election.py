@@ -34,6 +34,8 @@ class ElectionOptions(msgspec.Struct, frozen=True, kw_only=True):
     renew_deadline: float = 10.0
     retry: float = 2.0
     """Seconds between two attempts."""
+    released: Path | None = None
+    """File that an orderly end touches, so that the next start lets other candidates lead first."""
 
 
 class Election:
@@ -112,6 +114,8 @@ class Election:
 
 
 RELEASE_S = 0.5
+YIELD_S = 3.0
+"""Seconds after a release in which this candidate does not lead again: others, also upstream's, try every 2.4 s."""
 
 
 class LeadershipLost(NodeplaneError):
@@ -131,6 +135,7 @@ class LeaderElector:
     async def lead(self, note: Callable[[str], None]) -> None:
         """Return once this process leads; meanwhile `note` gets the current leader."""
         noted = ""
+        await self._yield()
         while not await self._try():
             if self._election.holder != noted:
                 noted = self._election.holder
@@ -138,6 +143,13 @@ class LeaderElector:
             await asyncio.sleep(self._options.retry)
         self._log.info("leads as %s", self._options.identity)
         note("leads")
+
+    async def _yield(self) -> None:
+        file = self._options.released
+        with suppress(OSError):
+            since = time.time() - file.stat().st_mtime if file is not None else YIELD_S
+            if 0 <= since < YIELD_S:
+                await asyncio.sleep(YIELD_S - since)
 
     async def renew(self) -> None:
         """Renew the lease until that fails for too long; raises LeadershipLost."""
@@ -159,9 +171,11 @@ class LeaderElector:
         """Release the lease, so that another process leads at once, if the API answers soon."""
         lease = self._election.released(now_micro())
         if lease is not None:
-            with suppress(ApiAway, ApiError, TimeoutError):
+            with suppress(ApiAway, ApiError, TimeoutError, OSError):
                 async with asyncio.timeout(RELEASE_S):
                     await self._client.update(LEASES, lease, self._options.namespace)
+                if self._options.released is not None:
+                    self._options.released.touch()
 
     async def _try(self) -> bool:
         """Read the lease and, if we may take or renew it, write it; return True when this process leads.
@@ -225,7 +239,10 @@ def leader_elector(context: Context, client: ApiClient, lease: str) -> LeaderEle
     """
     if not context.settings.leader_elect:
         return None
-    options = ElectionOptions(name=lease, identity=identity(context.layout.run / f"{context.instance}.id"))
+    run, instance = context.layout.run, context.instance
+    options = ElectionOptions(
+        name=lease, identity=identity(run / f"{instance}.id"), released=run / f"{instance}.released"
+    )
     return LeaderElector(client, options, context.log)
 
 
