@@ -124,7 +124,7 @@ class SlowHooks:
         self.calls.append(("stop", container_id, grace))
 
 
-async def stopped(tmp_path, grace, seconds):
+async def stopped(tmp_path, grace, seconds, events=None):
     fake, ends = FakeDependencies(tmp_path), []
     hooks = SlowHooks(fake.runtime, seconds)
     spec = read_pod(pod(hooked("a", "x"), inits=[hooked("s", "x", restartPolicy="Always")]))
@@ -134,6 +134,7 @@ async def stopped(tmp_path, grace, seconds):
     async with asyncio.timeout(60):
         while len(ends) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+    (events if events is not None else []).extend(fake.recorder.reasons())
     return hooks.calls
 
 
@@ -145,7 +146,9 @@ async def test_killer_starts_all_hooks_at_once_and_stops_sidecars_last(tmp_path)
 
 async def test_killer_hooks_longer_than_grace_share_one_grace(tmp_path):
     began = time.monotonic()
-    calls = await stopped(tmp_path, grace=1, seconds=30)
+    events = []
+    calls = await stopped(tmp_path, 1, 30, events)
+    assert set(events) == {"Killing"}
     assert time.monotonic() - began < 15
     assert [call[2] for call in calls[2:]] == [LEAST_GRACE_S, LEAST_GRACE_S]
 

@@ -257,7 +257,7 @@ async def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path):
         await scene.until(lambda: scene.fake.pods.deleted)
         calls = [call for call, what in scene.fake.runtime.calls if call == "stop_container" or what == "bye"]
         assert calls[:2] == ["exec_sync", "stop_container"]
-        assert "FailedPreStopHook" in scene.fake.recorder.reasons()
+        assert ("Warning", "FailedPreStopHook", "PreStopHook failed") in scene.fake.recorder.events
 
 
 async def test_a_failed_post_start_ends_the_container(tmp_path):
@@ -265,7 +265,7 @@ async def test_a_failed_post_start_ends_the_container(tmp_path):
     scene.fake.runtime.answers["no"] = (1, b"sorry")
     async with at_work(scene):
         await scene.until(lambda: scene.status.get("phase") == "Failed")
-        assert "FailedPostStartHook" in scene.fake.recorder.reasons()
+        assert ("Warning", "FailedPostStartHook", "PostStartHook failed") in scene.fake.recorder.events
 
 
 async def test_the_active_deadline_fails_the_pod(tmp_path):

@@ -80,10 +80,14 @@ class ClaimsNotReady(NodeplaneError):
 
 
 class HookFailed(NodeplaneError):
-    """Raised when a lifecycle hook fails; reported as an event."""
+    """Raised when a lifecycle hook fails. An event says so, without the message, which may hold secrets."""
 
     http: ClassVar[int] = 500
     grpc: ClassVar[str] = "INTERNAL"
+
+
+class HookTimedOut(HookFailed):
+    """Raised when a lifecycle hook still runs at its deadline."""
 
 
 class RuntimeClassUnknown(NodeplaneError):

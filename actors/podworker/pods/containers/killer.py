@@ -6,13 +6,14 @@ containers that end before it.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 
 import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.errors import HookFailed
+from actors.podworker.model.errors import HookFailed, HookTimedOut
 from actors.podworker.model.types import ContainerSpec, Kill, Plan, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
 from protocols.bus import BusError
@@ -21,6 +22,7 @@ from protocols.process.rates import backoff_delay
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 LEAST_GRACE_S = 2
 """Seconds that a container always has after its signal, as with kubelet."""
+log = logging.getLogger("podworker")
 
 
 class Killer:
@@ -116,5 +118,7 @@ class Killer:
         try:
             await run_hook(self._deps, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
         except HookFailed as error:
-            text = f"PreStopHook failed: {error}"
-            self._deps.recorder.pod(spec, "Warning", "FailedPreStopHook", text, container)
+            name = container.name
+            log.warning("preStop hook failed pod=%s/%s container=%s error=%s", spec.namespace, spec.name, name, error)
+            if not isinstance(error, HookTimedOut):
+                self._deps.recorder.pod(spec, "Warning", "FailedPreStopHook", "PreStopHook failed", container)

@@ -1,6 +1,7 @@
 """Start one container: image, configuration, CreateContainer, StartContainer, with upstream's events."""
 
 import asyncio
+import logging
 import os
 import time
 from pathlib import Path
@@ -34,6 +35,7 @@ from protocols.messages.devices import ContainerGrant
 from protocols.wire import cri_pb2
 
 CONFIG_ERROR, CREATE_ERROR, RUN_ERROR = "CreateContainerConfigError", "CreateContainerError", "RunContainerError"
+log = logging.getLogger("podworker")
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -153,8 +155,8 @@ class Starter:
             ip = sandbox.ip or await self._deps.runtime.sandbox_ip(sandbox.sandbox_id) or self._deps.node_info.host_ip
             await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
-            text = f"PostStartHook failed: {error}"
-            self._deps.recorder.pod(spec, "Warning", "FailedPostStartHook", text, container)
+            log.warning("postStart hook failed pod=%s/%s container=%s error=%s", *_named(spec, container), error)
+            self._deps.recorder.pod(spec, "Warning", "FailedPostStartHook", "PostStartHook failed", container)
             self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
 
     async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
@@ -206,6 +208,10 @@ class Starter:
     def _failed(self, spec: PodSpec, container: ContainerSpec, waiting: Waiting, soon: bool = False) -> Failure:
         self._deps.recorder.pod(spec, "Warning", "Failed", f"Error: {waiting.message}", container)
         return Failure(waiting, soon=soon)
+
+
+def _named(spec: PodSpec, container: ContainerSpec) -> tuple[str, str, str]:
+    return spec.namespace, spec.name, container.name
 
 
 def node_resolv(spec: PodSpec) -> str:

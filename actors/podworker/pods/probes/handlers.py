@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.errors import HookFailed
+from actors.podworker.model.errors import HookFailed, HookTimedOut
 from actors.podworker.model.types import ContainerSpec
 from actors.podworker.pods.probes.results import Attempt, Outcome, Target, target
 from protocols.bus import BusError, DeadlineExceeded
@@ -20,6 +20,7 @@ from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
 REDIRECTS = 10
+PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
 SERVING = b"\x08\x01"
 """HealthCheckResponse with status SERVING."""
 POST_START, PRE_STOP = "postStart", "preStop"
@@ -76,12 +77,12 @@ def http_url(source: Object, target: Target) -> str:
     return f"{scheme}://{shown}:{port}/{path.removeprefix('/')}"
 
 
-def http_headers(source: Object) -> dict[str, str]:
+def http_headers(source: Object, agent: str = PROBE_AGENT) -> dict[str, str]:
     given = {str(h.get("name")): str(h.get("value") or "") for h in source.get("httpHeaders") or ()}
-    return {"User-Agent": "kube-probe/1.36", "Accept": "*/*", **given}
+    return {"User-Agent": agent, "Accept": "*/*", **given}
 
 
-async def fetch(source: Object, target: Target) -> tuple[int, str, str]:
+async def fetch(source: Object, target: Target, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
     """Return status code, redirect target on another host, and start of the body.
 
     Redirects to the same host are followed.
@@ -90,7 +91,7 @@ async def fetch(source: Object, target: Target) -> tuple[int, str, str]:
     connector = aiohttp.TCPConnector(ssl=False, force_close=True)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
         for _ in range(REDIRECTS):
-            async with session.get(url, headers=http_headers(source), allow_redirects=False) as answer:
+            async with session.get(url, headers=http_headers(source, agent), allow_redirects=False) as answer:
                 body = (await answer.content.read(OUTPUT)).decode(errors="replace")
                 location = answer.headers.get("Location", "")
                 if not 300 <= answer.status < 400 or not location:
@@ -152,7 +153,7 @@ async def run_hook(
         async with asyncio.timeout(timeout):
             await _run(deps, container, hook, container_id, ip, timeout)
     except TimeoutError:
-        raise HookFailed(f"did not end within {timeout:g} s") from None
+        raise HookTimedOut(f"did not end within {timeout:g} s") from None
     except (BusError, OSError, aiohttp.ClientError, ValueError) as error:
         raise HookFailed(" ".join(str(error).split()) or type(error).__name__) from None
 
@@ -167,6 +168,6 @@ async def _run(
             text = output[:1024].decode(errors="replace").strip()
             raise HookFailed(f"command {' '.join(command)!r} exited with {code}: {text}")
     elif hook.get("httpGet"):
-        await fetch(hook["httpGet"], target(container, container_id, ip))
+        await fetch(hook["httpGet"], target(container, container_id, ip), HOOK_AGENT)
     else:
         await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))
