@@ -1,6 +1,6 @@
 """Containers that must end, in which order, and whether they start again afterwards. Pure.
 
-The kill decides about the restart, as in kubelet: the exit code of a container that was told to end says nothing.
+The kill decides about the restart, as in kubelet: the exit code of a container that was killed proves nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
