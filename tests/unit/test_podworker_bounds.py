@@ -15,14 +15,15 @@ from actors.podworker.pods.containers.images import credentials
 from actors.podworker.pods.environment.references import CONFIG_MAP, Ref
 from actors.podworker.pods.environment.variables import MAX_ENVIRONMENT, build_environment, expand
 from actors.podworker.pods.manifests import static_pod
+from actors.podworker.pods.restarts.kills import stop_all
 from actors.podworker.pods.restarts.plan import compute_actions
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over
 from actors.podworker.pods.status.status_manager import status_patch
 from actors.podworker.pods.volumes.payload import Inputs, payload
 from actors.podworker.pods.workers.claims import entries
-from protocols.messages.pleg import PodStatus
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.growth import MOST, growth
-from tests.support.podworker_fakes import container, pod
+from tests.support.podworker_fakes import container, pod, sidecar
 
 NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
 LARGE = {Ref(CONFIG_MAP, "c"): {"k": b"x" * (1 << 20)}}
@@ -137,6 +138,30 @@ def sync(size: int) -> Callable[[], object]:
 
 def test_sync_of_a_pod_of_many_containers_is_linear():
     assert growth(sync, 400) < MOST
+
+
+def runs_of(spec, state: str) -> tuple[ContainerStatus, ...]:
+    return tuple(ContainerStatus(c.name, "s", c.name, 0, state, created_ns=2) for c in spec.containers)
+
+
+def ending(size: int) -> Callable[[], object]:
+    containers = [container(f"c{n}") for n in range(size)]
+    spec = read_pod(pod(*containers, inits=[sidecar(f"s{n}") for n in range(size)]))
+    live = runs_of(spec, "running")
+    return lambda: stop_all(spec, live)
+
+
+def restarting(size: int) -> Callable[[], object]:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [1]}}]
+    spec = read_pod(pod(*(container(f"c{n}", restartPolicyRules=rules) for n in range(size))))
+    box = SandboxStatus(id="s", ready=True, attempt=0, created_ns=1)
+    status = PodStatus(uid="u", sandboxes=(box,), containers=runs_of(spec, "exited"))
+    return lambda: compute_actions(spec, status, {}, 1)
+
+
+@pytest.mark.parametrize("work", [ending, restarting])
+def test_end_and_restart_of_a_pod_of_many_containers_are_linear(work):
+    assert growth(work, 4000) < MOST
 
 
 def claim_entries(size: int) -> Callable[[], object]:

@@ -14,6 +14,8 @@ SECOND = 1_000_000_000
 
 APP, INIT, SIDECAR, EPHEMERAL = "app", "init", "sidecar", "ephemeral"
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
+"""Actions of restartPolicyRules."""
 DEFAULT_GRACE = 30
 TERMINAL = ("Succeeded", "Failed")
 
@@ -66,6 +68,12 @@ class PodSpec(msgspec.Struct, frozen=True, dict=True):
     def find(self, name: str) -> ContainerSpec | None:
         """Return a container of any kind."""
         return self.by_name.get(name)
+
+    @cached_property
+    def restarts_in_place(self) -> bool:
+        """True if a rule may restart all containers after the exit of one."""
+        rules = (rule for container in self.containers for rule in container.raw.get("restartPolicyRules") or ())
+        return any(rule.get("action") == RESTART_ALL for rule in rules)
 
     @cached_property
     def by_name(self) -> dict[str, ContainerSpec]:

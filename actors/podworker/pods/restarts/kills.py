@@ -64,14 +64,13 @@ def stop_all(spec: PodSpec, live: Collection[ContainerStatus], message: str = ""
 
 
 def ordered(spec: PodSpec, kills: Iterable[Kill]) -> tuple[Kill, ...]:
-    """Let each sidecar end after all containers that are no sidecars, and after the sidecars that started later."""
+    """Let the last sidecar end after all containers that are no sidecars, and each other one after the next one."""
     order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
-    last = len(spec.containers)
-    found = sorted(kills, key=lambda kill: -order.get(kill.name, last))
-    ended: tuple[str, ...] = ()
-    result: list[Kill] = []
-    for kill in found:
-        before = ended if kill.name in order else ()
+    result, sidecars = [], []
+    for kill in kills:
+        (sidecars if kill.name in order else result).append(kill)
+    before = tuple(kill.id for kill in result)
+    for kill in sorted(sidecars, key=lambda kill: order[kill.name], reverse=True):
         result.append(msgspec.structs.replace(kill, after=before))
-        ended = (*ended, kill.id)
+        before = (kill.id,)
     return tuple(result)

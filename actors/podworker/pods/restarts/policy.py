@@ -7,6 +7,8 @@ from actors.podworker.model.types import (
     INIT,
     NEVER,
     ON_FAILURE,
+    RESTART,
+    RESTART_ALL,
     SIDECAR,
     BackoffEntry,
     ContainerSpec,
@@ -19,7 +21,6 @@ from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 CRASH_LOOP = "CrashLoopBackOff"
-RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
 
 
 def own_policy(container: ContainerSpec) -> str:

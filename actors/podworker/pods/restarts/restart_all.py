@@ -7,8 +7,8 @@
 """
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.types import Kill, Plan, PodSpec
-from actors.podworker.pods.restarts.policy import RESTART_ALL, matching_action
+from actors.podworker.model.types import RESTART_ALL, Kill, Plan, PodSpec
+from actors.podworker.pods.restarts.policy import matching_action
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 GRACE_S = 2
@@ -16,14 +16,8 @@ WAITING = "RestartingAllContainers"
 """Reason of containers whose run was removed."""
 
 
-def has_rule(spec: PodSpec) -> bool:
-    """Return True if the exit of some container may restart all of them."""
-    rules = (rule for container in spec.containers for rule in container.raw.get("restartPolicyRules") or ())
-    return any(rule.get("action") == RESTART_ALL for rule in rules)
-
-
 def is_due(spec: PodSpec, status: PodStatus) -> bool:
-    return has_rule(spec) and bool(_sources(spec, status))
+    return spec.restarts_in_place and bool(_sources(spec, status))
 
 
 def plan_restart(spec: PodSpec, status: PodStatus) -> Plan:
@@ -33,7 +27,8 @@ def plan_restart(spec: PodSpec, status: PodStatus) -> Plan:
     if live := [run for run in runtime_status.live(status) if run.name in members]:
         return Plan(kill=tuple(_kill(run) for run in live), restart_all=True)
     sources = _sources(spec, status)
-    return Plan(remove=tuple(run.id for run in runs if run.id not in sources) + sources, restart_all=True)
+    others = sorted({run.id for run in runs} - set(sources))
+    return Plan(remove=(*others, *sources), restart_all=True)
 
 
 def _sources(spec: PodSpec, status: PodStatus) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.resources import SIDES, Sizes
 from actors.podworker.model.types import APP, INIT, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.probes.results import Verdict
-from actors.podworker.pods.restarts.restart_all import WAITING, has_rule, is_due
+from actors.podworker.pods.restarts.restart_all import WAITING, is_due
 from actors.podworker.pods.status.conditions import (
     FAILED,
     OWN,
@@ -70,7 +70,7 @@ def compute_status(inputs: StatusInputs) -> Object:
     now = format_ns(inputs.now_ns)
     sandbox = runtime_status.current_sandbox(inputs.runtime)
     more = {} if phase in TERMINAL else inputs.sizes.conditions
-    restarting_all = _restarting_all(inputs) if has_rule(inputs.spec) else None
+    restarting_all = _restarting_all(inputs) if inputs.spec.restarts_in_place else None
     conditions = compute_conditions(
         inputs.spec, statuses, phase, sandbox is not None, before, now, more, restarting_all
     )

@@ -164,7 +164,8 @@ class PodSync:
             state.backoffs = backoff.recover_all(status)
         counts = restart_counts(self._reporter.api_status(state))
         self._probes.follow(status, self._reporter.api_status(state))
-        state.replaced.intersection_update({container.id for container in status.containers})
+        if state.replaced:
+            state.replaced.intersection_update({container.id for container in status.containers})
         plan = compute_actions(
             state.spec, status, state.backoffs, self._clock(), counts, self._probes.verdicts, state.replaced
         )
