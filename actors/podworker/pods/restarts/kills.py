@@ -66,7 +66,8 @@ def stop_all(spec: PodSpec, live: Collection[ContainerStatus], message: str = ""
 def ordered(spec: PodSpec, kills: Iterable[Kill]) -> tuple[Kill, ...]:
     """Let the last sidecar end after all containers that are no sidecars, and each other one after the next one."""
     order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
-    result, sidecars = [], []
+    result: list[Kill] = []
+    sidecars: list[Kill] = []
     for kill in kills:
         (sidecars if kill.name in order else result).append(kill)
     before = tuple(kill.id for kill in result)
