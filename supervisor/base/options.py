@@ -83,7 +83,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         str,
         flag(
             "FILE",
-            "run a node of another plane, by a file of its `nodeplane node-config`; no control plane",
+            "run a node of another plane, by a file of its `nodeplane node-config` or a kubelet's; no control plane",
             page="the root retains it ([how-to](../how-to/run-several-nodes.md))",
         ),
     ] = ""

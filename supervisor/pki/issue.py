@@ -124,6 +124,19 @@ def make_leaf(authority: Authority, what: Certificate, now: datetime.datetime) -
     return Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
 
 
+def self_signed(what: Certificate, now: datetime.datetime) -> Leaf:
+    """Issue a certificate of a server, signed with its own key, as a kubelet's."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)])
+    made = (
+        _builder(name, name, key, now, certificates.LEAF_DAYS)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
+
+
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: Key, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:

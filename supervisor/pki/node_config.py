@@ -38,6 +38,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The only name in `serving`; empty in files of earlier versions, whose certificate also names localhost."""
     not_after: float
     """Unix time at which the certificates expire."""
+    address: str = ""
+    """Address of the node for an API that is not a plane's; empty: the one towards the API."""
 
 
 EXTENSION = "nodeplane.dev/node"
@@ -50,6 +52,7 @@ extensions:
     serving-key-data: {serving_key}
     serving-name: "{serving_name}"
     not-after: {not_after:.0f}
+    address: "{address}"
 """
 
 
@@ -62,12 +65,13 @@ def write(what: NodeConfig) -> str:
         serving_key=embedded(what.serving.key),
         serving_name=what.serving_name,
         not_after=what.not_after,
+        address=what.address,
     )
 
 
 def read(data: bytes, where: str) -> NodeConfig:
     """Read the file; `where` names it in errors. Raises NodeConfigInvalid."""
-    cluster, name, user, extension = _parts(data, where)
+    cluster, name, user, extension = parts(data, where)
     if not name.startswith(USER):
         raise NodeConfigInvalid(f"{where} is of {name!r}, which is no node; {MEND}")
     try:
@@ -79,6 +83,7 @@ def read(data: bytes, where: str) -> NodeConfig:
             serving=Pair(_pem(extension["serving-certificate-data"]), _pem(extension["serving-key-data"])),
             serving_name=str(extension.get("serving-name", "")),
             not_after=float(extension["not-after"]),
+            address=str(extension.get("address", "")),
         )
     except KeyError as error:
         raise NodeConfigInvalid(f"{where} has no {error.args[0]}; {MEND}") from None
@@ -86,7 +91,12 @@ def read(data: bytes, where: str) -> NodeConfig:
         raise NodeConfigInvalid(f"{where} is damaged: {error}; {MEND}") from None
 
 
-def _parts(data: bytes, where: str) -> tuple[dict[str, Any], str, dict[str, Any], dict[str, Any]]:
+def is_foreign(data: bytes, where: str) -> bool:
+    """Return True for a kubeconfig without our extension. Raises NodeConfigInvalid."""
+    return not parts(data, where)[3]
+
+
+def parts(data: bytes, where: str) -> tuple[dict[str, Any], str, dict[str, Any], dict[str, Any]]:
     """Return cluster, user name, user and our extension of the current context."""
     import yaml
 

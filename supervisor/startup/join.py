@@ -18,7 +18,7 @@ from supervisor.base.errors import AlreadyRunning, Usage
 from supervisor.base.groups import NODE, children
 from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.base.settings import settings_of, shape_of
-from supervisor.pki import node_config
+from supervisor.pki import foreign_kubeconfig, node_config
 from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid
 from supervisor.root import leftovers
 from supervisor.root.directories import make_directories
@@ -26,6 +26,7 @@ from supervisor.root.lock import SupervisorLocks
 from supervisor.startup.prepared import Prepared, SettingsLock
 
 MAX_FILE_BYTES = 1 << 20
+LOOPBACK = "127.0.0.1"
 
 
 def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
@@ -34,7 +35,7 @@ def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
     _check_flags(options, group, where)
     from supervisor.startup import preflight
 
-    found = read_node_config(Path(options.join) if options.join else where.node_kubeconfig)
+    found = read_node_config(Path(options.join) if options.join else where.node_kubeconfig, options.node_ip)
     if options.node_name and options.node_name != found.node:
         raise Usage(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
     named = msgspec.structs.replace(options, node_name=found.node)
@@ -71,7 +72,7 @@ def joined_settings(settings: Settings, found: NodeConfig) -> Settings:
     return msgspec.structs.replace(
         settings,
         node_name=found.node,
-        node_ip=settings.node_ip or address_towards(parts.hostname or "", parts.port or 443),
+        node_ip=settings.node_ip or found.address or address_towards(parts.hostname or "", parts.port or 443),
         joined=True,
         port=parts.port or 443,
         api_url=found.server,
@@ -89,13 +90,22 @@ def address_towards(host: str, port: int) -> str:
     return ""
 
 
-def read_node_config(path: Path) -> NodeConfig:
-    """Read the file of a node. Raises NodeConfigInvalid."""
+def read_node_config(path: Path, node_ip: str = "") -> NodeConfig:
+    """Read the file of a node, or a kubelet's kubeconfig of any other API. Raises NodeConfigInvalid."""
     try:
         with path.open("rb") as file:
-            return node_config.read(file.read(MAX_FILE_BYTES), str(path))
+            data = file.read(MAX_FILE_BYTES)
     except OSError as error:
         raise NodeConfigInvalid(f"cannot read {path}: {error.strerror}; {node_config.MEND}") from None
+    if node_config.is_foreign(data, str(path)):
+        data = foreign_kubeconfig.made(path, own_address(data, str(path), node_ip))
+    return node_config.read(data, str(path))
+
+
+def own_address(data: bytes, where: str, node_ip: str) -> str:
+    """Return the address at which the API of a kubeconfig reaches this node."""
+    parts = urlsplit(str(node_config.parts(data, where)[0].get("server", "")))
+    return node_ip or address_towards(parts.hostname or "", parts.port or 443) or LOOPBACK
 
 
 def write_node_files(where: Layout, what: NodeConfig) -> None:

@@ -1,6 +1,7 @@
 """Several nodes on one plane: one more by `--nodes`, one that joined by a file; pods, devices, claims, logs, faults."""
 
 import base64
+import http.client
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import yaml
 from supervisor.pki.certificates import Wanted
 from supervisor.pki.issue import issue
 from tests.support.mistreat import pids
-from tests.support.plane import BIN, Plane, until
+from tests.support.plane import BIN, Plane, condition, until
 
 DRIVER, GPU = "gpu.example.com", "example.com/gpu"
 
@@ -150,6 +151,31 @@ def test_a_failed_join_is_a_one_line_error(plane: Plane) -> None:
     strange = strange_ca(plane.root / "pki2")
     (plane.root / "n6.kubeconfig").write_text(text.replace(line, f"    certificate-authority-data: {strange}"))
     assert "another CA signed it" in refusal(plane, "n6.kubeconfig")
+
+
+def test_node_with_a_kubelets_file_joins_and_is_reachable_where_it_says(plane: Plane) -> None:
+    """As behind a kube-apiserver: the file has no serving pair, so the node signs one for its address itself."""
+    plane.nodeplane("kubeconfig", "--for", "kubelet", "--node", "n9", "-o", str(plane.root / "n9.kubeconfig"))
+    join(plane, "n9.kubeconfig", "k")
+    try:
+        status = until("n9 is Ready", lambda: ready(plane.get("node", "n9")))
+        assert status["declaredFeatures"] == ["ExtendWebSocketsToKubelet"]
+        address = next(each["address"] for each in status["addresses"] if each["type"] == "InternalIP")
+        port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+        context = ssl.create_default_context(cafile=str(plane.root / "k" / "pki" / "node-serving.crt"))
+        layout = plane.root / "pki" / "apiserver-kubelet-client"
+        context.load_cert_chain(f"{layout}.crt", f"{layout}.key")
+        connection = http.client.HTTPSConnection(address, port, timeout=60, context=context)
+        connection.request("GET", "/containerLogs/default/none/main")
+        assert connection.getresponse().status == 404
+        connection.close()
+    finally:
+        plane.nodeplane("--root", str(plane.root / "k"), "down", timeout=100)
+        plane.kubectl("delete", "node", "n9", check=False)
+
+
+def ready(node: dict[str, Any]) -> dict[str, Any]:
+    return dict(node["status"]) if condition(node, "Ready") == "True" else {}
 
 
 def strange_ca(directory: Path) -> str:
