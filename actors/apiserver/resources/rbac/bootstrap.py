@@ -6,7 +6,7 @@ kube-controller-manager and extension API servers learn the CA of the API's clie
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -49,18 +49,17 @@ class Bootstrap:
         """Write the defaults, with retries until the store accepts them. Start once the replicas are filled."""
         while True:
             try:
-                await self._write(self._defaults())
+                await self._write(await asyncio.to_thread(self._defaults))
                 return
             except (NodeplaneError, OSError) as error:
                 logging.getLogger(__name__).warning("default objects not written, will retry error=%s", error)
                 await asyncio.sleep(RETRY_S)
 
-    def _defaults(self) -> Iterator[Object]:
+    def _defaults(self) -> list[Object]:
+        """Return all defaults. Takes milliseconds, so it runs in a thread."""
         from actors.apiserver.resources.rbac.defaults import default_objects
 
-        yield from map(namespace, NAMESPACES)
-        yield authentication(self._client_ca())
-        yield from default_objects()
+        return [*map(namespace, NAMESPACES), authentication(self._client_ca()), *default_objects()]
 
     async def _write(self, wanted: Iterable[Object]) -> None:
         """Create the missing objects, many in one write; complete the others one by one."""
