@@ -1,5 +1,6 @@
 """What Kubernetes' own programs ask an API for at their start, and the table of those that were run."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ REPO = Path(__file__).parents[2]
 PAGE = REPO / "docs" / "reference" / "conformance.md"
 TABLE = "NODEPLANE_CONFORMANCE_TABLE"
 """Set to 1, a run with real programs writes its rows into the page."""
+TITLE = "| program | version | direction | tried |\n|---|---|---|---|\n"
 
 SCHEDULER = (
     "/api/v1/nodes", "/api/v1/pods?fieldSelector=status.phase!=Succeeded,status.phase!=Failed", "/api/v1/namespaces",
@@ -46,14 +48,9 @@ def record(program: str, version: str, direction: str, tried: str) -> None:
     """Put a row into the table of the page, in place of an earlier one of the same program and direction."""
     if os.environ.get(TABLE) != "1":
         return
-    head, rows, tail = _parts(PAGE.read_text())
-    kept = [row for row in rows if not row.startswith(f"| {program} |") or f"| {direction} |" not in row]
-    rows = sorted([*kept, f"| {program} | {version} | {direction} | {tried} |"])
-    PAGE.write_text("\n".join([head, *rows, tail]))
-
-
-def _parts(text: str) -> tuple[str, list[str], str]:
-    head, _, rest = text.partition("| program | version | direction | tried |\n|---|---|---|---|\n")
-    rows, _, tail = rest.partition("\n\n")
-    title = "| program | version | direction | tried |\n|---|---|---|---|"
-    return f"{head}{title}", [row for row in rows.splitlines() if row.startswith("|")], f"\n{tail}"
+    head, _, rest = PAGE.read_text().partition(TITLE)
+    lines = rest.splitlines()
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines))
+    kept = [row for row in rows if not (row.startswith(f"| {program} |") and f"| {direction} |" in row)]
+    now = sorted([*kept, f"| {program} | {version} | {direction} | {tried} |"])
+    PAGE.write_text("\n".join([f"{head}{TITLE}{now[0]}", *now[1:], *lines[len(rows) :], ""]))
