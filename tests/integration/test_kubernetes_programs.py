@@ -114,13 +114,14 @@ def test_program_delegates_authentication_and_authorization(api: Api) -> None:
 
 
 def test_program_records_events(api: Api, program: str) -> None:
-    meta = {"generateName": f"{program}.", "namespace": "default"}
+    meta = {"name": f"{program}.1", "namespace": "default"}
     regarding = {"kind": "Pod", "namespace": "default", "name": "p", "apiVersion": "v1"}
     new = {"metadata": meta, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Binding", "reason": "Scheduled",
            "regarding": regarding, "type": "Normal", "note": "x", "reportingController": program,
            "reportingInstance": "host"}  # fmt: skip
     assert api.ask("POST", "/apis/events.k8s.io/v1/namespaces/default/events", new)["reason"] == "Scheduled"
-    old = {"metadata": meta, "involvedObject": regarding, "reason": "LeaderElection", "type": "Normal", "message": "x",
+    named = {**meta, "name": f"{program}.2"}
+    old = {"metadata": named, "involvedObject": regarding, "reason": "LeaderElection", "type": "Normal", "message": "x",
            "source": {"component": program}}  # fmt: skip
     assert api.ask("POST", "/api/v1/namespaces/default/events", old)["reason"] == "LeaderElection"
 
@@ -174,7 +175,7 @@ def test_controller_manager_file_makes_tokens_for_its_controllers(plane: Plane) 
 
 
 def holder(plane: Plane, lease: str) -> str:
-    return str(plane.get("lease", lease, "-n", "kube-system").get("spec", {}).get("holderIdentity", ""))
+    return str(plane.get("lease", lease, "kube-system").get("spec", {}).get("holderIdentity", ""))
 
 
 def note(plane: Plane, actor: str) -> str:
@@ -273,7 +274,7 @@ def test_real_kube_controller_manager_works_and_hands_over(plane: Plane) -> None
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": template}
     with leading(plane, "kube-controller-manager", *flags) as version:
         plane.kubectl("create", "namespace", "made-there")
-        until("a default account", lambda: plane.get("serviceaccount", "default", "-n", "made-there"))
+        until("a default account", lambda: plane.get("serviceaccount", "default", "made-there"))
         plane.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "rs"}, "spec": spec})
         until("a pod of the ReplicaSet", lambda: "rs-" in plane.kubectl("get", "pods", "-l", "app=a", "-o", "name"))
         plane.kubectl("delete", "namespace", "made-there", "--timeout=60s")

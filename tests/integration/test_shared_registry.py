@@ -12,6 +12,7 @@ from protocols.kube.protobuf import encode_object
 from protocols.wire.protobuf import delimited
 from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 KEYS = "/registry/configmaps/default/"
@@ -58,9 +59,15 @@ def read(client: Client, name: str, query: str = "") -> Any:
     return answer.json
 
 
+def readable(client: Client, name: str, query: str) -> Any:
+    """The object; None while the cache that a read at any version asks is behind."""
+    answer = client.ask("GET", f"{MAPS}/{name}{query}")
+    return answer.json if answer.status == 200 else None
+
+
 @pytest.mark.parametrize("query", ["", "?resourceVersion=0"])
 def test_protobuf_value_in_the_store_is_read(plane: Plane, client: Client, query: str) -> None:
-    found = read(client, "early", query)
+    found = until("it is there", lambda: readable(client, "early", query))
     assert (found["data"], found["metadata"]["uid"]) == ({"a": "1"}, "u-early")
 
 
@@ -88,10 +95,10 @@ def test_protobuf_value_is_changed_and_deleted_through_the_api(plane: Plane, cli
 def test_unknown_protobuf_value_is_left_out_and_named(plane: Plane, client: Client, name: str) -> None:
     answer = client.ask("GET", f"{MAPS}/{name}")
     assert (answer.status, f"Key: {KEYS}{name}" in answer.json["message"]) == (500, True)
-    log = (plane.root / "apiserver-0.log").read_text()
-    assert f"stored object is left out key={KEYS}{name} reason=object not decodable: protobuf of a kind" in log
+    told = f"stored object is left out key={KEYS}{name} reason=object not decodable: protobuf of a kind"
+    until("its log line", lambda: told in (plane.root / "apiserver-0.log").read_text())
 
 
 def test_unreadable_values_are_counted(plane: Plane) -> None:
-    metrics = asyncio.run(plane.metrics("apiserver-0"))
-    assert 'nodeplane_replica_unreadable{group="",resource="configmaps"} 2.0' in metrics
+    wanted = 'nodeplane_replica_unreadable{group="",resource="configmaps"} 2.0'
+    until("both are counted", lambda: wanted in asyncio.run(plane.metrics("apiserver-0")))
