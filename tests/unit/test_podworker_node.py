@@ -39,7 +39,8 @@ def test_a_new_node():
         "ephemeral-storage": "2048Ki",
         "pods": "110",
     }
-    assert node["status"]["declaredFeatures"] == ["ExtendWebSocketsToKubelet"]
+    features = ["ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"]
+    assert node["status"]["declaredFeatures"] == features
 
 
 def test_devices_count_and_vanished_ones_stay_as_zero():

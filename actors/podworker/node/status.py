@@ -17,7 +17,7 @@ STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """Upstream release whose behaviour this node has."""
-DECLARED_FEATURES = ("ExtendWebSocketsToKubelet",)
+DECLARED_FEATURES = ("ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits")
 """A kube-apiserver passes websockets of exec, attach and port-forward on to such a node; to others it sends SPDY."""
 PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
