@@ -1,10 +1,11 @@
 """Containers that are replaced, restarted together or ended in order, and what a pod may ask for, on a whole plane."""
 
 import json
+import subprocess
 
 import pytest
 
-from tests.support.plane import Plane, condition, until
+from tests.support.plane import BIN, Plane, condition, until
 
 CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
@@ -115,6 +116,25 @@ def test_pod_takes_environment_from_a_file_of_its_init_container(plane):
     waiting = until("the reason", lambda: entry(plane, "unfiled").get("state", {}).get("waiting", {}).get("message"))
     assert 'environment variable key "X" not found in file "config.env"' in waiting
     plane.kubectl("delete", "pod", "filed", "unfiled", "--wait=false")
+
+
+def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane):
+    script = plane.root / "cold.yaml"
+    calls = {"PreStartContainer": {"error": "cold", "times": 1}}
+    script.write_text(json.dumps({"resource": "example.com/fpga", "devices": 1, "preStart": True, "calls": calls}))
+    command = [str(BIN / "nodeplane"), "plugin", "--root", str(plane.root), "--script", str(script)]
+    plane.plugins.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    devices = {"resources": {"limits": {"example.com/fpga": 1}}}
+    plane.apply(pod("prepared", shell("a", "exec sleep 300", **devices), shell("b", "exec sleep 300")))
+    until("b runs", lambda: "running" in entry(plane, "prepared", "b").get("state", {}))
+    waiting = until("a waits", lambda: entry(plane, "prepared").get("state", {}).get("waiting"))
+    assert waiting["reason"] == "CreateContainerConfigError"
+    assert waiting["message"].startswith("device plugin PreStartContainer rpc failed with err: ")
+    query = ("--field-selector", "involvedObject.name=prepared,reason=Failed", "-o", "jsonpath={..message}")
+    until("the event", lambda: "cold" in plane.kubectl("get", "events", *query), every=0.2)
+    plane.kubectl("annotate", "pod", "prepared", "try=now")
+    plane.pod_ready("prepared")
+    plane.kubectl("delete", "pod", "prepared", "--wait=false", "--grace-period=1")
 
 
 def file_key(key, **more):
