@@ -39,6 +39,13 @@ def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
     assert not mirrored(pod)
 
 
+def test_static_pod_with_an_env_file_is_accepted():
+    source = {"fileKeyRef": {"volumeName": "v", "path": "a.env", "key": "K"}}
+    containers = [{"name": "a", "image": "i", "env": [{"name": "X", "valueFrom": source}]}]
+    text = manifest(containers=containers, volumes=[{"name": "v", "emptyDir": {}}])
+    assert static_pod("/m/web.yaml", text, "n1")["spec"]["containers"][0]["env"][0]["valueFrom"] == source
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [

@@ -12,6 +12,7 @@ from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvali
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
+from actors.podworker.pods.environment.env_files import EnvFile, file_refs
 from actors.podworker.pods.environment.references import env_refs, volume_refs
 from actors.podworker.pods.probes.results import probes_of
 from protocols.kube.meta import Object
@@ -36,6 +37,13 @@ FORBIDDEN = (
 )
 Stamp = tuple[int, int, int]
 UNREADABLE: Stamp = (0, 0, 0)
+
+
+class UnreadFile(EnvFile, frozen=True):
+    """An env file that is read when a container starts."""
+
+    def find(self, name: str) -> str:
+        return ""
 
 
 def static_pod(path: str, text: bytes, node: str) -> Object:
@@ -128,7 +136,8 @@ def _check_shape(pod: Object) -> None:
     for container in spec.containers:
         env_refs(container)
         probes_of(container)
-        container_config(ConfigInputs(spec, container, 0, Node(""), Path("/")))
+        files = dict.fromkeys(file_refs(container), UnreadFile({}))
+        container_config(ConfigInputs(spec, container, 0, Node(""), Path("/"), files=files))
 
 
 def _check(obj: Any) -> None:
