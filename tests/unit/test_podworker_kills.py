@@ -66,6 +66,14 @@ def test_changed_image_always_restarts(policy, code, own):
     assert [step.name for step in steps.start] == ["a"]
 
 
+def test_changed_image_of_init_containers_restarts_sidecars_only():
+    inits = [container("i", image="img:2"), {**sidecar("s"), "image": "img:2"}]
+    (kill,) = plan(pod(inits=inits), run("i", "exited"), run("s")).kill
+    assert (kill.name, kill.restart, kill.message) == ("s", True, "Init container s definition changed")
+    steps = plan(pod(inits=inits), run("i"))
+    assert (steps.kill, steps.start) == ((), ())
+
+
 def test_killed_container_that_is_not_replaced_is_judged_by_its_exit_code():
     assert not plan(pod(policy="OnFailure"), run("a", "exited", 0)).start
     steps = plan(pod(policy="OnFailure"), run("a", "exited", 0), replaced={"a0"})

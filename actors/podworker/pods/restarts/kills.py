@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.types import NEVER, SIDECAR, ContainerSpec, Kill, PodSpec
+from actors.podworker.model.types import INIT, NEVER, SIDECAR, ContainerSpec, Kill, PodSpec
 from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.restarts.policy import policy_of
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -42,8 +42,11 @@ def _of_known(
     if run.state == runtime_status.UNKNOWN:
         text = f"Container {run.name} is in an unknown state, try killing it before restart"
         return _kill(run, text, restart=True)
-    if run.spec_hash and run.spec_hash != named.hash:
-        return _kill(run, f"Container {run.name} definition changed{AGAIN}", restart=True)
+    if run.spec_hash and run.spec_hash != named.hash and named.kind != INIT:
+        text = f"Container {run.name} definition changed{AGAIN}"
+        if named.kind == SIDECAR:
+            text = f"Init container {run.name} definition changed"
+        return _kill(run, text, restart=True)
     if not verdict.fault:
         return None
     if named.kind == SIDECAR:
