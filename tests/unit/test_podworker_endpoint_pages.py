@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.podworker.endpoint.callers import MAX_CACHED, Caller, ExpiringCache, access_review, needed_right
@@ -12,6 +13,8 @@ from actors.podworker.endpoint.pod_times import PodTimes
 from actors.podworker.endpoint.stats import Container, Sample, Usage
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.settings import Settings
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
 
 
 @pytest.mark.parametrize(
@@ -107,18 +110,10 @@ def test_kubelet_configuration_shows_the_settings(settings: Settings) -> None:
     config = kubelet_configuration(settings, 10250)
     assert (config["port"], config["maxPods"], config["healthzPort"]) == (10250, 110, 10248)
     assert config["containerRuntimeEndpoint"] == "unix:///run/x.sock"
+    assert config["allowedUnsafeSysctls"] == ["kernel.sem", "net.core.*"]
 
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings(
-        root="/r",
-        kubelet_dir="/r/kubelet",
-        node_name="n1",
-        port=6443,
-        api_url="https://127.0.0.1:6443",
-        store_endpoints=("unix:/r/store.sock",),
-        store_embedded=True,
-        runtime_endpoint="unix:///run/x.sock",
-        runtime_embedded=True,
-    )
+    flags = {"root": "/r", "runtime": "unix:///run/x.sock", "allowed_unsafe_sysctls": "kernel.sem,net.core.*"}
+    return settings_of(msgspec.convert({"node_name": "n1", **flags}, PlaneOptions), port=6443)

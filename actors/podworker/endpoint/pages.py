@@ -109,6 +109,7 @@ def kubelet_configuration(settings: Settings, port: int) -> dict[str, Any]:
         "reservedMemory": [
             {"numaNode": int(node), "limits": limits} for node, limits in sorted(alignment.reservedMemory.items())
         ],
+        "allowedUnsafeSysctls": list(settings.allowed_unsafe_sysctls),
         "maxPods": MAX_PODS,
         "containerLogMaxSize": str(settings.container_log_max_size),
         "containerLogMaxFiles": settings.container_log_max_files,
