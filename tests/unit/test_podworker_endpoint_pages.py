@@ -1,12 +1,15 @@
 """Rights, caches and pages of the node endpoint."""
 
+import asyncio
+import socket
 from typing import Any
 
 import msgspec
 import pytest
 
+from actors.podworker.endpoint import healthz
 from actors.podworker.endpoint.callers import MAX_CACHED, Caller, ExpiringCache, access_review, needed_right
-from actors.podworker.endpoint.healthz import NodeHealth
+from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth
 from actors.podworker.endpoint.metrics_pages import families, resource_page
 from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
 from actors.podworker.endpoint.pod_times import PodTimes
@@ -15,6 +18,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.settings import Settings
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
+from tests.support.ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -62,6 +66,32 @@ async def test_node_health_lists_what_failed() -> None:
     assert (code, text) == (500, "[+]ping ok\n[-]device-plugin failed: reason withheld\nhealthz check failed\n")
     assert (await health.answer("nothing", verbose=False))[0] == 404
     assert await health.answer("ping", verbose=True) == (200, "[+]ping ok\nhealthz check passed\n")
+
+
+async def test_healthz_port_of_another_process_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(healthz, "RETRY_S", 0.02)
+
+    async def well() -> bool:
+        return True
+
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
+        server = HealthzServer(NodeHealth({"ping": well}), port)
+        running = asyncio.create_task(server.run())
+        for _ in range(10):
+            await asyncio.sleep(0.02)
+        assert not running.done()
+    try:
+        async with asyncio.timeout(60):
+            await running
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.endswith(b"\r\n\r\nok")
+    finally:
+        await server.close()
 
 
 def test_running_pods_are_those_of_the_runtime() -> None:

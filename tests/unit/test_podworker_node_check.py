@@ -52,13 +52,14 @@ async def test_updater_changed_and_removed_labels_are_put_back(monkeypatch: pyte
 async def test_updater_extended_resource_of_another_client_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     async with registered(monkeypatch, inventory={}) as api:
         node = api.objects["nodes"]["n1"]
-        status = {name: {**node["status"][name], "example.com/dongle": "4"} for name in ("capacity", "allocatable")}
-        api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": {}}, "status": {**node["status"], **status}})
-        await until(lambda: bool(labels(api)))
+        capacity = {**node["status"]["capacity"], "example.com/dongle": "4"}
+        api.put(NODES, {**node, "status": {**node["status"], "capacity": capacity}})
+        await until(lambda: "example.com/dongle" in api.objects["nodes"]["n1"]["status"]["allocatable"])
         node = api.objects["nodes"]["n1"]
         api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": {}}})
         await until(lambda: bool(labels(api)))
-        assert api.objects["nodes"]["n1"]["status"]["capacity"]["example.com/dongle"] == "4"
+        for kind in ("capacity", "allocatable"):
+            assert api.objects["nodes"]["n1"]["status"][kind]["example.com/dongle"] == "4"
 
 
 async def test_updater_deleted_node_is_not_created_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:

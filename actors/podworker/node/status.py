@@ -50,7 +50,7 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     placement: Placement | None = None
     """None until the device manager has reported: CPUs and memory in the API's status are retained."""
     advertised: frozenset[str] = frozenset()
-    """Extended resources that other clients wrote to the status; they are retained."""
+    """Extended resources that other clients wrote to the capacity; all of them are allocatable."""
 
 
 def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
@@ -139,9 +139,12 @@ def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str,
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
     if inputs.inventory is not None:
-        devices = {name: value if name in inputs.advertised else "0" for name, value in devices.items()} | {
-            name: str(_count(inventory, kind)) for name, inventory in inputs.inventory.items()
-        }
+        advertised = {name: size for name, size in (before.get("capacity") or {}).items() if name in inputs.advertised}
+        devices = (
+            dict.fromkeys(devices, "0")
+            | advertised
+            | {name: str(_count(inventory, kind)) for name, inventory in inputs.inventory.items()}
+        )
     return (
         _machine(inputs, shown, kind) | found | _reserved_storage(inputs, shown, kind) | dict(sorted(devices.items()))
     )
