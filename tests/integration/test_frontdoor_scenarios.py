@@ -14,7 +14,7 @@ from protocols.messages.devices import AllocatedDevice, ContainerAllocation, Pod
 from protocols.messages.podworker import NodePod
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
-from protocols.wire.pod_resources import FINGERPRINT, LIST, LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
+from protocols.wire.pod_resources import FINGERPRINT, GET_ALLOCATABLE, LIST, LIST_V1ALPHA1, RESUME, SEQUENCE, SNAPSHOT
 from tests.support.device_node import until
 from tests.support.front_door import Door, DoorLimits, running_front_door
 from tests.support.pod_resources_client import Agent, PodEvent, PodWatch, fold, ids
@@ -62,6 +62,25 @@ async def test_of_200_quick_calls_about_110_succeed() -> None:
             "kubelet_pod_resources_endpoint_requests_list", {"server_api_version": "v1"}
         )
         assert counted == 200 - len(errors), "a call the rate refused is no request"
+        await agent.close()
+
+
+async def test_each_call_has_one_sample_under_kubelets_name() -> None:
+    """Upstream's node suite wants exactly one of each, so versions that nobody called have none."""
+    async with running_front_door() as door:
+        give(door, "p1", "g0")
+        agent = Agent(door.socket)
+        await agent.list_all()
+        await agent.get("p1")
+        await GET_ALLOCATABLE.unary(agent.channel)(v1.AllocatableResourcesRequest())
+        prefix = "kubelet_pod_resources_endpoint_requests"
+        samples = [sample for family in door.registry.collect() for sample in family.samples]
+        counted = {sample.name: sample.value for sample in samples if sample.name.startswith(prefix)}
+        assert len(counted) == len([sample for sample in samples if sample.name.startswith(prefix)])
+        assert counted == {
+            f"{prefix}_total": 3,
+            **{f"{prefix}_{kind}": 1 for kind in ("list", "get", "get_allocatable")},
+        }
         await agent.close()
 
 
