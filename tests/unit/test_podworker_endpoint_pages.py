@@ -2,9 +2,9 @@
 
 import asyncio
 import socket
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from actors.podworker.endpoint import healthz
@@ -16,9 +16,8 @@ from actors.podworker.endpoint.pod_times import PodTimes
 from actors.podworker.endpoint.stats import Container, Sample, Usage
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.settings import Settings
-from supervisor.base.options import PlaneOptions
-from supervisor.base.settings import settings_of
 from tests.support.ports import free_port
+from tests.support.settings import plane_settings
 
 
 @pytest.mark.parametrize(
@@ -144,6 +143,7 @@ def test_kubelet_configuration_shows_the_settings(settings: Settings) -> None:
 
 
 @pytest.fixture
-def settings() -> Settings:
-    flags = {"root": "/r", "runtime": "unix:///run/x.sock", "allowed_unsafe_sysctls": "kernel.sem,net.core.*"}
-    return settings_of(msgspec.convert({"node_name": "n1", **flags}, PlaneOptions), port=6443)
+def settings(tmp_path: Path) -> Settings:
+    return plane_settings(
+        tmp_path, runtime_endpoint="unix:///run/x.sock", allowed_unsafe_sysctls=("kernel.sem", "net.core.*")
+    )

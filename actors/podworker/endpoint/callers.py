@@ -39,7 +39,8 @@ TOKEN_S = 120.0
 ALLOWED_S, DENIED_S = 300.0, 30.0
 """Lifetime of cached reviews: kubelet's defaults. A rejected token is cached as long as a denial."""
 MAX_CACHED = 1024
-REVIEWS_AT_ONCE = 8
+REVIEWS_AT_ONCE, REVIEW_S = 8, 10.0
+"""Concurrent reviews, and how long one may take, its wait for others included."""
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -127,7 +128,7 @@ class CallerAccess:
 
     async def _review(self, resource: Resource, review: Object) -> Object:
         try:
-            async with self._slots:
+            async with asyncio.timeout(REVIEW_S), self._slots:
                 status: Object = (await self._client.create(resource, review)).get("status") or {}
         except (ApiError, ApiAway, OSError, TimeoutError) as error:
             raise AccessUndecided(f"Authorization error: the API does not answer a {resource.kind}: {error}") from None

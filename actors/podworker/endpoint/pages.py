@@ -1,5 +1,6 @@
 """Serve kubelet's pages about this node: /pods, /runningpods, /configz and /healthz."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -27,13 +28,13 @@ class PodPages:
     async def pods(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         """Return the pods that are bound to this node, as the API has them."""
         self._check(path, "pods")
-        bare = ({key: value for key, value in pod.items() if key not in TYPE} for pod in self._pods.values())
-        return _json(pod_list(bare))
+        pods = list(self._pods.values())
+        return await _send_list(request, ({key: pod[key] for key in pod if key not in TYPE} for pod in pods))
 
     async def running(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         """Return the pods that have a ready sandbox or a running container, as the runtime has them."""
         self._check(path, "runningpods/")
-        return _json(pod_list(running_pods(self._statuses())))
+        return await _send_list(request, running_pods(self._statuses()))
 
     def _check(self, path: list[str], page: str) -> None:
         if any(path):
@@ -45,8 +46,17 @@ class PodPages:
 TYPE = ("apiVersion", "kind")
 
 
-def pod_list(pods: Iterable[Object]) -> Object:
-    return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(pods)}
+async def _send_list(request: web.BaseRequest, pods: Iterable[Object]) -> web.StreamResponse:
+    """Send a PodList, encoded pod by pod: each may have a megabyte."""
+    response = web.StreamResponse(headers={"Content-Type": JSON})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[')
+    for number, pod in enumerate(pods):
+        await response.write((b"," if number else b"") + msgspec.json.encode(pod))
+        await asyncio.sleep(0)
+    await response.write_eof(b"]}\n")
+    return response
 
 
 def running_pods(statuses: Iterable[PodStatus]) -> list[Object]:
