@@ -55,6 +55,26 @@ def story(runtime: Containerd) -> None:
         _ended_while_the_runtime_hung(plane, runtime)
         _what_cannot_start_and_what_ends_at_once(plane)
         _static(plane)
+        _isolated_as_the_embedded_runtime_does(plane)
+
+
+def _isolated_as_the_embedded_runtime_does(plane: Plane) -> None:
+    """The same as test_own_plane asks of the embedded runtime."""
+    made = pod("kit", "cat /proc/sys/kernel/shm_rmid_forced /proc/self/status /etc/hosts; exec sleep 600")
+    made["spec"] |= {
+        "shareProcessNamespace": True,
+        "terminationGracePeriodSeconds": 1,
+        "securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]},
+    }
+    plane.apply(made)
+    plane.pod_phase("kit", "Running")
+    words = "# Kubernetes-managed hosts file (host network).\n"
+    until("its words", lambda: words in plane.kubectl("logs", "kit", check=False), every=0.2)
+    text = plane.kubectl("logs", "kit")
+    assert text.startswith("1\n")
+    assert "CapEff:\t00000000a80425fb\n" in text
+    assert "\nNSpid:\t1\n" not in text, "pid 1 is the pod's"
+    plane.kubectl("delete", "pod", "kit")
 
 
 def pod(name: str, script: str) -> dict[str, Any]:

@@ -161,3 +161,15 @@ def test_device_nodes_of_the_host_are_used_and_others_made(tmp_path: Path) -> No
 def test_device_node_that_nothing_describes_is_rejected(tmp_path: Path, node: dict[str, Any], says: str) -> None:
     with pytest.raises(CdiUnusable, match=says):
         nodes_of(tmp_path, node)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users have no namespaces in any case")
+def test_root_whose_mounts_are_denied_has_no_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.readlink("/proc/self/ns/mnt")
+
+    def denied(top: str) -> None:
+        raise PermissionError(1, "denied by a security module")
+
+    monkeypatch.setattr(isolation, "mount_proc", denied)
+    assert not isolation._permitted()
+    assert os.readlink("/proc/self/ns/mnt") == before, "only a thread of the past left the host's"

@@ -21,13 +21,29 @@ def start(request: channel.Message, connection: int) -> int:
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         system.new_namespaces(["pid"])
-        pid = os.fork()
-        if pid == 0:
-            _hold(request, connection)
-        system.enter_namespace(own)
+        try:
+            return _forked(request, connection)
+        finally:
+            _return_to(own)
     finally:
         os.close(own)
-    return pid
+
+
+def _forked(request: channel.Message, connection: int) -> int:
+    if pid := os.fork():
+        return pid
+    try:
+        _hold(request, connection)
+    finally:
+        os._exit(1)
+
+
+def _return_to(namespace: int) -> None:
+    """End the launcher if its next child would be in the pod's namespace; the runtime starts another one."""
+    try:
+        system.enter_namespace(namespace)
+    except OSError:
+        os._exit(1)
 
 
 def _hold(request: channel.Message, connection: int) -> NoReturn:
