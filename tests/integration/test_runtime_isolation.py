@@ -278,6 +278,10 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
         assert {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stdin", "tty", "urandom", "zero"} <= set(names)
         assert "written" in names
         assert text.count("Permission denied") == 2, text
+        user = await runtime.run(
+            sandbox, "busybox", "sh", "-c", "id -u > /dev/stdout", name="user", linux=linux(), **box
+        )
+        assert await said(runtime, user) == "1234", "a user may open the streams by name"
         device = pb.Device(container_path="/dev/mine", host_path="/dev/zero", permissions="rwm")
         given = await runtime.run(
             sandbox,

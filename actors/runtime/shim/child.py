@@ -7,6 +7,7 @@ import fcntl
 import os
 import select
 import signal
+import stat
 import termios
 from typing import Any, NamedTuple, NoReturn
 
@@ -102,8 +103,15 @@ def _own_session(spec: Spec, stdio: Stdio) -> None:
         os.dup2(descriptor, number)
     if stdio.terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        if spec.uid >= 0 and os.geteuid() == 0:
-            os.fchown(0, spec.uid, -1)
+    if spec.uid >= 0 and os.geteuid() == 0:
+        _own_streams(spec.uid)
+
+
+def _own_streams(uid: int) -> None:
+    """Give terminal and pipes to the user, who could not open /dev/stdout otherwise."""
+    for number in range(3):
+        if os.isatty(number) or stat.S_ISFIFO(os.fstat(number).st_mode):
+            os.fchown(number, uid, -1)
 
 
 def _default_signals() -> None:
