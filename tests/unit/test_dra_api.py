@@ -39,12 +39,12 @@ def test_a_patch_needs_no_more_than_devices() -> None:
         ({"bare": {"int": 1}}, '[bare]: Invalid value: "bare": a fully qualified name must be a domain and a name'),
         ({"d/x": {"int": 1, "string": "a"}}, f'[d/x]: Invalid value: {{"int":1,"string":"a"}}: {ONE_VALUE}'),
         ({"d/x": {"int": 1, "null": {}}}, f'[d/x]: Invalid value: {{"int":1,"null":{{}}}}: {ONE_VALUE}'),
-        ({"d/x": {}}, f"[d/x]: Required value: {ONE_VALUE}"),
+        ({"d/x": {}}, f'[d/x]: Invalid value: "": {ONE_VALUE}'),
         ({"d/x": {"version": "v1.0.0"}}, f'[d/x].version: Invalid value: "v1.0.0": {SEMVER}'),
         ({"d/x": {"version": "1.10"}}, f'[d/x].version: Invalid value: "1.10": {SEMVER}'),
         ({"d/x": {"string": "a" * 65}}, "[d/x].string: Too long: may not be more than 64 bytes"),
         ({"d/x": {"string": "ä" * 33}}, "[d/x].string: Too long: may not be more than 64 bytes"),
-        ({"a/b/c": {"int": 1}}, '[a/b/c]: Invalid value: "a/b": a lowercase RFC 1123 subdomain must'),
+        ({"a/b/c": {"int": 1}}, '[a/b/c]: Invalid value: "a/b/c": a fully qualified name must'),
         ({"/x": {"int": 1}}, '[/x]: Invalid value: "": the domain must not be empty'),
         ({"d/": {"int": 1}}, '[d/]: Invalid value: "": the name must not be empty'),
         ({"d/1": {"int": 1}}, '[d/1]: Invalid value: "1": a valid C identifier must start with alphabetic character'),
@@ -127,9 +127,10 @@ def test_taints_of_a_patch() -> None:
     taints = [{"key": "a", "effect": "No"}, {"key": "", "effect": ""}, {"key": "b", "effect": "None", "value": "-"}]
     found = patch_faults(taints=[*taints, {"key": "b", "effect": "None"}, {"key": "b", "effect": "NoExecute"}])
     assert found[0] == 'taints[0].effect: Unsupported value: "No": supported values: "NoExecute", "NoSchedule", "None"'
-    assert found[1:3] == ["taints[1].key: Required value", "taints[1].effect: Required value"]
-    assert found[3].startswith('taints[2].value: Invalid value: "-": a valid label must be')
-    assert found[4:] == ['taints[3]: Duplicate value: "b:None"']
+    assert found[1].startswith('taints[1].key: Invalid value: "": name part must be non-empty')
+    assert found[3] == "taints[1].effect: Required value"
+    assert found[4].startswith('taints[2].value: Invalid value: "-": a valid label must be')
+    assert found[5:] == ['taints[3]: Duplicate value: "b:None"']
     assert patch_faults(taints=[{"key": f"k{n}", "effect": "None"} for n in range(17)]) == [
         "taints: Too many: 17: must have at most 16 items"
     ]
@@ -157,7 +158,7 @@ def test_null_stays_an_empty_object() -> None:
     assert faults == []
     assert obj["spec"]["devices"]["attributes"] == {"d/x": {"null": {}}}
     assert created(PATCHES, {"devices": {"attributes": {"d/x": {"null": None}}}})[1] == [
-        f"spec.devices.attributes[d/x]: Required value: {ONE_VALUE}"
+        f'spec.devices.attributes[d/x]: Invalid value: "": {ONE_VALUE}'
     ]
 
 

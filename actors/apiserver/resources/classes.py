@@ -1,14 +1,16 @@
 """PriorityClass and RuntimeClass. Admission applies a RuntimeClass to pods."""
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, required
-from actors.apiserver.api.objects import at
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
+from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from actors.apiserver.resources.parts import changed_causes, label_causes, tolerations_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import LABEL, LABEL_TEXT
 from protocols.kube.quantity import is_quantity, parse_quantity
 
+PREEMPTION = ("PreemptLowerPriority", "Never")
 HIGHEST = 1_000_000_000
 LABEL_MOST = 63
 NOT_NEGATIVE = "must be a quantity greater than or equal to 0"
@@ -18,10 +20,13 @@ class PriorityStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        obj.setdefault("value", 0)
+        obj.setdefault("preemptionPolicy", PREEMPTION[0])
+        obj["value"] = obj.get("value") or 0
 
     def validate_create(self, obj: Object) -> list[Cause]:
+        policy = obj["preemptionPolicy"]
+        if policy not in PREEMPTION:
+            return [unsupported("preemptionPolicy", policy, PREEMPTION)]
         if str(obj["metadata"].get("name") or "").startswith("system-"):
             return [forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")]
         if obj["value"] > HIGHEST:
@@ -29,22 +34,28 @@ class PriorityStrategy(Strategy):
         return []
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        changed = [name for name in ("value", "preemptionPolicy") if new.get(name) != old.get(name)]
-        return [invalid(name, new.get(name), "field is immutable") for name in changed]
+        value = [] if new.get("value") == old.get("value") else [forbidden("value", "may not be changed in an update.")]
+        return value + changed_causes(new, old, "preemptionPolicy")
 
 
 class RuntimeClassStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         handler = obj.get("handler")
         if not handler:
-            return [required("handler"), *_overhead_causes(obj)]
+            return [required("handler"), *_part_causes(obj)]
         good = isinstance(handler, str) and len(handler) <= LABEL_MOST and LABEL.fullmatch(handler)
-        return [*([] if good else [invalid("handler", handler, LABEL_TEXT)]), *_overhead_causes(obj)]
+        return [*([] if good else [invalid("handler", handler, LABEL_TEXT)]), *_part_causes(obj)]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         same = new.get("handler") == old.get("handler")
         changed = [] if same else [invalid("handler", new.get("handler"), "field is immutable")]
-        return [*changed, *_overhead_causes(new)]
+        return [*changed, *_part_causes(new)]
+
+
+def _part_causes(obj: Object) -> list[Cause]:
+    causes = label_causes("scheduling.nodeSelector", at(obj, "scheduling", "nodeSelector"))
+    causes += tolerations_causes("scheduling.tolerations", items(obj, "scheduling", "tolerations"))
+    return causes + _overhead_causes(obj)
 
 
 def _overhead_causes(obj: Object) -> list[Cause]:

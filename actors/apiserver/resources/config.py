@@ -5,9 +5,9 @@ and not stored.
 """
 
 import base64
-import binascii
+import re
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, too_long
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
@@ -56,9 +56,37 @@ def immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
     return causes + [forbidden(name, "field is immutable when `immutable` is set") for name in changed]
 
 
+KEY = re.compile(r"[-._a-zA-Z0-9]+")
+KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+KEY_LIMIT = 253
+
+
+def key_causes(obj: Object, field: str) -> list[Cause]:
+    """Require keys that are file names, since pods mount them."""
+    found = obj.get(field)
+    keys = found if isinstance(found, dict) else {}
+    return [invalid(f"{field}[{key}]", key, fault) for key in keys for fault in _key_faults(key)]
+
+
+def _key_faults(key: str) -> list[str]:
+    faults = [f"must be no more than {KEY_LIMIT} characters"] if len(key) > KEY_LIMIT else []
+    if not KEY.fullmatch(key):
+        faults.append(KEY_TEXT)
+    elif key in (".", ".."):
+        faults.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        faults.append("must not start with '..'")
+    return faults
+
+
 class ConfigMapStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        return data_causes(obj, "data", "binaryData")
+        causes = key_causes(obj, "data") + key_causes(obj, "binaryData") + data_causes(obj, "data", "binaryData")
+        both = sorted((obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys())
+        return causes + [invalid(f"data[{key}]", key, f"duplicate of key present in binaryData[{key}]") for key in both]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + immutable_causes(new, old, "data", "binaryData")
@@ -77,9 +105,18 @@ CONFIGMAPS = Resource(
 )
 
 
+NEEDED = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+"""Keys that a secret of this type must have."""
+
+
 class SecretStrategy(Strategy):
     def default(self, obj: Object) -> None:
-        obj.setdefault("type", "Opaque")
+        obj["type"] = obj.get("type") or "Opaque"
         strings = obj.get("stringData")
         if isinstance(strings, dict) and all(isinstance(value, str) for value in strings.values()):
             encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
@@ -87,23 +124,16 @@ class SecretStrategy(Strategy):
             del obj["stringData"]
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        causes = data_causes(obj, "data", "stringData")
-        data = obj.get("data") or {}
-        return causes or [invalid(f"data[{key}]", "", "must be base64") for key in data if not _is_base64(data[key])]
+        causes = key_causes(obj, "data") + data_causes(obj, "data")
+        return causes + [
+            required(f"data[{key}]") for key in NEEDED.get(obj["type"], ()) if key not in (obj.get("data") or {})
+        ]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new) + immutable_causes(new, old, "data")
         if new.get("type") != old.get("type", "Opaque"):
-            causes.append(forbidden("type", "field is immutable"))
+            causes.append(invalid("type", new.get("type"), "field is immutable"))
         return causes
-
-
-def _is_base64(value: str) -> bool:
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
 
 
 SECRETS = Resource(
@@ -119,6 +149,17 @@ SECRETS = Resource(
 )
 
 
+class AccountStrategy(Strategy):
+    """Secrets of an account are named, not described."""
+
+    def prepare_create(self, obj: Object) -> None:
+        if secrets := items(obj, "secrets"):
+            obj["secrets"] = [{key: value for key, value in each.items() if key == "name"} for each in secrets]
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        self.prepare_create(new)
+
+
 SERVICEACCOUNTS = Resource(
     group="",
     version="v1",
@@ -126,7 +167,7 @@ SERVICEACCOUNTS = Resource(
     singular="serviceaccount",
     kind="ServiceAccount",
     namespaced=True,
-    strategy=Strategy(),
+    strategy=AccountStrategy(),
     short_names=("sa",),
     columns=(NAME, Column("Secrets", lambda obj: len(items(obj, "secrets"))), AGE),
     subresources=(Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),

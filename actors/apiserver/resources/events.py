@@ -5,25 +5,46 @@ events.k8s.io/v1 serves the stored core events with other field names and strict
 
 from collections.abc import Mapping
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, required
+from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.resource import CachedConverter, Column, Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
 from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults
 
 TTL = 3600
 INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
+LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+MISMATCH = "does not match event.namespace"
+
+
 class EventStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        namespace = text(obj, "metadata", "namespace")
-        involved = text(obj, "involvedObject", "namespace")
-        if (involved and involved != namespace) or (not involved and namespace not in ("", "default", "kube-system")):
-            return [invalid("involvedObject.namespace", involved, "does not match event.namespace")]
-        return []
+        return event_causes(obj, "reportingComponent")
+
+
+def event_causes(obj: Object, reporter: str) -> list[Cause]:
+    """Validate a core event; `reporter` is the name of its reportingComponent in the request's version."""
+    namespace, involved = text(obj, "metadata", "namespace"), text(obj, "involvedObject", "namespace")
+    path = "involvedObject.namespace"
+    if not obj.get("eventTime"):  # written by old clients
+        alike = involved == namespace or (not involved and namespace in ("", "default"))
+        return [] if alike else [invalid(path, involved, MISMATCH)]
+    alike = bool(involved) or namespace in ("default", "kube-system")
+    causes = [] if alike else [invalid(path, involved, MISMATCH)]
+    name = text(obj, "reportingComponent")
+    causes += [] if name else [required(reporter)]
+    causes += [invalid(reporter, name, fault) for fault in qualified_faults(name)]
+    causes += [required(field) for field in LENGTHS if not obj.get(field) and field != "message"]
+    return causes + [
+        invalid(field, "", f"can have at most {limit} characters")
+        for field, limit in LENGTHS.items()
+        if len(text(obj, field).encode()) > limit
+    ]
 
 
 def last_seen(obj: Object) -> str:
@@ -83,6 +104,7 @@ EVENTS = Resource(
     },
     create_on_update=True,
     ttl=TTL,
+    free_names=True,
 )
 
 
@@ -99,8 +121,11 @@ NAMES = {
 """Fields whose names differ from core v1."""
 STORED_NAMES = {old: new for new, old in NAMES.items()}
 TYPES = ("Normal", "Warning")
-LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
-UNSET = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource")
+UNSET = ("firstTimestamp", "lastTimestamp", "count", "source")
+IMMUTABLE = (
+    *("involvedObject", "reason", "message", *UNSET, "type", "eventTime", "action", "related", "reportingInstance"),
+    "reportingComponent",
+)
 
 
 def to_core(obj: Object) -> Object:
@@ -124,26 +149,28 @@ class EventsConverter(CachedConverter):
 
 
 class NewEventStrategy(Strategy):
+    """Faults name the fields of the stored event, as upstream's do."""
+
     def validate_create(self, obj: Object) -> list[Cause]:
-        causes = EventStrategy().validate_create(to_core(obj))
-        causes += [required(name) for name in ("eventTime", "reportingController", *LENGTHS) if not _is_set(obj, name)]
-        for key, limit in LENGTHS.items():
-            if len(text(obj, key)) > limit:
-                causes.append(invalid(key, "", f"can have at most {limit} characters"))
-        if obj.get("type") not in TYPES:
-            causes.append(invalid("type", "", f"has invalid value: {text(obj, 'type')}"))
-        causes += [invalid(name, "", "needs to be unset") for name in UNSET if obj.get(name)]
-        return causes + _series_causes(obj)
+        core = to_core(obj)
+        causes = event_causes(core, "reportingController")
+        causes += [] if core.get("eventTime") else [required("eventTime")]
+        if core.get("type") not in TYPES:
+            causes.append(invalid("type", "", f"has invalid value: {text(core, 'type')}"))
+        return (
+            causes + [invalid(name, "", "needs to be unset") for name in UNSET if core.get(name)] + _series_causes(obj)
+        )
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        """Allow changes to the series only. Events written through v1 may lack fields that are required here."""
-        names = (*NAMES, "eventTime", "reportingInstance", "action", "reason", "related", "type")
-        changed = [name for name in names if new.get(name) != old.get(name)]
-        return [forbidden(name, "field is immutable") for name in changed] + _series_causes(new)
-
-
-def _is_set(obj: Object, name: str) -> bool:
-    return bool(obj.get(name)) or name == "note"
+        """Allow changes to the series only."""
+        core, before = to_core(new), to_core(old)
+        changed = [name for name in IMMUTABLE if core.get(name) != before.get(name)]
+        causes = [
+            invalid(STORED_NAMES[name] if name == "reportingComponent" else name, core.get(name), "field is immutable")
+            for name in changed
+        ]
+        series = _series_causes(new) if new.get("series") != old.get("series") else []
+        return event_causes(core, "reportingController") + causes + series
 
 
 def _series_causes(obj: Object) -> list[Cause]:

@@ -1,8 +1,11 @@
 """Namespaces: Active while `spec.finalizers` is set, Terminating from deletion until the content is gone."""
 
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
+from actors.apiserver.writes.metadata import STANDARD_FINALIZERS, UNQUALIFIED, finalizer_name_causes
 from protocols.kube.meta import Object
 
 FINALIZER = "kubernetes"
@@ -23,6 +26,21 @@ class NamespaceStrategy(Strategy):
         finalizers = list((obj.get("spec") or {}).get("finalizers") or [])
         obj["spec"] = {"finalizers": finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]}
         obj["status"] = {"phase": "Active"}
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        names, path = at(obj, "spec", "finalizers") or (), "spec.finalizers"
+        plain = [name for name in names if name and "/" not in name and name not in STANDARD_FINALIZERS]
+        return finalizer_name_causes(names, path) or [invalid(path, name, UNQUALIFIED) for name in plain]
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return []
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        phase, leaving = at(new, "status", "phase"), bool(at(new, "metadata", "deletionTimestamp"))
+        if phase == ("Terminating" if leaving else "Active"):
+            return []
+        only, state = ("Terminating", "not empty") if leaving else ("Active", "empty")
+        return [invalid("status.Phase", phase, f"may only be '{only}' if `deletionTimestamp` is {state}")]
 
     def prepare_update(self, new: Object, old: Object) -> None:
         restore(new, old, "spec", "status")

@@ -5,6 +5,8 @@ from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
+from actors.apiserver.resources.endpoint_rules import endpoints_causes, slice_causes
+from actors.apiserver.resources.parts import changed_causes
 from protocols.kube.meta import Object
 
 SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -42,6 +44,42 @@ class ServiceStrategy(Strategy):
             if len(ports) > 1 and not port.get("name"):
                 causes.append(required(f"spec.ports[{index}].name"))
         return causes
+
+
+class EndpointsStrategy(Strategy):
+    def default(self, obj: Object) -> None:
+        for subset in items(obj, "subsets"):
+            for port in items(subset, "ports"):
+                port["protocol"] = port.get("protocol") or "TCP"
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return endpoints_causes(obj)
+
+
+class SliceStrategy(Strategy):
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        for port in items(obj, "ports"):
+            port["name"], port["protocol"] = port.get("name") or "", port.get("protocol") or "TCP"
+
+    def prepare_create(self, obj: Object) -> None:
+        for endpoint in items(obj, "endpoints"):
+            endpoint.pop("deprecatedTopology", None)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        self.prepare_create(new)
+
+    def bumps_generation(self, new: Object, old: Object) -> bool:
+        parts = ("addressType", "endpoints", "ports")
+        same_labels = at(new, "metadata", "labels") == at(old, "metadata", "labels")
+        return not same_labels or any(new.get(part) != old.get(part) for part in parts)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return slice_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return slice_causes(new) + changed_causes(new, old, "addressType")
 
 
 def external_ip(obj: Object) -> str:
@@ -116,7 +154,7 @@ ENDPOINTS = Resource(
     singular="endpoints",
     kind="Endpoints",
     namespaced=True,
-    strategy=Strategy(),
+    strategy=EndpointsStrategy(),
     short_names=("ep",),
     columns=(NAME, Column("Endpoints", endpoints), AGE),
     prefix="services/endpoints",
@@ -130,7 +168,7 @@ SLICES = Resource(
     singular="endpointslice",
     kind="EndpointSlice",
     namespaced=True,
-    strategy=Strategy(),
+    strategy=SliceStrategy(),
     columns=(
         NAME,
         Column("AddressType", cell("addressType")),

@@ -4,7 +4,7 @@ The status of a node is set at creation, later through /status only. A PUT may c
 resourceVersion that it replaces.
 """
 
-from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.causes import Cause, forbidden, invalid
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
@@ -36,6 +36,13 @@ class NodeStrategy(Strategy):
                     invalid(f"spec.taints[{index}].effect", taint.get("effect"), f"must be one of {', '.join(EFFECTS)}")
                 )
         return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        before = at(old, "spec", "providerID")
+        if not before or at(new, "spec", "providerID") == before:
+            return self.validate_create(new)
+        text = 'node updates may not change providerID except from "" to valid'
+        return [*self.validate_create(new), forbidden("spec.providerID", text)]
 
 
 def _same_taint(taint: Object) -> bool:

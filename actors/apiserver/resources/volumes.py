@@ -1,10 +1,22 @@
 """Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
 
-from actors.apiserver.api.causes import Cause, required
-from actors.apiserver.api.objects import at, items, text
+from actors.apiserver.api.causes import Cause
+from actors.apiserver.api.objects import at, items, now, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from actors.apiserver.resources.volume_rules import (
+    claim_change_causes,
+    class_causes,
+    class_change_causes,
+    driver_change_causes,
+    driver_object_causes,
+    mode_causes,
+    node_drivers_causes,
+    node_drivers_change_causes,
+    volume_causes,
+    volume_change_causes,
+)
 from protocols.kube.meta import Object
 
 STORAGE = "storage.k8s.io"
@@ -17,31 +29,85 @@ class VolumeStrategy(Strategy):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        spec.setdefault("volumeMode", "Filesystem")
-        if obj["kind"] == "PersistentVolume":
-            spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec["volumeMode"] = spec.get("volumeMode") or "Filesystem"
+        spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now()}
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        super().prepare_status(new, old)
+        status = new.get("status") or {}
+        if status.get("phase") != at(old, "status", "phase") and not status.get("lastPhaseTransitionTime"):
+            new["status"] = {**status, "lastPhaseTransitionTime": now()}
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return volume_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return volume_causes(new) + volume_change_causes(new, old)
+
+
+class ClaimStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec["volumeMode"] = spec.get("volumeMode") or "Filesystem"
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return [] if at(obj, "spec", "accessModes") else [required("spec.accessModes")]
+        return mode_causes(obj["spec"])
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return mode_causes(new["spec"]) + claim_change_causes(new, old)
 
 
-class DriverStrategy(Strategy):
-    """Strategy of classes and drivers; requires the field `wanted`."""
-
-    def __init__(self, wanted: str = "") -> None:
-        self._wanted = wanted
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return [required(self._wanted)] if self._wanted and obj.get(self._wanted) in (None, "") else []
-
-
-class StorageClassStrategy(DriverStrategy):
+class StorageClassStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return class_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return class_causes(new) + class_change_causes(new, old)
+
+
+class CSINodeStrategy(Strategy):
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return node_drivers_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return node_drivers_causes(new) + node_drivers_change_causes(new, old)
+
+
+class CSIDriverStrategy(Strategy):
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        for field, value in DRIVER_DEFAULTS.items():
+            spec.setdefault(field, value)
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return driver_object_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return driver_object_causes(new) + driver_change_causes(new, old)
+
+
+DRIVER_DEFAULTS = {
+    "attachRequired": True,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "podInfoOnMount": False,
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+    "storageCapacity": False,
+}
 
 
 def modes(obj: Object) -> str:
@@ -90,7 +156,7 @@ CLAIMS = Resource(
     singular="persistentvolumeclaim",
     kind="PersistentVolumeClaim",
     namespaced=True,
-    strategy=VolumeStrategy(),
+    strategy=ClaimStrategy(),
     short_names=("pvc",),
     columns=(
         NAME,
@@ -114,7 +180,7 @@ CLASSES = Resource(
     singular="storageclass",
     kind="StorageClass",
     namespaced=False,
-    strategy=StorageClassStrategy("provisioner"),
+    strategy=StorageClassStrategy(),
     short_names=("sc",),
     columns=(
         NAME,
@@ -134,7 +200,7 @@ NODES = Resource(
     singular="csinode",
     kind="CSINode",
     namespaced=False,
-    strategy=DriverStrategy(),
+    strategy=CSINodeStrategy(),
     versioned_update=True,
     columns=(NAME, Column("Drivers", lambda obj: len(items(obj, "spec", "drivers")), type="integer"), AGE),
     returns_object=True,
@@ -147,7 +213,7 @@ DRIVERS = Resource(
     singular="csidriver",
     kind="CSIDriver",
     namespaced=False,
-    strategy=DriverStrategy("spec"),
+    strategy=CSIDriverStrategy(),
     versioned_update=True,
     columns=(
         NAME,

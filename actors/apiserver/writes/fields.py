@@ -6,6 +6,7 @@ that later code meets none: a field with null is absent, an element of a list or
 This runs on every write: the common case costs one lookup and one comparison of types for each field.
 """
 
+import binascii
 import functools
 import re
 from collections.abc import Callable
@@ -72,7 +73,7 @@ EXACT: dict[str, type[Any]] = {
     MAP: dict,
     LIST: list,
 }
-PLAIN = (TEXT, BYTES)
+PLAIN = (TEXT,)
 CANONICAL = (QUANTITY, forms.TIME, forms.MICROTIME)
 """Values with several spellings, of which one is stored."""
 DROPPED = (TEXT, forms.BOOL, forms.INT32, forms.INT64, BYTES, MAP, LIST)
@@ -87,6 +88,7 @@ EMPTY: dict[str, Callable[[], Any]] = {
 RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+MICRO_LENGTH = len("2006-01-02T15:04:05.000000")
 LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
 Path = tuple["Path", str | int] | tuple[()]
 """The path of the parent and a step: an index in a list, else a name."""
@@ -195,6 +197,8 @@ def _value(value: Any, shape: Shape, path: Path, owner: Shape, walk: _Walk) -> N
     elif type(value) is not wanted:
         if form != ANY:
             raise _wrong(value, shape, path, owner)
+    elif form == BYTES:
+        _check_base64(value, path)
     elif form == STRUCT:
         _struct(value, shape, path, walk)
     elif form == MAP:
@@ -283,10 +287,32 @@ def _scalar(value: Any, form: str, path: Path, owner: Shape) -> None:
         return
     else:
         fits = kind is str
-        if fits and not TIME.fullmatch(value):
+        if fits and not _is_time(value, form):
             raise WrongType(f'parsing time "{value}" as "{LAYOUTS[form]}": cannot parse it: {_place(value, path)}')
     if not fits:
         raise _wrong(value, Shape(form), path, owner)
+
+
+def _is_time(text: str, form: str) -> bool:
+    """Return True for a time of RFC 3339; the fraction of a micro time has six digits."""
+    if not TIME.fullmatch(text) or (form == forms.MICROTIME and not _has_micros(text)):
+        return False
+    try:
+        datetime.fromisoformat(text.upper().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _has_micros(text: str) -> bool:
+    return text[19] == "." and text[MICRO_LENGTH : MICRO_LENGTH + 1] in ("Z", "z", "+", "-")
+
+
+def _check_base64(value: str, path: Path) -> None:
+    try:
+        binascii.a2b_base64(value.replace("\r", "").replace("\n", "").encode(), strict_mode=True)
+    except (binascii.Error, UnicodeEncodeError, ValueError):
+        raise WrongType(f"illegal base64 data: {_place(value, path)}") from None
 
 
 def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:

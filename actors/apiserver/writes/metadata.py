@@ -240,7 +240,8 @@ def stamp_new(obj: Object, resource: Resource) -> None:
     if isinstance(generation := metadata.get("generation"), int) and generation < 0:
         cause = invalid("metadata.generation", generation, "must be greater than or equal to 0")
         raise invalid_object(resource.kind, resource.group, metadata.get("name") or "", [cause])
-    if metadata.pop("resourceVersion", ""):
+    version = metadata.pop("resourceVersion", "") or "0"
+    if version.isdecimal() and int(version):
         raise BadRequest("resourceVersion should not be set on objects to be created")
     if not metadata.keys().isdisjoint(SERVER_FIELDS):
         for field in SERVER_FIELDS:

@@ -140,7 +140,7 @@ PersistentVolumeClaim+: metadata:meta.ObjectMeta spec:PersistentVolumeClaimSpec 
 EndpointSubset: addresses:[EndpointAddress] notReadyAddresses:[EndpointAddress] ports:[EndpointPort]
 PersistentVolumeSpec: accessModes:[str] awsElasticBlockStore:AWSElasticBlockStoreVolumeSource
     azureDisk:AzureDiskVolumeSource azureFile:AzureFilePersistentVolumeSource capacity:{quantity}
-    cephfs:CephFSPersistentVolumeSource cinder:CinderPersistentVolumeSource claimRef:ObjectReference
+    cephfs:CephFSPersistentVolumeSource cinder:CinderPersistentVolumeSource claimRef:ObjectReference~
     csi:CSIPersistentVolumeSource fc:FCVolumeSource flexVolume:FlexPersistentVolumeSource flocker:FlockerVolumeSource
     gcePersistentDisk:GCEPersistentDiskVolumeSource glusterfs:GlusterfsPersistentVolumeSource
     hostPath:HostPathVolumeSource iscsi:ISCSIPersistentVolumeSource local:LocalVolumeSource mountOptions:[str]

@@ -3,7 +3,7 @@
 Notation of the tables: `Name: field:type field!:type ...`, continued on indented lines. `Name*` is owned as a whole,
 `Name+` is a kind with apiVersion and kind, `field!` is required. Types:
 
-- a scalar, `Name`, or `package.Name`; `str/X` has the value X if it is absent,
+- a scalar, `Name`, or `package.Name`; `str/X` has the value X if it is absent; `Name~` is not owned as a whole here,
 - `{T}` a map, `{T}*` a map that is owned as a whole,
 - `[T]` a list that is replaced as a whole, `[T]=a,b` a list with the keys a and b, `[T]=set` a set.
 
@@ -158,6 +158,8 @@ class Registry:
         return self.structs.get(f"{API}{name}.{version}.{kind}")
 
     def _lookup(self, package: str, name: str) -> Shape:
+        if name.endswith("~"):
+            return self._lookup(package, name[:-1]).granular()
         alias, dot, short = name.partition(".")
         return self.structs[f"{self._aliases[alias]}.{short}" if dot else f"{package}.{name}"]
 

@@ -83,3 +83,9 @@ class Shape:
     def blank(self) -> dict[str, Any]:
         """Return a new value of a struct of which no field is set."""
         return {field: make() for field, make in self.always}
+
+    def granular(self) -> "Shape":
+        """Return the same struct with separately owned fields. It shares the fields, so it may be made before them."""
+        made = Shape(STRUCT, name=self.name)
+        made.fields, made.required = self.fields, self.required
+        return made

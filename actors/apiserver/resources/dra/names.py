@@ -86,8 +86,6 @@ def pool_causes(path: str, name: str) -> list[Cause]:
 
 def label_causes(path: str, name: str) -> list[Cause]:
     """Validate the name of a device, request, counter set or counter."""
-    if not name:
-        return [required(path)]
     if len(name) > LABEL_LENGTH:
         return [invalid(path, name, f"must be no more than {LABEL_LENGTH} characters")]
     return [] if LABEL.fullmatch(name) else [invalid(path, name, LABEL_TEXT)]
@@ -102,13 +100,15 @@ def class_causes(path: str, name: str) -> list[Cause]:
 
 
 def qualified_causes(path: str, name: str) -> list[Cause]:
-    """Validate `id` or `domain/id`: keys of attributes and capacities in slices."""
+    """Validate `id` or `domain/id`: keys of attributes and capacities in slices. Upstream takes more slashes."""
+    if name.count("/") > 1:
+        return []
     domain, slash, own = name.rpartition("/")
     causes = []
     if slash:
         causes += driver_causes(path, domain) if domain else [invalid(path, "", "the domain must not be empty")]
     if not own:
-        return [*causes, invalid(path, own, "the name must not be empty") if slash else required(path)]
+        return [*causes, invalid(path, own, "the name must not be empty" if slash else C_TEXT)]
     if len(own) > ID:
         return [*causes, too_long(path, ID)]
     return causes if C_IDENTIFIER.fullmatch(own) else [*causes, invalid(path, own, C_TEXT)]
@@ -118,7 +118,7 @@ def full_causes(path: str, name: str) -> list[Cause]:
     """Validate `domain/id`, as constraints and patches require."""
     if not name:
         return [required(path, NO_DOMAIN)]
-    return qualified_causes(path, name) if "/" in name else [invalid(path, name, NO_DOMAIN)]
+    return qualified_causes(path, name) if name.count("/") == 1 else [invalid(path, name, NO_DOMAIN)]
 
 
 def label_key_causes(path: str, key: str) -> list[Cause]:

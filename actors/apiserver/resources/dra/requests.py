@@ -7,9 +7,7 @@ from actors.apiserver.resources.dra.names import (
     class_causes,
     each,
     full_causes,
-    keyed,
     label_causes,
-    qualified_causes,
     repeated_names,
     rows,
     table,
@@ -99,9 +97,6 @@ def _part_causes(path: str, part: Object, budget: Budget) -> list[Cause]:
     causes = class_causes(f"{path}.deviceClassName", part.get("deviceClassName") or "")
     causes += selectors_causes(f"{path}.selectors", part.get("selectors"), budget)
     causes += _count_causes(path, part.get("allocationMode") or "", part.get("count") or 0)
-    amounts = table(table(part.get("capacity")).get("requests"))
-    for name in sorted(amounts):
-        causes += qualified_causes(keyed(f"{path}.capacity.requests", name), name)
     return causes + tolerations_causes(f"{path}.tolerations", part.get("tolerations"))
 
 
@@ -118,7 +113,7 @@ def _constraint_causes(path: str, constraint: Object, names: set[str]) -> list[C
     causes = references_causes(f"{path}.requests", constraint.get("requests"), names)
     given = [name for name in ("matchAttribute", "distinctAttribute") if constraint.get(name) is not None]
     if not given:
-        return [*causes, required(f"{path}.matchAttribute")]
+        return [*causes, required(path, "exactly one of `matchAttribute` or `distinctAttribute` is required")]
     if len(given) > 1:
         text = "exactly one of `matchAttribute` or `distinctAttribute` is required, but multiple fields are set"
         return [*causes, invalid(path, "{`matchAttribute`, `distinctAttribute`}", text)]

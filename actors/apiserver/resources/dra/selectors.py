@@ -46,7 +46,7 @@ def _selector_causes(path: str, selector: Any, budget: Budget) -> list[Cause]:
 
 def expression_causes(path: str, expression: str, budget: Budget) -> list[Cause]:
     if not expression:
-        return [required(path)]
+        return [invalid(path, expression, "compilation failed: it is empty")]
     if not budget.take(expression):
         text = f"the expressions of one object must not have more than {Budget.BYTES} bytes"
         return [forbidden(path, text)]

@@ -165,11 +165,13 @@ def _device_causes(path: str, device: Object, spec: Object) -> list[Cause]:
         text = f"the total number of attributes and capacities must not exceed {ENTRIES}"
         return [*causes, invalid(path, count, text)]
     for name in sorted(attributes):
-        causes += qualified_causes(at := keyed(f"{path}.attributes", name), name)
-        causes += attribute_causes(at, attributes[name])
+        causes += qualified_causes(f"{path}.attributes", name)
+        causes += attribute_causes(keyed(f"{path}.attributes", name), attributes[name])
     for name in sorted(capacity):
-        causes += qualified_causes(at := keyed(f"{path}.capacity", name), name)
-        causes += capacity_causes(at, capacity[name], bool(device.get("allowMultipleAllocations")))
+        causes += qualified_causes(f"{path}.capacity", name)
+        causes += capacity_causes(
+            keyed(f"{path}.capacity", name), capacity[name], bool(device.get("allowMultipleAllocations"))
+        )
     causes += taints_causes(f"{path}.taints", device.get("taints"))
     causes += consumption_causes(f"{path}.consumesCounters", device.get("consumesCounters"))
     return causes + _own_place(path, device, spec) + _binding_causes(path, device)
@@ -192,7 +194,7 @@ def _binding_causes(path: str, device: Object) -> list[Cause]:
         causes += each(at, found, CONDITIONS, lambda where, key: label_key_causes(where, str(key)), str)
     if bool(wanted) != bool(failing):
         missing, given = ("bindingFailureConditions", "bindingConditions")[:: 1 if wanted else -1]
-        causes.append(required(f"{path}.{missing}", f"`{missing}` are required to use `{given}`"))
+        causes.append(invalid(f"{path}.{missing}", None, f"{missing} are required to use {given}"))
     both = [index for index, name in enumerate(failing) if name in wanted]
     text = "bindingFailureConditions must not overlap with bindingConditions"
     return causes + [invalid(f"{path}.bindingFailureConditions[{index}]", failing[index], text) for index in both]

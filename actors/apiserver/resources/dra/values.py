@@ -21,7 +21,7 @@ SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 def attribute_causes(path: str, value: Any, kinds: tuple[str, ...] = KINDS) -> list[Cause]:
     given = [kind for kind in kinds if table(value).get(kind) is not None]
     if not given:
-        return [required(path, ONE_VALUE)]
+        return [invalid(path, "", ONE_VALUE)]
     if len(given) > 1:
         return [invalid(path, value, ONE_VALUE)]
     text = value.get(given[0])
@@ -110,7 +110,7 @@ def _range_causes(path: str, bounds: Object, amount: Quantity) -> list[Cause]:
 def taint_causes(path: str, taint: Any) -> list[Cause]:
     held = table(taint)
     key, effect = held.get("key") or "", held.get("effect") or ""
-    causes = label_key_causes(f"{path}.key", key) if key else [required(f"{path}.key")]
+    causes = label_key_causes(f"{path}.key", key)
     causes += label_value_causes(f"{path}.value", held.get("value") or "")
     if not effect:
         return [*causes, required(f"{path}.effect")]
@@ -163,7 +163,7 @@ def _toleration_causes(path: str, value: Any) -> list[Cause]:
         if held.get("value"):
             causes.append(invalid(f"{path}.value", held["value"], "must be empty for operator `Exists`"))
     elif not key:
-        causes.append(invalid(f"{path}.operator", operator, "must be `Exists` when `key` is empty"))
+        pass  # upstream accepts it; it tolerates the taint without a key, of which there is none
     else:
         causes += label_value_causes(f"{path}.value", held.get("value") or "")
     if effect and effect not in EFFECTS:

@@ -9,6 +9,7 @@ from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.authorization.rbac.rules import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
+from actors.apiserver.resources.parts import selector_causes
 from protocols.kube.meta import Object
 
 SUBJECTS = ("Group", "ServiceAccount", "User")
@@ -70,11 +71,11 @@ def _aggregation_causes(obj: Object) -> list[Cause]:
     selectors = at(aggregation, "clusterRoleSelectors")
     if not selectors or not objects(selectors):
         return [required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
-    return [
-        invalid(f"{path}[{index}]", selector, "must hold matchLabels or matchExpressions")
-        for index, selector in enumerate(selectors)
-        if not isinstance(selector.get("matchLabels") or {}, dict) or not objects(selector.get("matchExpressions"))
-    ]
+    found = list[Cause]()
+    for index, selector in enumerate(selectors):
+        causes = selector_causes(f"{path}[{index}]", selector)
+        found += [*causes, invalid(f"{path}[{index}]", selector, causes[0].message)] if causes else []
+    return found
 
 
 class BindingStrategy(Strategy):
@@ -87,6 +88,8 @@ class BindingStrategy(Strategy):
         if isinstance(reference, dict) and not reference.get("apiGroup"):
             reference["apiGroup"] = GROUP
         for subject in items(obj, "subjects"):
+            if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
+                subject["namespace"] = at(obj, "metadata", "namespace") or ""
             if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
                 subject["apiGroup"] = GROUP
 

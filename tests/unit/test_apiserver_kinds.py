@@ -1,0 +1,188 @@
+"""Validation of kinds that only agents read: config, events, storage, endpoints, roles, classes."""
+
+from typing import Any
+
+import pytest
+
+from actors.apiserver.actor import TABLE
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.writes.fields import WrongType, clean
+from protocols.kube.meta import Object
+
+
+def row(plural: str, group: str = "") -> Resource:
+    return next(each for each in TABLE.built_in if (each.plural, each.group) == (plural, group))
+
+
+CSI = {"driver": "csi.example.com", "volumeHandle": "h"}
+VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": CSI}
+CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+TERM = {"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}
+PODS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+EVENT: Object = {
+    "involvedObject": {"namespace": "ns"},
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+    "reportingComponent": "example.com/c",
+    "reportingInstance": "i",
+    "action": "a",
+    "reason": "r",
+}
+
+
+def made(kind: Resource, body: Object) -> Object:
+    obj = {"metadata": {"name": "a", "namespace": "ns"}, **body, "kind": kind.kind, "apiVersion": kind.api_version}
+    assert kind.shape is not None
+    clean(obj, kind.shape)
+    kind.strategy.default(obj)
+    return obj
+
+
+def fields(kind: Resource, body: Object) -> list[str]:
+    obj = made(kind, body)
+    kind.strategy.prepare_create(obj)
+    return list(dict.fromkeys(cause.field for cause in kind.strategy.validate_create(obj)))
+
+
+def changed(kind: Resource, new: Object, old: Object, **status: Any) -> list[str]:
+    before = {**made(kind, old), **({"status": status} if status else {})}
+    return list(dict.fromkeys(cause.field for cause in kind.strategy.validate_update(made(kind, new), before)))
+
+
+@pytest.mark.parametrize(
+    ("plural", "group", "body", "wrong"),
+    [
+        ("configmaps", "", {"data": {"a.b": "", "..a": "", "": "", "..": ""}}, ["data[..a]", "data[]", "data[..]"]),
+        ("configmaps", "", {"data": {"a": ""}, "binaryData": {"a": ""}}, ["data[a]"]),
+        ("secrets", "", {"data": {"a/b": ""}}, ["data[a/b]"]),
+        ("secrets", "", {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key]"]),
+        ("events", "", {"involvedObject": {"namespace": "other"}}, ["involvedObject.namespace"]),
+        ("events", "", EVENT, []),
+        ("events", "", {**EVENT, "reason": "", "reportingComponent": "a b"}, ["reportingComponent", "reason"]),
+        ("persistentvolumes", "", {"spec": VOLUME}, []),
+        ("persistentvolumes", "", {"spec": {**VOLUME, "csi": None}}, ["spec"]),
+        ("persistentvolumes", "", {"spec": {**VOLUME, "hostPath": {"path": "/x"}}}, ["spec.csi"]),
+        ("persistentvolumes", "", {"spec": {**VOLUME, "capacity": {}}}, ["spec.capacity"]),
+        ("persistentvolumes", "", {"spec": {**VOLUME, "accessModes": ["X"]}}, ["spec.accessModes"]),
+        (
+            "persistentvolumes",
+            "",
+            {"spec": {**VOLUME, "csi": {"driver": "a b"}}},
+            ["spec.csi.volumeHandle", "spec.csi.driver"],
+        ),
+        ("persistentvolumeclaims", "", {"spec": CLAIM}, []),
+        ("persistentvolumeclaims", "", {"spec": {}}, ["spec.accessModes"]),
+        ("storageclasses", "storage.k8s.io", {"provisioner": "p", "allowedTopologies": [TERM]}, []),
+        ("storageclasses", "storage.k8s.io", {"reclaimPolicy": "Recycle"}, ["provisioner", "reclaimPolicy"]),
+        (
+            "storageclasses",
+            "storage.k8s.io",
+            {"provisioner": "p", "allowedTopologies": [TERM, TERM]},
+            ["allowedTopologies[1].matchLabelExpressions"],
+        ),
+        ("csidrivers", "storage.k8s.io", {"spec": {}}, []),
+        ("csidrivers", "storage.k8s.io", {"spec": {"fsGroupPolicy": "X"}}, ["spec.fsGroupPolicy"]),
+        ("csinodes", "storage.k8s.io", {"spec": {"drivers": [{"name": "d"}]}}, ["spec.drivers[0].nodeID"]),
+        ("endpoints", "", {"subsets": [{}]}, ["subsets[0]"]),
+        ("endpoints", "", {"subsets": [{"addresses": [{"ip": "127.0.0.1"}]}]}, ["subsets[0].addresses[0].ip"]),
+        ("endpointslices", "discovery.k8s.io", {"addressType": "IPv4"}, []),
+        (
+            "endpointslices",
+            "discovery.k8s.io",
+            {"addressType": "IPv4", "endpoints": [{"addresses": ["::1"]}], "ports": [{}, {}]},
+            ["endpoints[0].addresses[0]", "ports[1].name"],
+        ),
+        ("priorityclasses", "scheduling.k8s.io", {"value": None}, []),
+        ("priorityclasses", "scheduling.k8s.io", {"preemptionPolicy": "X"}, ["preemptionPolicy"]),
+        (
+            "runtimeclasses",
+            "node.k8s.io",
+            {"handler": "h", "scheduling": {"tolerations": [{}], "nodeSelector": {"a b": ""}}},
+            ["scheduling.nodeSelector", "scheduling.tolerations[0].operator"],
+        ),
+        ("clusterroles", "rbac.authorization.k8s.io", {"rules": [PODS]}, []),
+        (
+            "clusterroles",
+            "rbac.authorization.k8s.io",
+            {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "-"}}]}},
+            [f"aggregationRule.clusterRoleSelectors[0]{part}" for part in (".matchLabels", "")],
+        ),
+        ("namespaces", "", {"spec": {"finalizers": ["kubernetes", "example.com/x"]}}, []),
+        ("namespaces", "", {"spec": {"finalizers": ["x"]}}, ["spec.finalizers"]),
+    ],
+)
+def test_validate_create_names_what_is_wrong(plural: str, group: str, body: Object, wrong: list[str]) -> None:
+    assert fields(row(plural, group), body) == wrong
+
+
+@pytest.mark.parametrize(
+    ("plural", "group", "old", "new", "wrong"),
+    [
+        (
+            "persistentvolumes",
+            "",
+            VOLUME,
+            {**VOLUME, "csi": {**CSI, "volumeHandle": "x"}},
+            ["spec.persistentvolumesource"],
+        ),
+        ("persistentvolumes", "", VOLUME, {**VOLUME, "volumeMode": "Block"}, ["volumeMode"]),
+        ("persistentvolumes", "", VOLUME, {**VOLUME, "capacity": {"storage": "2Gi"}}, []),
+        ("persistentvolumeclaims", "", CLAIM, {**CLAIM, "accessModes": ["ReadWriteMany"]}, ["spec"]),
+        ("persistentvolumeclaims", "", CLAIM, {**CLAIM, "resources": {"requests": {"storage": "2Gi"}}}, ["spec"]),
+        ("persistentvolumeclaims", "", CLAIM, {**CLAIM, "volumeName": "v", "storageClassName": "c"}, []),
+        ("nodes", "", {"providerID": "a"}, {"providerID": "b"}, ["spec.providerID"]),
+        ("nodes", "", {}, {"providerID": "b"}, []),
+        ("csidrivers", "storage.k8s.io", {}, {"attachRequired": False}, ["spec.attachRequired"]),
+    ],
+)
+def test_validate_update_of_a_spec_finds_what_may_not_change(
+    plural: str, group: str, old: Object, new: Object, wrong: list[str]
+) -> None:
+    assert changed(row(plural, group), {"spec": new}, {"spec": old}) == wrong
+
+
+def test_validate_update_bound_claim_may_grow_and_not_shrink_below_its_capacity() -> None:
+    claims = row("persistentvolumeclaims")
+    for size, wrong in (("2Gi", []), ("512Mi", ["spec.resources.requests.storage"])):
+        new = {"spec": {**CLAIM, "resources": {"requests": {"storage": size}}}}
+        assert changed(claims, new, {"spec": CLAIM}, phase="Bound", capacity={"storage": "1Gi"}) == wrong
+
+
+def test_validate_update_class_parameters_may_not_change() -> None:
+    classes = row("storageclasses", "storage.k8s.io")
+    old, new = ({"provisioner": "p", "parameters": {"a": value}} for value in ("1", "2"))
+    assert changed(classes, new, old) == ["parameters"]
+
+
+def test_default_csi_driver_has_upstreams_spec() -> None:
+    assert made(row("csidrivers", "storage.k8s.io"), {"spec": {}})["spec"] == {
+        "attachRequired": True,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "podInfoOnMount": False,
+        "requiresRepublish": False,
+        "seLinuxMount": False,
+        "storageCapacity": False,
+        "volumeLifecycleModes": ["Persistent"],
+    }
+
+
+def test_default_service_account_subject_has_the_namespace_of_its_binding() -> None:
+    subject = {"kind": "ServiceAccount", "name": "s"}
+    binding = made(row("rolebindings", "rbac.authorization.k8s.io"), {"subjects": [subject]})
+    assert binding["subjects"] == [{**subject, "namespace": "ns"}]
+
+
+@pytest.mark.parametrize(
+    ("plural", "body"),
+    [
+        ("secrets", {"data": {"a": "?"}}),
+        ("events", {"eventTime": "2026-01-01T00:00:00Z"}),
+        ("events", {"firstTimestamp": "2026-13-01T00:00:00Z"}),
+    ],
+)
+def test_clean_value_that_upstream_cannot_decode_is_a_wrong_type(plural: str, body: Object) -> None:
+    with pytest.raises(WrongType):
+        made(row(plural), body)
+
+
+def test_event_name_may_be_any_path_segment() -> None:
+    assert row("events").free_names
