@@ -165,10 +165,18 @@ def test_default_csi_driver_has_upstreams_spec() -> None:
     }
 
 
-def test_default_service_account_subject_has_the_namespace_of_its_binding() -> None:
-    subject = {"kind": "ServiceAccount", "name": "s"}
-    binding = made(row("rolebindings", "rbac.authorization.k8s.io"), {"subjects": [subject]})
-    assert binding["subjects"] == [{**subject, "namespace": "ns"}]
+@pytest.mark.parametrize(
+    ("plural", "name", "wrong"),
+    [
+        ("rolebindings", "s", []),
+        ("rolebindings", "S", ["subjects[0].name"]),
+        ("clusterrolebindings", "s", ["subjects[0].namespace"]),
+    ],
+)
+def test_validate_create_account_of_a_binding(plural: str, name: str, wrong: list[str]) -> None:
+    role = {"kind": "ClusterRole", "name": "r"}
+    subjects = [{"kind": "ServiceAccount", "name": name}]
+    assert fields(row(plural, "rbac.authorization.k8s.io"), {"roleRef": role, "subjects": subjects}) == wrong
 
 
 @pytest.mark.parametrize(

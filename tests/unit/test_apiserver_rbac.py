@@ -355,8 +355,8 @@ ROLE_X = {"kind": "Role", "name": "x"}
         ("rolebindings", {"roleRef": {"kind": "Role", "name": ""}}, "roleRef.name"),
         ("rolebindings", {"roleRef": ROLE_X, "subjects": [{"kind": "Pod", "name": "y"}]},
          "subjects[0].kind"),
-        ("rolebindings", {"roleRef": ROLE_X, "subjects": [{"kind": "ServiceAccount", "name": "y"}]},
-         "subjects[0].namespace"),
+        ("rolebindings", {"roleRef": ROLE_X, "subjects": [{"kind": "ServiceAccount", "name": "Y"}]},
+         "subjects[0].name"),
         ("rolebindings", {"roleRef": ROLE_X, "subjects": [{"kind": "User"}]}, "subjects[0].name"),
     ],
 )  # fmt: skip

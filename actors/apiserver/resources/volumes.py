@@ -78,6 +78,10 @@ class StorageClassStrategy(Strategy):
 
 
 class CSINodeStrategy(Strategy):
+    def prepare_create(self, obj: Object) -> None:
+        if not at(obj, "spec", "drivers"):
+            obj["spec"] = {**(obj.get("spec") or {}), "drivers": None}
+
     def validate_create(self, obj: Object) -> list[Cause]:
         return node_drivers_causes(obj)
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.resource import CachedConverter
+from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
+from actors.apiserver.writes.fields import clean
 from protocols.dra.versions import GROUP, Convert, same
 from protocols.kube.meta import Object
 
@@ -22,6 +24,8 @@ class VersionConverter(CachedConverter):
 
     def make(self, stored: Stored) -> Stored:
         obj = self._show(decode_stored(stored.raw, stored.rv))
+        if self._show is not same and (shape := kind_shape(*self._version.split("/"), obj["kind"])) is not None:
+            clean(obj, shape)
         return Stored(stored.key, stored.rv, encode_object({**obj, "apiVersion": self._version}))
 
     def to_stored(self, obj: Object) -> Object:

@@ -11,6 +11,7 @@ from actors.apiserver.authorization.rbac.rules import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
 from actors.apiserver.resources.parts import selector_causes
 from protocols.kube.meta import Object
+from protocols.kube.names import subdomain_faults
 
 SUBJECTS = ("Group", "ServiceAccount", "User")
 RULE_LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
@@ -88,8 +89,6 @@ class BindingStrategy(Strategy):
         if isinstance(reference, dict) and not reference.get("apiGroup"):
             reference["apiGroup"] = GROUP
         for subject in items(obj, "subjects"):
-            if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
-                subject["namespace"] = at(obj, "metadata", "namespace") or ""
             if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
                 subject["apiGroup"] = GROUP
 
@@ -98,7 +97,7 @@ class BindingStrategy(Strategy):
         if not objects(obj.get("subjects")):
             return [*causes, invalid("subjects", obj["subjects"], "must be a list of subjects")]
         for index, subject in enumerate(obj.get("subjects") or ()):
-            causes += _subject_causes(subject, f"subjects[{index}]")
+            causes += _subject_causes(subject, f"subjects[{index}]", len(self._kinds) > 1)
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
@@ -120,7 +119,8 @@ class BindingStrategy(Strategy):
         return causes
 
 
-def _subject_causes(subject: Object, path: str) -> list[Cause]:
+def _subject_causes(subject: Object, path: str, namespaced: bool) -> list[Cause]:
+    """Validate a subject; an account of a `namespaced` binding is by default in its namespace."""
     wrong = [
         field for field in ("kind", "name", "namespace", "apiGroup") if not isinstance(subject.get(field, ""), str)
     ]
@@ -133,8 +133,10 @@ def _subject_causes(subject: Object, path: str) -> list[Cause]:
     wanted = "" if kind == "ServiceAccount" else GROUP
     if group != wanted:
         causes.append(unsupported(f"{path}.apiGroup", group, (wanted,)))
-    if kind == "ServiceAccount" and not subject.get("namespace"):
-        causes.append(required(f"{path}.namespace"))
+    if kind == "ServiceAccount":
+        name = subject.get("name") or ""
+        causes += [invalid(f"{path}.name", name, fault) for fault in (subdomain_faults(name) if name else ())]
+        causes += [] if namespaced or subject.get("namespace") else [required(f"{path}.namespace")]
     return causes
 
 

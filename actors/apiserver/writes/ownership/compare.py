@@ -124,7 +124,10 @@ def _note_new(name: str, part: Any, field: Shape, before: Any, written: Fields) 
     if part == before:
         return
     if type(before) is not dict or type(part) is not dict or field.leaf:
-        written[f"f:{name}"] = _new_value(part, field)
+        tree = _new_value(part, field)
+        if before is None:  # never absent, only empty
+            tree.pop(SELF, None)
+        written[f"f:{name}"] = tree
         return
     kinds, other, below = field.fields, field.item, dict[str, Any]()
     for key, value in part.items():
@@ -146,7 +149,7 @@ def owned(config: Object, shape: Shape) -> Fields:
         value = config.get(name)
         if value is not None:
             tree = members(_bare(name, value, {}) if field.form == STRUCT else value, field)
-            if tree or field.form != STRUCT:
+            if tree or field.form != STRUCT or (field.leaf and value):
                 found[f"f:{name}"] = tree
     return found
 
@@ -202,6 +205,8 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
     for part, (value, kind) in after.items():
         was = before.get(part)
         _note(part, None if was is None else was[0], value, kind, sub_written, sub_removed)
+        if was is not None and was[0] is None and part in sub_written:  # never absent, only empty
+            sub_written[part].pop(SELF, None)
     for part, (value, kind) in before.items():
         if part not in after:
             sub_removed[part] = _whole(value, kind)
