@@ -65,8 +65,8 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         """Canonical form: no fraction, the largest suffix that loses nothing."""
         if self.nanos == 0:
             return "0"
-        if self.format == BINARY_SI and abs(self.nanos) >= 1024 * NANO:
-            return _write_binary(_away_from_zero(self.nanos, NANO))
+        if self.format == BINARY_SI and abs(self.nanos) >= 1024 * NANO and self.is_integer:
+            return _write_binary(self.nanos // NANO)
         return _write_decimal(self.nanos, exponent=self.format == DECIMAL_EXPONENT)
 
     @property
@@ -137,10 +137,6 @@ def _nanos(mantissa: Fraction, suffix: str, exponent: str | None) -> int:
 
 def _capped(nanos: int) -> int:
     return max(-MAX_NANOS, min(MAX_NANOS, nanos))
-
-
-def _away_from_zero(nanos: int, unit: int) -> int:
-    return -(-nanos // unit) if nanos > 0 else nanos // unit
 
 
 def _write_binary(units: int) -> str:

@@ -108,7 +108,19 @@ def test_clean_configuration_keeps_its_words() -> None:
 
 @pytest.mark.parametrize(
     ("given", "stored"),
-    [("1000m", "1"), ("1024Mi", "1Gi"), (1, "1"), (0.5, "500m"), ("1e3", "1e3"), ("0", "0"), (0, "0"), ("1Gi", "1Gi")],
+    [
+        ("1000m", "1"),
+        ("1024Mi", "1Gi"),
+        ("+1", "+1"),
+        ("1.1Ki", "1126400m"),
+        ("9223372036854775808", "9223372036854775808"),
+        (1, "1"),
+        (0.5, "500m"),
+        ("1e3", "1e3"),
+        ("0", "0"),
+        (0, "0"),
+        ("1Gi", "1Gi"),
+    ],
 )
 def test_clean_quantity_is_canonical(given: Any, stored: str) -> None:
     node = {"status": {"capacity": {"cpu": given}}}

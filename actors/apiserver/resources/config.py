@@ -57,6 +57,7 @@ def immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
 
 
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
+GOOD_KEY = re.compile(r"(?!\.\.|\.$)[-._a-zA-Z0-9]{1,253}").fullmatch
 KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -66,8 +67,9 @@ KEY_LIMIT = 253
 
 def key_causes(obj: Object, field: str) -> list[Cause]:
     """Require keys that are file names, since pods mount them."""
-    found = obj.get(field)
-    keys = found if isinstance(found, dict) else {}
+    keys = obj.get(field)
+    if not keys or all(map(GOOD_KEY, keys)):
+        return []
     return [invalid(f"{field}[{key}]", key, fault) for key in keys for fault in _key_faults(key)]
 
 
@@ -85,7 +87,9 @@ def _key_faults(key: str) -> list[str]:
 class ConfigMapStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         causes = key_causes(obj, "data") + key_causes(obj, "binaryData") + data_causes(obj, "data", "binaryData")
-        both = sorted((obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys())
+        if not obj.get("data") or not obj.get("binaryData"):
+            return causes
+        both = sorted(obj["data"].keys() & obj["binaryData"].keys())
         return causes + [invalid(f"data[{key}]", key, f"duplicate of key present in binaryData[{key}]") for key in both]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:

@@ -53,14 +53,17 @@ class Creator:
         sent, resource = check_body(body, target), target.resource
         base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""
         stamp_new(body, resource)
-        await offload(size, partial(_default, target, body, owners, sent))
+        begin: Callable[[], None] | None = partial(_default, target, body, owners, sent)
         if admit is not None:
+            await offload(size, partial(_default, target, body, owners, sent))
             await admit(body)
+            begin = None
         store = self._dry_run if dry_run else self._storage.create
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
-            raw = await offload(size, partial(_prepared, target, body))
+            raw = await offload(size, partial(_prepared, target, body, begin))
+            begin = None
             if resource.namespaced:
                 _check_namespace(target, body, await self._namespace(target.namespace))
             try:
@@ -101,9 +104,11 @@ def _default(target: Target, body: Object, owners: Owners, sent: object) -> None
     set_owners(body, owners(body, {}, sent))
 
 
-def _prepared(target: Target, body: Object) -> bytes:
-    """Return the encoded object to store. Raises Invalid."""
+def _prepared(target: Target, body: Object, begin: Callable[[], None] | None = None) -> bytes:
+    """Return the encoded object to store; `begin` comes first. Raises Invalid."""
     resource = target.resource
+    if begin is not None:
+        begin()
     resource.strategy.prepare_create(body)
     complete(body, resource.shape)
     causes = metadata_causes(body, resource) + resource.strategy.validate_create(body)

@@ -88,6 +88,8 @@ EMPTY: dict[str, Callable[[], Any]] = {
 RANGES = {forms.INT32: 2**31, forms.INT64: 2**63}
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+WHOLE, WIDEST = re.compile(r"[+-]?[1-9]\d*", re.ASCII), 18
+"""Whole numbers without a suffix, and digits of those that certainly fit 64 bits."""
 MICRO_LENGTH = len("2006-01-02T15:04:05.000000")
 LAYOUTS = {forms.TIME: "2006-01-02T15:04:05Z07:00", forms.MICROTIME: "2006-01-02T15:04:05.000000Z07:00"}
 Path = tuple["Path", str | int] | tuple[()]
@@ -252,7 +254,11 @@ def _word(value: Any, shape: Shape, path: Path, owner: Shape, walk: _Walk) -> An
 
 @functools.lru_cache(maxsize=4096)
 def canonical_quantity(value: str | int | float) -> str:
-    return str(parse_quantity(value))
+    """Return a quantity as upstream writes it: an explicit plus and a number beyond 64 bits stay as they are."""
+    made = parse_quantity(value)
+    if isinstance(value, str) and WHOLE.fullmatch(value) and (value[0] == "+" or len(value) > WIDEST):
+        return value
+    return str(made)
 
 
 def canonical_time(text: str, form: str) -> str:
