@@ -96,6 +96,7 @@ def _owner_causes(owners: Sequence[Object], path: str) -> list[Cause]:
 
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+OF_DELETION = frozenset(("deletionTimestamp", "deletionGracePeriodSeconds"))
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 GENERATE_BASE = 58
 STRINGS = frozenset(("name", "generateName", "namespace", "uid", "resourceVersion"))
@@ -259,11 +260,13 @@ def generated_name(base: str) -> str:
 def carry_over(new: Object, old: Object) -> list[Cause]:
     """Copy fields that clients cannot change from the stored object; return the causes of those that tried to."""
     metadata, stored = new["metadata"], old["metadata"]
-    causes = [
-        invalid(f"metadata.{field}", metadata[field], "field is immutable")
-        for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
-        if metadata.get(field) is not None and field not in stored
-    ]
+    causes: list[Cause] = []
+    if not OF_DELETION.isdisjoint(metadata):
+        causes += [
+            invalid(f"metadata.{field}", metadata[field], "field is immutable")
+            for field in sorted(OF_DELETION & metadata.keys() - stored.keys())
+            if metadata[field] is not None
+        ]
     for field in (*SERVER_FIELDS, "uid", "generateName"):
         if field in stored:
             metadata[field] = stored[field]
