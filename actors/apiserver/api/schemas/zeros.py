@@ -35,6 +35,19 @@ WebhookClientConfig: ?url
 WebhookConversion: conversionReviewVersions
 """
 
+APPS_V1 = """
+ReplicaSet: metadata spec status
+ReplicaSetCondition: lastTransitionTime status type
+ReplicaSetSpec: selector- template ?replicas
+ReplicaSetStatus: replicas ?terminatingReplicas
+RollingUpdateStatefulSetStrategy: ?maxUnavailable ?partition
+StatefulSet: metadata spec status
+StatefulSetCondition: lastTransitionTime status type
+StatefulSetOrdinals: start
+StatefulSetSpec: selector- serviceName template updateStrategy ?replicas ?revisionHistoryLimit
+StatefulSetStatus: availableReplicas replicas ?collisionCount
+"""
+
 AUTHENTICATION_V1 = """
 SelfSubjectReview: metadata status
 SelfSubjectReviewStatus: userInfo
@@ -67,6 +80,11 @@ LeaseSpec: ?holderIdentity ?leaseDurationSeconds ?leaseTransitions ?preferredHol
 """
 
 CORE_V1 = """
+PodTemplateSpec: metadata spec
+ReplicationController: metadata spec status
+ReplicationControllerCondition: lastTransitionTime status type
+ReplicationControllerSpec: ?replicas
+ReplicationControllerStatus: replicas
 AWSElasticBlockStoreVolumeSource: volumeID
 AppArmorProfile: type ?localhostProfile
 AttachedVolume: devicePath name
@@ -321,6 +339,12 @@ PriorityClass: metadata value ?preemptionPolicy
 """
 
 STORAGE_V1 = """
+CSIStorageCapacity: metadata storageClassName
+VolumeAttachment: metadata spec status
+VolumeAttachmentSource: ?persistentVolumeName
+VolumeAttachmentSpec: attacher nodeName source
+VolumeAttachmentStatus: attached
+VolumeError: time ?errorCode
 CSIDriver: metadata spec
 CSIDriverSpec: ?attachRequired ?fsGroupPolicy ?nodeAllocatableUpdatePeriodSeconds ?podInfoOnMount
     ?preventPodSchedulingIfMissing ?requiresRepublish ?seLinuxMount ?serviceAccountTokenInSecrets ?storageCapacity
@@ -335,6 +359,7 @@ VolumeNodeResources: ?count
 ZEROS = {
     "io.k8s.apimachinery.pkg.apis.meta.v1": META,
     "io.k8s.api.apiextensions.v1": APIEXTENSIONS_V1,
+    "io.k8s.api.apps.v1": APPS_V1,
     "io.k8s.api.authentication.v1": AUTHENTICATION_V1,
     "io.k8s.api.authorization.v1": AUTHORIZATION_V1,
     "io.k8s.api.autoscaling.v1": AUTOSCALING_V1,
