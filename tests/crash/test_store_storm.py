@@ -142,6 +142,6 @@ def judge(notes: Notes, events: list[dict[str, Any]], listed: dict[str, dict[str
 
 
 @pytest.mark.timeout(240 + 30 * ROUNDS)
-async def test_writes_through_the_api_while_the_store_dies() -> None:
+async def test_api_writes_store_dies_lose_nothing() -> None:
     with running_plane() as plane:
         await story(plane)

@@ -92,7 +92,7 @@ def all_of(replica: Replica[Number], count: int, value: int) -> bool:
     return len(replica.items) == count and {number.value for number in replica.items.values()} == {value}
 
 
-async def test_a_killed_owner_comes_back_and_the_follower_converges(workers: Workers) -> None:
+async def test_follower_owner_killed_converges(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             replica: Replica[Number] = Replica()
@@ -107,7 +107,7 @@ async def test_a_killed_owner_comes_back_and_the_follower_converges(workers: Wor
             await until(lambda: not following.synced)
 
 
-async def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers: Workers) -> None:
+async def test_follower_owner_stopped_is_stale(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("owner")
@@ -119,7 +119,7 @@ async def test_a_stopped_owner_makes_its_follower_stale_until_it_goes_on(workers
             await until(lambda: following.synced)
 
 
-async def test_a_slow_follower_costs_the_owner_little_and_converges(workers: Workers) -> None:
+async def test_owner_slow_follower_costs_little(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as bus:
             items: dict[str, Number] = {}
@@ -141,7 +141,7 @@ async def test_a_slow_follower_costs_the_owner_little_and_converges(workers: Wor
             assert grown < 32 << 20
 
 
-async def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers) -> None:
+async def test_follower_owner_starts_is_synced_soon(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             following = bus.follow(owner="late", stream="state", sink=Replica(), type=Number)
@@ -151,7 +151,7 @@ async def test_a_follower_is_synced_soon_after_its_owner_is_up(workers: Workers)
                 assert await until(lambda: following.synced) < 5
 
 
-async def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers: Workers) -> None:
+async def test_bus_second_holder_of_name_is_refused(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("owner")
@@ -165,7 +165,7 @@ async def test_a_second_holder_of_a_name_is_refused_and_disturbs_nothing(workers
             assert await put(bus, "owner", 1) == process.pid
 
 
-async def test_checking_a_name_does_not_block_its_owner(workers: Workers) -> None:
+async def test_bus_name_checked_does_not_block_owner(workers: Workers) -> None:
     """The supervisor sees whether a name is held by holding it for a moment."""
     async with asyncio.timeout(150):
         workers.run_dir.mkdir(mode=0o700, parents=True)
@@ -176,7 +176,7 @@ async def test_checking_a_name_does_not_block_its_owner(workers: Workers) -> Non
             assert bus.epoch
 
 
-async def test_endpoints_are_private_and_leave_with_their_owner(workers: Workers) -> None:
+async def test_endpoints_owner_ends_are_removed(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir):
             assert stat.S_IMODE(os.stat(workers.run_dir).st_mode) == 0o700
@@ -185,7 +185,7 @@ async def test_endpoints_are_private_and_leave_with_their_owner(workers: Workers
         assert os.listdir(workers.run_dir) == ["owner.lock"]
 
 
-async def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(workers: Workers) -> None:
+async def test_call_callee_dies_fails_or_is_repeated(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             process = workers.start("callee")
@@ -203,7 +203,7 @@ async def test_a_callee_that_dies_fails_the_call_at_once_or_gets_it_again(worker
             assert (await again).value == successor.pid
 
 
-async def test_nobody_there_is_unavailable_at_the_deadline(workers: Workers) -> None:
+async def test_call_no_callee_is_unavailable_at_deadline(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("", workers.run_dir) as bus:
             for idempotent in (True, False):
@@ -212,7 +212,7 @@ async def test_nobody_there_is_unavailable_at_the_deadline(workers: Workers) -> 
             bus.cast("nobody", "x", Number())
 
 
-async def test_too_many_handlers_are_refused(workers: Workers) -> None:
+async def test_callee_too_many_handlers_refuses(workers: Workers) -> None:
     async with asyncio.timeout(150):
         server = Bus(BusOptions(name="small", run_dir=workers.run_dir, handlers=1))
         await server.start()
@@ -233,7 +233,7 @@ async def test_too_many_handlers_are_refused(workers: Workers) -> None:
         await server.close()
 
 
-async def test_a_repeated_request_has_one_effect_and_nonsense_none(workers: Workers) -> None:
+async def test_callee_repeated_request_has_one_effect(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as bus:
             calls = 0
@@ -268,7 +268,7 @@ def _talk(path: Path, nonsense: list[list[bytes]], request: bytes) -> list[bytes
         return replies
 
 
-async def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
+async def test_follower_nonsense_is_dropped(workers: Workers) -> None:
     async with asyncio.timeout(150):
         workers.run_dir.mkdir(mode=0o700, parents=True)
         async with bus_of("", workers.run_dir) as bus:
@@ -283,7 +283,7 @@ async def test_nonsense_from_an_owner_is_dropped(workers: Workers) -> None:
             assert not following.synced
 
 
-async def test_a_stream_given_up_and_owned_again_is_followed_from_its_new_state(workers: Workers) -> None:
+async def test_follower_stream_owned_again_has_new_state(workers: Workers) -> None:
     """In one life of its owner, so in one epoch: old positions must not be taken for new ones."""
     async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as owner, bus_of("follower", workers.run_dir) as follower:

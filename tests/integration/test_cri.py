@@ -64,7 +64,7 @@ async def quiet(node: PlegNode, seconds: float = 2.0) -> float:
 
 
 @pytest.mark.scenario("S3")
-async def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None:
+async def test_cri_runtime_without_events_is_generic() -> None:
     """S3. No stream was ever opened, so success must not be counted (upstream counts five)."""
 
     async with running_pleg(lambda fake: setattr(fake, "events", None)) as (fake, node):
@@ -80,7 +80,7 @@ async def test_a_runtime_without_events_is_generic_and_not_asked_again() -> None
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 1
 
 
-async def test_a_call_under_way_outlives_the_event_streams_end() -> None:
+async def test_cri_stream_ends_keeps_open_calls() -> None:
     """A broken stream renews its channel; a StopContainer that waits for its grace must not be cut by that."""
 
     def prepare(fake: FakeCri) -> None:
@@ -101,7 +101,7 @@ async def test_a_call_under_way_outlives_the_event_streams_end() -> None:
         await asking
 
 
-async def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
+async def test_cri_stream_breaking_at_once_follows_table() -> None:
     def prepare(fake: FakeCri) -> None:
         for _ in range(20):
             fake.events.put_nowait(grpc.StatusCode.INTERNAL)  # type: ignore[union-attr]  # there is a stream here
@@ -117,7 +117,7 @@ async def test_a_stream_that_breaks_at_once_follows_the_table() -> None:
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") >= 4
 
 
-async def test_a_server_that_sends_no_headers_before_its_first_event_is_streaming() -> None:
+async def test_cri_stream_without_headers_is_streaming() -> None:
     """grpc-go (containerd, CRI-O) does so: on an idle node the mode would stay generic for ever."""
 
     async with running_pleg(lambda fake: setattr(fake, "headers", False)) as (_fake, node):
@@ -136,7 +136,7 @@ BAD_EVENTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("stamp", ["none", "seconds", "now", "future"])
-async def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_spin(stamp: str) -> None:
+async def test_cri_nonsense_events_change_nothing(stamp: str) -> None:
     """Wrong ids, unknown enums, empty statuses, stamps of 0, in seconds or in the future, garbage; a flood."""
     now = time.time_ns()
     stamps = {"none": 0, "seconds": now // 10**9, "now": now, "future": now + 10**18}
@@ -161,7 +161,7 @@ async def test_nonsense_events_do_not_change_what_is_known_and_do_not_make_it_sp
         assert node.state.healthy
 
 
-async def test_an_unknown_state_is_unknown() -> None:
+async def test_cri_unknown_state_is_unknown() -> None:
     async with running_pleg(lambda fake: fake.pod(UID, [container_of("c1", 42)])) as (_fake, node):
         await node.until(lambda: node.is_in(UID, "c1", "unknown"))
 
@@ -187,7 +187,7 @@ def spoilt(method: str, answer: Any) -> tuple[dict[str, Any], Callable[[FakeCri]
         ("ListPodSandbox", ..., "yet to be successful"),
     ],
 )
-async def test_a_runtime_that_cannot_be_listed_is_reported_and_recovers(method: str, answer: Any, says: str) -> None:
+async def test_cri_list_fails_is_reported_and_recovers(method: str, answer: Any, says: str) -> None:
     good, prepare = spoilt(method, answer)
 
     async with running_pleg(prepare) as (fake, node):
@@ -213,7 +213,7 @@ async def test_a_runtime_that_cannot_be_listed_is_reported_and_recovers(method: 
         ("ContainerStatus", pb.ContainerStatusResponse(), "answered with ''"),
     ],
 )
-async def test_a_pod_without_runtime_status_delays_only_itself(method: str, answer: Any, says: str) -> None:
+async def test_cri_pod_without_status_delays_itself_only(method: str, answer: Any, says: str) -> None:
     good, prepare = spoilt(method, answer)
 
     async with running_pleg(prepare) as (fake, node):
@@ -226,7 +226,7 @@ async def test_a_pod_without_runtime_status_delays_only_itself(method: str, answ
         await node.newer(UID)
 
 
-async def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None:
+async def test_cri_large_list_is_streamed() -> None:
     """KEP-5825: whole lists end at 16 MiB, some 11,000 containers. From the first that is longer on, pieces."""
     labels = {"x": "y" * 1000}
     item = pb.Container(id="c1", pod_sandbox_id=f"s-{UID}", state=pb.CONTAINER_RUNNING)
@@ -246,7 +246,7 @@ async def test_a_list_of_20_mb_is_read_in_pieces_where_the_runtime_can() -> None
 
 
 @pytest.mark.parametrize("answer", [b"\xff\xff", b"", grpc.StatusCode.UNAVAILABLE])
-async def test_a_runtime_that_is_none_is_named_and_not_fatal(answer: Any) -> None:
+async def test_cri_endpoint_of_no_runtime_is_named(answer: Any) -> None:
     good: dict[str, Any] = {}
 
     def prepare(fake: FakeCri) -> None:

@@ -37,7 +37,7 @@ def refusals(door: Door, reason: str) -> float:
     ) or 0.0  # fmt: skip
 
 
-async def test_the_access_log_names_the_process_and_what_it_called() -> None:
+async def test_access_log_names_process_and_call() -> None:
     async with running_front_door() as door:
         agent = Agent(door.socket)
         await agent.list_all()
@@ -50,14 +50,14 @@ async def test_the_access_log_names_the_process_and_what_it_called() -> None:
         assert line.endswith(" calls=GetAllocatableResources:1,List:2")
 
 
-async def test_the_socket_has_its_mode_and_group_and_nothing_else_lies_beside_it() -> None:
+async def test_socket_has_mode_and_group() -> None:
     async with running_front_door(DoorLimits(mode=0o660)) as door:
         seen = door.socket.stat()
         assert (stat.S_IMODE(seen.st_mode), seen.st_gid) == (0o660, os.getgid())
         assert {path.name for path in door.directory.iterdir()} == {"kubelet.sock", "inner"}
 
 
-def test_the_access_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_log_many_calls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     now, lines, log = 100.0, Lines(), logging.Logger("access", logging.INFO)
     log.addHandler(lines)
     monkeypatch.setattr(endpoint.time, "monotonic", lambda: now)
@@ -72,7 +72,7 @@ def test_the_access_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-async def test_garbage_gets_nowhere() -> None:
+async def test_entrance_garbage_is_refused() -> None:
     async with running_front_door() as door:
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"\0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rx"):
             reader, writer = await asyncio.open_unix_connection(str(door.socket))
@@ -82,7 +82,7 @@ async def test_garbage_gets_nowhere() -> None:
         await until("three refusals", lambda: refusals(door, "garbage") == 3)
 
 
-async def test_health_check_shows_whether_the_state_is_current() -> None:
+async def test_health_check_stale_state_is_not_serving() -> None:
     async with running_front_door() as door, unix_channel(door.socket) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         check = health_pb2.HealthCheckRequest
@@ -99,7 +99,7 @@ async def test_health_check_shows_whether_the_state_is_current() -> None:
         watch.cancel()
 
 
-async def test_health_alone_is_served_over_tcp_too() -> None:
+async def test_health_over_tcp_serves_health_only() -> None:
     async with (
         running_front_door(DoorLimits(health="127.0.0.1:0")) as door,
         grpc.aio.insecure_channel(f"127.0.0.1:{door.server.health_port}") as channel,
@@ -112,7 +112,7 @@ async def test_health_alone_is_served_over_tcp_too() -> None:
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_reflection_describes_every_service() -> None:
+async def test_reflection_lists_every_service() -> None:
     async with running_front_door() as door, unix_channel(door.socket) as channel:
         call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
         await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
@@ -124,7 +124,7 @@ async def test_reflection_describes_every_service() -> None:
         await call.done_writing()
 
 
-async def test_reflection_answers_tools_that_know_only_its_first_stable_version() -> None:
+async def test_reflection_of_first_version_is_answered() -> None:
     async with running_front_door() as door, unix_channel(door.socket) as channel:
         call = channel.stream_stream(
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -137,7 +137,7 @@ async def test_reflection_answers_tools_that_know_only_its_first_stable_version(
         await call.done_writing()
 
 
-async def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
+async def test_watch_silent_with_pings_stays_open() -> None:
     pinging = (
         ("grpc.keepalive_time_ms", 100),
         ("grpc.http2.max_pings_without_data", 0),
@@ -155,7 +155,7 @@ async def test_frequent_pings_of_a_silent_watch_are_no_offence() -> None:
         assert (await asyncio.wait_for(call.read(), 60)).uid == "p1"
 
 
-async def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed() -> None:
+async def test_connections_of_one_process_are_bounded() -> None:
     limits = DoorLimits(connections=ConnectionLimits(per_client=8, preface_timeout_s=1.0))
 
     async with running_front_door(limits) as door:
@@ -173,7 +173,7 @@ async def test_connections_of_one_process_are_bounded_and_silent_ones_are_closed
         await agent.close()
 
 
-async def test_half_open_connections_and_unfinished_requests_hold_nobody_up() -> None:
+async def test_connections_half_open_delay_nobody() -> None:
     async with running_front_door() as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
@@ -192,7 +192,7 @@ async def test_half_open_connections_and_unfinished_requests_hold_nobody_up() ->
         await agent.close()
 
 
-async def test_ten_thousand_connections_do_not_reach_those_who_are_inside() -> None:
+async def test_connections_ten_thousand_leave_open_ones_alone() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert soft >= 1000 or hard >= 1000
     async with running_front_door() as door:

@@ -66,7 +66,7 @@ async def serving(rate: float = 0.0) -> AsyncIterator[tuple[NodePodFeed, grpc.ai
         shutil.rmtree(directory)
 
 
-async def test_list_get_and_watch_return_the_same_pods() -> None:
+async def test_pods_api_list_get_and_watch_agree() -> None:
     async with serving() as (feed, channel):
         feed.on_snapshot([("u2", node_pod("u2")), ("u1", node_pod("u1"))], 0)
         listed = await LIST_PODS.unary(channel)(pb.ListPodsRequest())
@@ -93,7 +93,7 @@ async def test_list_get_and_watch_return_the_same_pods() -> None:
         watch.cancel()
 
 
-async def test_nothing_is_answered_before_the_pods_are_known_and_unknown_ones_are_not_found() -> None:
+async def test_pods_api_before_sync_answers_nothing() -> None:
     async with serving() as (feed, channel):
         watch = WATCH_PODS.stream(channel)(pb.WatchPodsRequest())
         for call in (
@@ -111,7 +111,7 @@ async def test_nothing_is_answered_before_the_pods_are_known_and_unknown_ones_ar
         assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-async def test_a_watcher_that_does_not_read_is_ended_alone() -> None:
+async def test_pods_api_slow_watcher_is_ended_alone() -> None:
     async with serving() as (feed, channel):
         feed.on_snapshot([], 0)
         deaf, good = (WATCH_PODS.stream(channel)(pb.WatchPodsRequest()) for _ in range(2))
@@ -130,7 +130,7 @@ async def read_to_the_end(watch: Any) -> None:
         await watch.read()
 
 
-async def test_unary_calls_have_kubelets_rate() -> None:
+async def test_pods_api_unary_calls_have_kubelets_rate() -> None:
     async with serving(rate=100.0) as (feed, channel):
         feed.on_snapshot([], 0)
         calls = (LIST_PODS.unary(channel)(pb.ListPodsRequest()) for _ in range(400))

@@ -32,7 +32,7 @@ def take(door: Door, uid: str) -> None:
 
 @pytest.mark.scenario("S28")
 @pytest.mark.parametrize(("active_only", "listed"), [(True, ["p1"]), (False, ["p1", "ended"])])
-async def test_pods_that_have_ended_are_listed_with_the_gate_off_only(active_only: bool, listed: list[str]) -> None:
+async def test_list_gate_off_has_ended_pods(active_only: bool, listed: list[str]) -> None:
     async with running_front_door(DoorLimits(active_only=active_only)) as door:
         give(door, "p1", "g0")
         door.pods_without_resources = [NodePod("u9", "default", "ended", ("main",), b"{}")]
@@ -44,7 +44,7 @@ async def test_pods_that_have_ended_are_listed_with_the_gate_off_only(active_onl
 
 
 @pytest.mark.scenario("S30")
-async def test_of_200_quick_calls_about_110_succeed() -> None:
+async def test_calls_200_at_once_110_succeed() -> None:
     async with running_front_door(DoorLimits(rate=100.0)) as door:
         agent = Agent(door.socket)
         watch = await agent.watch()
@@ -85,7 +85,7 @@ async def test_each_call_has_one_sample_under_kubelets_name() -> None:
 
 
 @pytest.mark.scenario("S32")
-async def test_a_client_of_2018_lists_device_ids() -> None:
+async def test_list_v1alpha1_client_gets_device_ids() -> None:
     async with running_front_door() as door:
         give(door, "p1", "g1", "g0")
         agent = Agent(door.socket)
@@ -95,7 +95,7 @@ async def test_a_client_of_2018_lists_device_ids() -> None:
         await agent.close()
 
 
-async def test_a_list_returns_its_fingerprint_on_request() -> None:
+async def test_list_on_request_has_fingerprint() -> None:
     async with running_front_door() as door:
         agent = Agent(door.socket)
         told = []
@@ -110,7 +110,7 @@ async def test_a_list_returns_its_fingerprint_on_request() -> None:
 
 
 @pytest.mark.scenario("S35")
-async def test_ten_devices_change_pods_a_thousand_times_before_slow_and_fast_watchers() -> None:
+async def test_watchers_devices_change_pods_never_see_one_twice() -> None:
     devices, rounds = [f"g{number}" for number in range(10)], 1000
 
     async def read(watch: PodWatch, pause: float) -> None:
@@ -146,7 +146,7 @@ async def test_ten_devices_change_pods_a_thousand_times_before_slow_and_fast_wat
 
 
 @pytest.mark.scenario("S36")
-async def test_a_pod_of_the_same_name_is_another_pod() -> None:
+async def test_watch_pod_recreated_is_another_pod() -> None:
     async with running_front_door() as door:
         give(door, "old", "g0", name="web-0")
         agent = Agent(door.socket)
@@ -162,7 +162,7 @@ async def test_a_pod_of_the_same_name_is_another_pod() -> None:
 
 
 @pytest.mark.scenario("S39")
-async def test_a_watch_that_is_cancelled_leaves_at_once() -> None:
+async def test_watch_cancelled_leaves_at_once() -> None:
     async with running_front_door() as door:
         agent = Agent(door.socket)
         watches = [await agent.watch() for _ in range(5)]
@@ -173,7 +173,7 @@ async def test_a_watch_that_is_cancelled_leaves_at_once() -> None:
 
 
 @pytest.mark.scenario("S40")
-async def test_resume_from_a_list_while_five_hundred_pods_churn() -> None:
+async def test_watch_resumed_from_list_under_churn_converges() -> None:
     async def churn(door: Door) -> None:
         chance, alive = random.Random(40), set[int]()
         for _ in range(2000):

@@ -20,7 +20,7 @@ def big_event(number: int) -> Event[PodAllocation]:
     return Event(Op.UPSERT, allocation.uid, allocation, mark=1 + number)
 
 
-async def test_a_client_that_never_reads_is_ended_alone() -> None:
+async def test_client_never_reads_is_ended_alone() -> None:
     async with running_front_door(SHORT) as door:
         deaf, reader = Agent(door.socket), Agent(door.socket)
         stuck, good = await deaf.watch(), await reader.watch()
@@ -36,7 +36,7 @@ async def test_a_client_that_never_reads_is_ended_alone() -> None:
         await reader.close()
 
 
-async def test_a_slow_client_gets_all_that_was_queued_before_its_end() -> None:
+async def test_client_slow_gets_queue_before_end() -> None:
     async with running_front_door(SHORT) as door:
         agent = Agent(door.socket)
         watch = await agent.watch()

@@ -32,7 +32,7 @@ async def running_agent(**settings: Any) -> AsyncIterator[tuple[DeviceNode, Agen
 
 
 @pytest.mark.scenario("S27")
-async def test_list_get_and_allocatable_of_a_node() -> None:
+async def test_list_get_and_allocatable_of_node_agree() -> None:
     async with running_agent() as (node, agent):
         assert await agent.list_all() == []
         plugin = await node.stub().with_devices("a", "b", "c", numa={"a": 0, "b": 1}).start()
@@ -59,7 +59,7 @@ async def test_list_get_and_allocatable_of_a_node() -> None:
         assert [item.name for item in old.pod_resources[1].containers] == ["main", "bare"]
 
 
-async def test_headers_come_at_once_and_every_change_is_one_event() -> None:
+async def test_watch_every_change_is_one_event() -> None:
     async with running_agent() as (node, agent):
         await node.stub().with_devices("a", "b", numa={"a": 0, "b": 1}).start()
         await node.settled(2, 2)
@@ -81,7 +81,7 @@ async def test_headers_come_at_once_and_every_change_is_one_event() -> None:
 
 
 @pytest.mark.scenario("S37")
-async def test_failed_admission_health_and_registration_make_no_pod_event() -> None:
+async def test_watch_failed_admission_sends_no_event() -> None:
     async with running_agent() as (node, agent):
         plugin = await node.stub().with_devices("a").start()
         await node.settled(1, 1)
@@ -97,7 +97,7 @@ async def test_failed_admission_health_and_registration_make_no_pod_event() -> N
         assert await watch.quiet()
 
 
-async def test_existing_pods_are_silent_until_they_change() -> None:
+async def test_watch_existing_pods_send_nothing() -> None:
     async with running_agent() as (node, agent):
         await node.admit("p1", main={})
         await until("listed", lambda: listed(agent, 1))
@@ -107,7 +107,7 @@ async def test_existing_pods_are_silent_until_they_change() -> None:
         assert (event.action, event.uid) == (PodEvent.DELETED, "p1")
 
 
-async def test_a_device_is_released_before_it_is_given_again() -> None:
+async def test_watch_device_moves_sends_release_first() -> None:
     rounds = 100
 
     async with running_agent() as (node, agent):
@@ -129,7 +129,7 @@ async def test_a_device_is_released_before_it_is_given_again() -> None:
         assert holders == {"a": f"pod-{rounds - 1}", "b": f"pod-{rounds - 1}"}
 
 
-async def test_list_then_watch_converges_while_pods_churn() -> None:
+async def test_list_then_watch_under_churn_converges() -> None:
     async with running_agent() as (node, agent):
         await node.stub().with_devices(*(f"d{number}" for number in range(8))).start()
         await node.settled(8, 8)
@@ -151,7 +151,7 @@ async def test_list_then_watch_converges_while_pods_churn() -> None:
         assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
 
 
-async def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
+async def test_watch_snapshot_ends_with_bookmark() -> None:
     async with running_agent() as (node, agent):
         await node.admit("p1", main={})
         await node.admit("p2", main={})
@@ -177,7 +177,7 @@ async def test_snapshot_ends_with_a_bookmark_one_can_resume_from() -> None:
         (((SNAPSHOT, "1"), (RESUME, "1-1")), grpc.StatusCode.INVALID_ARGUMENT),
     ],
 )
-async def test_bad_watch_options_are_rejected(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
+async def test_watch_bad_options_are_rejected(metadata: tuple[tuple[str, str], ...], code: grpc.StatusCode) -> None:
     async with running_agent() as (_node, agent):
         for watch in (agent.watch, agent.watch_allocatable):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -186,7 +186,7 @@ async def test_bad_watch_options_are_rejected(metadata: tuple[tuple[str, str], .
 
 
 @pytest.mark.scenario("S33")
-async def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
+async def test_watch_gate_off_is_unimplemented() -> None:
     async with running_agent(feature_gates={"KubeletPodResourcesWatch": False}) as (_node, agent):
         for watch in (agent.watch, agent.watch_allocatable):
             with pytest.raises(grpc.aio.AioRpcError, match="is disabled") as refused:
@@ -196,7 +196,7 @@ async def test_gate_off_means_unimplemented_and_lists_go_on() -> None:
 
 
 @pytest.mark.scenario("S29")
-async def test_allocatable_events_are_whole_actions() -> None:
+async def test_watch_allocatable_events_are_whole() -> None:
     async with running_agent() as (node, agent):
         watch = await agent.watch_allocatable()
         plugin = await node.stub().with_devices("a", "b", numa={"a": 0}).start()
@@ -216,7 +216,7 @@ async def test_allocatable_events_are_whole_actions() -> None:
         assert await agent.allocatable() == []
 
 
-async def test_unary_calls_are_limited_and_watches_are_not() -> None:
+async def test_limiter_unary_calls_leaves_watches_alone() -> None:
     async with running_agent() as (node, agent):
         watch = await agent.watch()
         answers = await asyncio.gather(*(agent.list_all() for _ in range(400)), return_exceptions=True)
@@ -228,7 +228,7 @@ async def test_unary_calls_are_limited_and_watches_are_not() -> None:
         assert (await watch.next()).uid == "p1"
 
 
-async def test_watches_are_bounded_in_number() -> None:
+async def test_watches_too_many_are_refused() -> None:
     async with running_agent() as (_node, agent):
         watches = [await agent.watch() for _ in range(64)]
         with pytest.raises(grpc.aio.AioRpcError, match="64 watches are open") as refused:
@@ -238,7 +238,7 @@ async def test_watches_are_bounded_in_number() -> None:
         await until("a free place", lambda: opened(agent))
 
 
-async def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
+async def test_socket_garbage_disturbs_nobody() -> None:
     async with running_agent() as (node, agent):
         socket = node.layout.pod_resources_socket
         assert stat.S_IMODE(os.stat(socket).st_mode) == 0o600
@@ -255,7 +255,7 @@ async def test_socket_is_private_and_garbage_disturbs_nobody() -> None:
         assert (await watch.next()).uid == "p1"
 
 
-async def test_orderly_stop_ends_watches_with_unavailable() -> None:
+async def test_watch_server_stops_is_unavailable() -> None:
     async with running_agent() as (node, agent):
         watch = await agent.watch()
         process = node.processes.pop("frontdoor")

@@ -53,7 +53,7 @@ async def serving(made: StoreOptions) -> AsyncIterator[tuple[Api, Store]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_full_disk_fails_writes_whole_and_ends_when_space_is_back() -> None:
+async def test_store_disk_full_fails_writes_until_space() -> None:
     with short_directory() as root:
         async with serving(options(root, max_pages=150)) as (api, store):
             kept = 0
@@ -103,7 +103,7 @@ async def test_store_at_its_quota_only_deletes_until_there_is_room() -> None:
             assert not (await api.alarm(pb.AlarmRequest())).alarms
 
 
-async def test_history_gives_way_before_the_quota_refuses_writes() -> None:
+async def test_quota_near_shrinks_history_first() -> None:
     """One key written over and over: a hundred times what the quota holds."""
 
     with short_directory() as root:
@@ -118,7 +118,7 @@ async def test_history_gives_way_before_the_quota_refuses_writes() -> None:
                         await api.put(pb.PutRequest(key=b"one", value=b"x"))
 
 
-async def test_history_is_compacted_by_itself() -> None:
+async def test_history_old_is_compacted() -> None:
     """And a watch from what is kept sees all of it."""
 
     def rows(store: Store) -> int:
@@ -145,7 +145,7 @@ async def test_history_is_compacted_by_itself() -> None:
             assert kept.kvs[0].value == b"89"
 
 
-async def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:
+async def test_batch_one_operation_fails_others_succeed() -> None:
     with short_directory() as root:
         async with serving(options(root)) as (api, store):
 
@@ -160,7 +160,7 @@ async def test_a_failing_operation_does_not_take_its_batch_with_it() -> None:
             assert (await api.range(pb.RangeRequest(key=b"ok/", range_end=b"ok0", count_only=True))).count == 20
 
 
-async def test_unsupported_calls_say_so() -> None:
+async def test_store_unsupported_call_is_unimplemented() -> None:
     with short_directory() as root:
         async with serving(options(root)) as (api, _store):
             for name in ("Cluster/MemberAdd", "Auth/AuthEnable", "Maintenance/MoveLeader"):
@@ -176,7 +176,7 @@ async def test_unsupported_calls_say_so() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"not a database, " * 100, b"SQLite format 3\0" + b"\xff" * 8000])
-def test_a_damaged_file_is_refused(junk: bytes) -> None:
+def test_store_damaged_file_is_refused(junk: bytes) -> None:
     with short_directory() as root:
         made = options(root)
         made.directory.mkdir()
@@ -187,7 +187,7 @@ def test_a_damaged_file_is_refused(junk: bytes) -> None:
         assert made.file.read_bytes() == junk
 
 
-async def test_a_torn_page_is_found_at_start() -> None:
+async def test_store_torn_page_is_found_at_start() -> None:
     with short_directory() as root:
         made = options(root)
         async with serving(made) as (api, _store):
@@ -200,7 +200,7 @@ async def test_a_torn_page_is_found_at_start() -> None:
             Store(made)
 
 
-def test_another_database_and_a_newer_format_are_refused() -> None:
+def test_store_foreign_database_is_refused() -> None:
     with short_directory() as root:
         made = options(root)
         made.directory.mkdir()
@@ -212,7 +212,7 @@ def test_another_database_and_a_newer_format_are_refused() -> None:
             Store(made)
 
 
-def test_bad_options_and_places() -> None:
+def test_store_bad_options_are_refused() -> None:
     with short_directory() as root:
         with pytest.raises(BadOption, match="full or normal"):
             options(root, sync="maybe")
@@ -223,7 +223,7 @@ def test_bad_options_and_places() -> None:
             Store(options(root, directory=root / "file" / "store"))
 
 
-async def test_a_port_in_use_is_named() -> None:
+async def test_store_port_in_use_is_named() -> None:
     with short_directory() as root, socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
@@ -238,7 +238,7 @@ async def test_a_port_in_use_is_named() -> None:
         await asyncio.gather(*tasks)
 
 
-async def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
+async def test_store_garbage_and_stale_socket_do_no_harm() -> None:
     with lab() as made:
         made.socket.write_text("stale")
         made.start("store")
@@ -256,7 +256,7 @@ async def test_garbage_on_the_socket_and_a_stale_socket_file() -> None:
         await api.close()
 
 
-def test_a_second_store_is_refused_and_a_damaged_one_ends_with_one_line() -> None:
+def test_store_second_process_is_refused() -> None:
     with lab("store") as made:
         until("the store listens", lambda: listened_at(made.socket))
         second = made.start("store")

@@ -51,7 +51,7 @@ async def check(api: Api, acknowledged: dict[int, int]) -> int:
     return max((value for value, _ in values.values()), default=0)
 
 
-async def test_kill_9_during_concurrent_writes() -> None:
+async def test_store_killed_keeps_acknowledged_writes() -> None:
     with lab("store") as made:
         until("the store listens", lambda: listened_at(made.socket))
         acknowledged: dict[int, int] = {}
@@ -68,7 +68,7 @@ async def test_kill_9_during_concurrent_writes() -> None:
         assert highest > 20
 
 
-async def test_a_watch_goes_on_from_its_revision_after_a_crash() -> None:
+async def test_watch_store_killed_resumes_at_revision() -> None:
     with lab("store") as made:
         client = EtcdClient(EtcdOptions(endpoints=(made.target,)))
         await client.start()
@@ -86,7 +86,7 @@ async def test_a_watch_goes_on_from_its_revision_after_a_crash() -> None:
         await client.close()
 
 
-def test_leases_expire_across_a_restart() -> None:
+def test_lease_store_restarted_expires() -> None:
     async def grant(api: Api) -> Any:
         granted = await api.grant(pb.LeaseGrantRequest(TTL=2))
         await api.put(pb.PutRequest(key=b"l/a", lease=granted.ID))

@@ -84,7 +84,7 @@ async def start(made: StoreOptions) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-async def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, name: str) -> None:
+async def test_store_damaged_is_one_line_error(killed: Path, name: str) -> None:
     spoil, told = DAMAGED[name]
     with short_directory() as root:
         made = options(root, sync="full")
@@ -100,7 +100,7 @@ async def test_damage_is_a_one_line_error_and_nothing_is_touched(killed: Path, n
             assert {path.name: path.read_bytes() for path in made.directory.iterdir() if path.name in before} == before
 
 
-async def test_the_torn_end_of_a_log_is_no_damage(killed: Path) -> None:
+async def test_store_torn_log_end_opens(killed: Path) -> None:
     """A power cut in the middle of a write that was not acknowledged."""
     with short_directory() as root:
         made = options(root, sync="full")
@@ -110,7 +110,7 @@ async def test_the_torn_end_of_a_log_is_no_damage(killed: Path) -> None:
         assert await start(made) == (50, WRITES)
 
 
-async def test_without_syncing_a_hole_in_the_log_is_no_reason_to_refuse(killed: Path) -> None:
+async def test_store_unsynced_log_hole_opens(killed: Path) -> None:
     """`store_sync: normal` gives the last moments before a power cut away."""
     with short_directory() as root:
         made = options(root, sync="normal")
@@ -119,7 +119,7 @@ async def test_without_syncing_a_hole_in_the_log_is_no_reason_to_refuse(killed: 
         assert 1 < (await start(made))[1] < WRITES + 1
 
 
-async def test_a_creation_that_was_killed_is_begun_anew() -> None:
+async def test_store_half_created_begins_anew() -> None:
     with short_directory() as root:
         made = options(root)
         made.directory.mkdir()
@@ -129,7 +129,7 @@ async def test_a_creation_that_was_killed_is_begun_anew() -> None:
 
 
 @pytest.mark.root
-async def test_a_read_only_disk_is_reported(killed: Path) -> None:
+async def test_store_read_only_disk_is_reported(killed: Path) -> None:
     with short_directory() as root:
         made = options(root)
         with small_disk(made.directory, 8):
@@ -148,7 +148,7 @@ TLS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", TLS)
-async def test_bad_certificates_are_named(name: str) -> None:
+async def test_store_bad_certificate_is_named(name: str) -> None:
     spoil, told = TLS[name]
 
     with short_directory() as root:
@@ -166,7 +166,7 @@ async def test_bad_certificates_are_named(name: str) -> None:
 
 
 @pytest.mark.root
-async def test_a_full_disk_ends_when_space_is_back_without_a_restart() -> None:
+async def test_store_real_disk_full_recovers_without_restart() -> None:
     """A real one. Reads and a watch go on; what was acknowledged is there; compaction goes on by itself later."""
 
     async def until_full(api: Api) -> int:

@@ -53,7 +53,7 @@ def with_door(story: Callable[[Lab, Path], None]) -> None:
 @pytest.mark.parametrize(
     "junk", [b"GET / HTTP/1.1\r\n\r\n", GREETING + b"\xff" * 20, bytes(100)], ids=["http", "size", "zeros"]
 )
-def test_garbage_ends_its_connection_only(junk: bytes) -> None:
+def test_private_endpoint_garbage_ends_its_connection_only(junk: bytes) -> None:
     def story(made: Lab, door: Path) -> None:
         with raw(door) as sock:
             sock.sendall(junk)
@@ -62,7 +62,7 @@ def test_garbage_ends_its_connection_only(junk: bytes) -> None:
     with_door(story)
 
 
-def test_unknown_methods_and_bytes_that_do_not_decode_are_answered() -> None:
+def test_private_endpoint_unknown_method_is_answered() -> None:
     def story(made: Lab, door: Path) -> None:
         with raw(door) as sock:
             sock.sendall(GREETING + pack(5, 200, b"") + pack(6, NUMBERS["KV/Put"], b"\xff\xff"))
@@ -73,7 +73,7 @@ def test_unknown_methods_and_bytes_that_do_not_decode_are_answered() -> None:
     with_door(story)
 
 
-def test_who_does_not_read_his_answers_is_not_listened_to() -> None:
+def test_private_endpoint_unread_answers_pause_reading() -> None:
     """And costs nobody else anything."""
 
     def story(made: Lab, door: Path) -> None:
@@ -92,7 +92,7 @@ def test_who_does_not_read_his_answers_is_not_listened_to() -> None:
     with_door(story)
 
 
-async def test_calls_under_a_crash_fail_and_later_ones_wait_for_the_store() -> None:
+async def test_private_endpoint_store_killed_fails_open_calls() -> None:
     with lab("store") as made:
         client = EtcdClient(EtcdOptions(endpoints=(made.door,), timeout=30.0))
         await client.start()
@@ -114,7 +114,7 @@ async def test_calls_under_a_crash_fail_and_later_ones_wait_for_the_store() -> N
         await client.close()
 
 
-def test_a_watch_reader_that_pauses_gets_everything() -> None:
+def test_private_endpoint_paused_watch_gets_everything() -> None:
     async def story(api: Api) -> None:
         stream = api.watch()
         await stream.write(pb.WatchRequest(create_request=pb.WatchCreateRequest(key=b"w")))
@@ -136,7 +136,7 @@ def test_a_watch_reader_that_pauses_gets_everything() -> None:
     with_door(both)
 
 
-def test_error_frames_carry_the_code() -> None:
+def test_private_endpoint_error_frame_has_code() -> None:
     def story(made: Lab, door: Path) -> None:
         with raw(door) as sock:
             sock.sendall(GREETING + pack(1, NUMBERS["KV/Put"], b""))

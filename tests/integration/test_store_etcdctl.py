@@ -55,7 +55,7 @@ def ctl() -> Iterator[Ctl]:
         yield Ctl(binary, made)
 
 
-def test_put_get_del(ctl: Ctl) -> None:
+def test_etcdctl_put_get_del_work(ctl: Ctl) -> None:
     assert ctl.run("put", "/a/1", "one").strip() == "OK"
     ctl.run("put", "/a/2", "two")
     assert ctl.run("get", "/a/", "--prefix").split() == ["/a/1", "one", "/a/2", "two"]
@@ -63,14 +63,14 @@ def test_put_get_del(ctl: Ctl) -> None:
     assert ctl.run("del", "/a/1", "--prev-kv").split() == ["1", "/a/1", "one"]
 
 
-def test_txn(ctl: Ctl) -> None:
+def test_etcdctl_txn_works(ctl: Ctl) -> None:
     ctl.run("put", "/t", "before")
     script = 'value("/t") = "before"\n\nput /t after\n\nput /t never\n\n'
     assert ctl.run("txn", text=script).split() == ["SUCCESS", "OK"]
     assert ctl.run("get", "/t", "--print-value-only").strip() == "after"
 
 
-def test_watch(ctl: Ctl) -> None:
+def test_etcdctl_watch_works(ctl: Ctl) -> None:
     ctl.run("put", "/w", "1")
     ctl.run("put", "/w", "2")
     environment = {**os.environ, "ETCDCTL_API": "3"}
@@ -86,7 +86,7 @@ def test_watch(ctl: Ctl) -> None:
     assert lines == ["PUT", "/w", "1", "PUT", "/w", "1", "/w", "2"]
 
 
-def test_lease(ctl: Ctl) -> None:
+def test_etcdctl_lease_works(ctl: Ctl) -> None:
     lease = ctl.run("lease", "grant", "500").split()[1]
     ctl.run("put", f"--lease={lease}", "/l", "x")
     assert "attached keys([/l])" in ctl.run("lease", "timetolive", lease, "--keys")
@@ -95,7 +95,7 @@ def test_lease(ctl: Ctl) -> None:
     assert ctl.run("get", "/l") == ""
 
 
-def test_maintenance(ctl: Ctl) -> None:
+def test_etcdctl_maintenance_works(ctl: Ctl) -> None:
     ctl.run("endpoint", "health")
     assert ctl.endpoint in ctl.run("endpoint", "status")
     assert f"nodeplane, , https://{ctl.endpoint}" in ctl.run("member", "list")
@@ -106,14 +106,14 @@ def test_maintenance(ctl: Ctl) -> None:
     ctl.run("compact", ctl.run("endpoint", "status", "--write-out=fields").split('"Revision" : ')[1].split()[0])
 
 
-def test_locks_and_elections_and_leases(ctl: Ctl) -> None:
+def test_etcdctl_locks_and_elections_work(ctl: Ctl) -> None:
     """Built by etcdctl from transactions, leases and watches."""
     assert ctl.run("lock", "one", "echo", "held").strip() == "held"
     assert "found" in ctl.run("lease", "list")
     assert ctl.run("move-leader", "1", fails=True).count("nodeplane's store has one member") == 1
 
 
-def test_a_snapshot_becomes_an_etcd(ctl: Ctl) -> None:
+def test_etcdctl_snapshot_restores_to_etcd(ctl: Ctl) -> None:
     """Keys, values, revisions, history, deletions and leases: restored by etcdctl, read from the etcd it made."""
     play(ctl.target, _fill)
     with short_directory() as folder:
@@ -154,7 +154,7 @@ async def _same_history(ours: str, etcd: str) -> None:
         await api.close()
 
 
-def test_no_certificate_no_service(ctl: Ctl) -> None:
+def test_etcdctl_without_certificate_is_refused(ctl: Ctl) -> None:
     pki = ctl._lab.root / "other"
     strange = [f"--cert={pki}/stranger.crt", f"--key={pki}/stranger.key"]
     command = [part for part in ctl.command("get", "/a") if not part.startswith(("--cert", "--key", "--command"))]

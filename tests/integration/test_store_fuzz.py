@@ -61,7 +61,7 @@ async def same_answers(ours: Api, etcd: Api, seed: int) -> None:
 
 
 @pytest.mark.timeout(120 + 20 * ROUNDS)
-async def test_random_requests_are_answered_as_etcd_answers_them() -> None:
+async def test_store_random_requests_answer_as_etcd() -> None:
     with lab("store") as made, etcd_process(etcd_binary()) as etcd:
         until("the store listens", lambda: listened_at(made.socket))
         ours = made.target

@@ -87,12 +87,12 @@ def judge(notes: Notes, replay: Replay) -> None:
 
 @pytest.mark.timeout(200 + 10 * ROUNDS)
 @pytest.mark.parametrize("door", [False, True], ids=["grpc", "door"])
-async def test_a_history_with_kills_is_linearizable(door: bool) -> None:
+async def test_store_history_with_kills_is_linearizable(door: bool) -> None:
     with our_store(door) as store:
         await history(store)
 
 
 @pytest.mark.timeout(200 + 10 * ROUNDS)
-async def test_the_same_with_etcd() -> None:
+async def test_etcd_history_with_kills_is_linearizable() -> None:
     with debian_etcd(etcd_binary()) as store:
         await history(store)

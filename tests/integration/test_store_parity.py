@@ -115,7 +115,7 @@ def test_range_filters_by_revision_and_reads_the_past(backend: str) -> None:
     play(backend, story)
 
 
-def test_ranges_reach_to_the_end_or_hold_nothing(backend: str) -> None:
+def test_range_ends_reach_end_or_nothing(backend: str) -> None:
     async def story(api: Api) -> None:
         await put(api, b"~z/1")
         await put(api, b"~z/2")
@@ -127,7 +127,7 @@ def test_ranges_reach_to_the_end_or_hold_nothing(backend: str) -> None:
     play(backend, story)
 
 
-def test_delete_of_nothing_makes_no_revision(backend: str) -> None:
+def test_delete_nothing_makes_no_revision(backend: str) -> None:
     async def story(api: Api) -> None:
         revision = await put(api, b"d/a", b"1")
         await put(api, b"d/b", b"2")
@@ -202,7 +202,7 @@ def test_txn_nested_decides_before_it_writes(backend: str) -> None:
     play(backend, story)
 
 
-def test_txn_refusals(backend: str) -> None:
+def test_txn_bad_requests_are_refused(backend: str) -> None:
     async def story(api: Api) -> None:
         one = op(pb.PutRequest(key=b"x/a"))
         assert await api.fails(api.txn(pb.TxnRequest(success=[one, one]))) == DUPLICATE
@@ -226,7 +226,7 @@ def test_txn_refusals(backend: str) -> None:
     play(backend, story)
 
 
-def test_request_too_large(backend: str) -> None:
+def test_request_too_large_is_refused(backend: str) -> None:
     async def story(api: Api) -> None:
         await put(api, b"big/ok", b"x" * (1 << 20))
         error = await api.fails(api.put(pb.PutRequest(key=b"big/no", value=b"x" * (1700 << 10))))
@@ -269,7 +269,7 @@ def test_watch_starts_in_the_past_and_goes_on(backend: str) -> None:
     play(backend, story)
 
 
-def test_watch_filters_and_single_keys(backend: str) -> None:
+def test_watch_with_filters_sends_matching_events(backend: str) -> None:
     async def story(api: Api) -> None:
         stream = api.watch()
         kinds = pb.WatchCreateRequest
@@ -286,7 +286,7 @@ def test_watch_filters_and_single_keys(backend: str) -> None:
     play(backend, story)
 
 
-def test_watch_refusals_and_cancel(backend: str) -> None:
+def test_watch_bad_requests_are_canceled(backend: str) -> None:
     async def story(api: Api) -> None:
         stream = api.watch()
         await stream.write(create(b"e/b", range_end=b"e/a"))
@@ -306,7 +306,7 @@ def test_watch_refusals_and_cancel(backend: str) -> None:
     play(backend, story)
 
 
-def test_watches_of_one_stream_are_apart(backend: str) -> None:
+def test_watches_of_one_stream_are_independent(backend: str) -> None:
     async def story(api: Api) -> None:
         stream = api.watch()
         for key in (b"m/a", b"m/b"):
@@ -326,7 +326,7 @@ def test_watches_of_one_stream_are_apart(backend: str) -> None:
     play(backend, story)
 
 
-def test_a_watch_of_the_future_waits_for_it(backend: str) -> None:
+def test_watch_future_revision_waits(backend: str) -> None:
     async def story(api: Api) -> None:
         revision = await put(api, b"fu/a")
         stream = api.watch()
@@ -340,7 +340,7 @@ def test_a_watch_of_the_future_waits_for_it(backend: str) -> None:
     play(backend, story)
 
 
-def test_a_large_revision_comes_in_fragments_when_asked(backend: str) -> None:
+def test_watch_large_revision_is_fragmented_on_request(backend: str) -> None:
     async def story(api: Api) -> None:
         names = [b"fr/%d" % number for number in range(4)]
         for name in names:
@@ -359,7 +359,7 @@ def test_a_large_revision_comes_in_fragments_when_asked(backend: str) -> None:
     play(backend, story)
 
 
-def test_hashes_distinguish_histories(backend: str) -> None:
+def test_hash_differs_between_histories(backend: str) -> None:
     async def story(api: Api) -> None:
         revision = await put(api, b"h/a")
         first = await api.hash_kv(pb.HashKVRequest(revision=revision))
@@ -372,7 +372,7 @@ def test_hashes_distinguish_histories(backend: str) -> None:
     play(backend, story)
 
 
-def test_a_snapshot_ends_with_its_digest(backend: str) -> None:
+def test_snapshot_ends_with_digest(backend: str) -> None:
     async def story(api: Api) -> None:
         await put(api, b"sn/a", b"x" * 100_000)
         stub = api.channel.unary_stream("/etcdserverpb.Maintenance/Snapshot", serialize, pb.SnapshotResponse.FromString)
@@ -393,7 +393,7 @@ def test_health_checks_are_answered(backend: str) -> None:
     play(backend, story)
 
 
-def test_events_of_one_revision_come_together(backend: str) -> None:
+def test_watch_events_of_one_revision_come_together(backend: str) -> None:
     async def story(api: Api) -> None:
         stream = api.watch()
         await stream.write(create(b"g/", range_end=b"g0"))
@@ -408,7 +408,7 @@ def test_events_of_one_revision_come_together(backend: str) -> None:
     play(backend, story)
 
 
-def test_progress_on_request_and_by_itself(backend: str) -> None:
+def test_watch_progress_is_sent_on_request_and_by_itself(backend: str) -> None:
     async def story(api: Api) -> None:
         revision = await put(api, b"pr/other")
         stream = api.watch()
@@ -430,7 +430,7 @@ def test_progress_on_request_and_by_itself(backend: str) -> None:
     play(backend, story)
 
 
-def test_compaction(backend: str) -> None:
+def test_compaction_past_revision_is_an_error(backend: str) -> None:
     async def story(api: Api) -> None:
         first = await put(api, b"k/a", b"1")
         second = await put(api, b"k/a", b"2")
@@ -455,7 +455,7 @@ def test_compaction(backend: str) -> None:
     play(backend, story)
 
 
-def test_leases(backend: str) -> None:
+def test_leases_granted_are_listed_and_revoked(backend: str) -> None:
     async def story(api: Api) -> None:
         granted = await api.grant(pb.LeaseGrantRequest(TTL=600))
         assert (granted.TTL, granted.error, granted.ID > 0) == (600, "", True)
@@ -505,7 +505,7 @@ def test_leases_expire_and_are_kept_alive(backend: str) -> None:
     play(backend, story)
 
 
-def test_status_and_members(backend: str) -> None:
+def test_maintenance_reports_status_and_members(backend: str) -> None:
     async def story(api: Api) -> None:
         status = await api.status(pb.StatusRequest())
         assert status.version.startswith("3.")

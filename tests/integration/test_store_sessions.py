@@ -78,7 +78,7 @@ async def refused(call: Callable[[], Any]) -> None:
     assert caught.value.code() is REFUSED, caught.value.details()
 
 
-async def test_calls_and_streams_end_with_the_client_certificate(pki: Path) -> None:
+async def test_session_certificate_expires_ends_calls(pki: Path) -> None:
     async with store_port(pki) as port, channel(pki, port, "brief") as brief, channel(pki, port, "client") as good:
         watch = brief.stream_stream(f"/etcdserverpb.{WATCH}")(timeout=60)
         lease = brief.stream_stream(f"/etcdserverpb.{LEASE}")(timeout=60)
@@ -93,7 +93,7 @@ async def test_calls_and_streams_end_with_the_client_certificate(pki: Path) -> N
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_resumed_session_is_refused(pki: Path, version: ssl.TLSVersion) -> None:
+async def test_session_resumed_is_refused(pki: Path, version: ssl.TLSVersion) -> None:
     """By way of a bridge that resumes: no gRPC client does by itself."""
 
     async with store_port(pki) as port:

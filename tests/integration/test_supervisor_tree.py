@@ -131,7 +131,7 @@ def sockets(root: Path) -> list[str]:
     return [path.name for path in (root / "run").iterdir() if path.suffix in (".rpc", ".pub")]
 
 
-def test_up_reports_once_and_stops_in_reverse_order(plane: FakePlane) -> None:
+def test_up_stopped_ends_in_reverse_order(plane: FakePlane) -> None:
     process = plane.start("a", "b", "c-0", "c-1")
     (plane.root / "order").touch()
     code, out, _ = end(process)
@@ -146,7 +146,7 @@ def test_up_reports_once_and_stops_in_reverse_order(plane: FakePlane) -> None:
     plane.is_over()
 
 
-def test_a_killed_actor_is_back_at_once_and_nobody_else_notices(plane: FakePlane) -> None:
+def test_actor_killed_is_back_and_others_stay(plane: FakePlane) -> None:
     plane.start("a", "b")
     pids = {name: plane.actor(name).pid for name in ("a", "b")}
     begin = time.monotonic()
@@ -157,7 +157,7 @@ def test_a_killed_actor_is_back_at_once_and_nobody_else_notices(plane: FakePlane
     assert plane.actor("b").pid == pids["b"]
 
 
-def test_ordered_kills_do_not_wear_the_budget(plane: FakePlane) -> None:
+def test_actor_ordered_kill_does_not_count(plane: FakePlane) -> None:
     plane.start("a!")
     for _ in range(8):
         old = plane.actor("a").pid
@@ -166,7 +166,7 @@ def test_ordered_kills_do_not_wear_the_budget(plane: FakePlane) -> None:
     assert plane.actor("a").restarts == 8
 
 
-def test_restart_and_scale_orders_that_cannot_be(plane: FakePlane, capsys: pytest.CaptureFixture[str]) -> None:
+def test_orders_impossible_are_refused(plane: FakePlane, capsys: pytest.CaptureFixture[str]) -> None:
     plane.start("a")
     old = plane.actor("a").pid
     root = ["--root", str(plane.root)]
@@ -182,7 +182,7 @@ def test_restart_and_scale_orders_that_cannot_be(plane: FakePlane, capsys: pytes
         assert says in capsys.readouterr().err
 
 
-def test_a_hung_actor_is_ended_with_a_stack_dump(plane: FakePlane) -> None:
+def test_actor_hung_is_killed_with_stack_dump(plane: FakePlane) -> None:
     plane.start("a:stoppable", "b")
     old = plane.actor("a").pid
     os.kill(old, signal.SIGUSR1)
@@ -191,7 +191,7 @@ def test_a_hung_actor_is_ended_with_a_stack_dump(plane: FakePlane) -> None:
     assert "Fatal Python error: Aborted" in (plane.root / "logs" / "a.log").read_text()
 
 
-def test_a_busy_actor_lives_unless_it_never_stops(plane: FakePlane) -> None:
+def test_actor_busy_lives_until_limit(plane: FakePlane) -> None:
     process = plane.start("a:busy", "b:busy")
     a, b = plane.actor("a").pid, plane.actor("b").pid
     os.kill(a, signal.SIGUSR1)
@@ -207,14 +207,14 @@ def test_a_busy_actor_lives_unless_it_never_stops(plane: FakePlane) -> None:
     assert "its loop is held by user='mallory' verb=list" in err
 
 
-def test_a_stopped_process_is_hung_too(plane: FakePlane) -> None:
+def test_actor_stopped_is_hung(plane: FakePlane) -> None:
     plane.start("a")
     old = plane.actor("a").pid
     os.kill(old, signal.SIGSTOP)
     assert plane.replaced("a", old).last_reason.startswith("hung")
 
 
-def test_a_stopped_supervisor_blames_nobody(plane: FakePlane) -> None:
+def test_supervisor_stopped_blames_nobody(plane: FakePlane) -> None:
     process = plane.start("a", "b")
     pids = {plane.actor(name).pid for name in ("a", "b")}
     process.send_signal(signal.SIGSTOP)
@@ -225,7 +225,7 @@ def test_a_stopped_supervisor_blames_nobody(plane: FakePlane) -> None:
     assert {plane.actor(name).pid for name in ("a", "b")} == pids
 
 
-def test_one_that_cannot_start_fails_alone_and_says_why(plane: FakePlane) -> None:
+def test_actor_cannot_start_fails_alone(plane: FakePlane) -> None:
     plane.up("a", "bad:crashing", "worse:unloadable")
     until(lambda: plane.status() and plane.actor("bad").state == plane.actor("worse").state == "failed", "both failed")
     assert plane.actor("bad").last_reason.endswith("exit 3: the disk ate my homework")
@@ -234,7 +234,7 @@ def test_one_that_cannot_start_fails_alone_and_says_why(plane: FakePlane) -> Non
     assert plane.actor("a").restarts == 0
 
 
-def test_a_critical_one_ends_the_plane(plane: FakePlane) -> None:
+def test_actor_critical_fails_ends_plane(plane: FakePlane) -> None:
     process = plane.up("a", "bad:crashing!")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -242,7 +242,7 @@ def test_a_critical_one_ends_the_plane(plane: FakePlane) -> None:
     plane.is_over()
 
 
-def test_nothing_outlives_a_killed_supervisor_and_the_next_cleans_up(plane: FakePlane) -> None:
+def test_supervisor_killed_leaves_nothing(plane: FakePlane) -> None:
     process = plane.start("a", "b")
     process.kill()
     process.communicate(timeout=60)
@@ -253,7 +253,7 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_cleans_up(plane: Fake
     assert sockets(plane.root) == []
 
 
-def test_a_second_supervisor_is_refused_by_pid(plane: FakePlane) -> None:
+def test_supervisor_second_is_refused_by_pid(plane: FakePlane) -> None:
     first = plane.start("a")
     second = plane.up("a")
     _, err = second.communicate(timeout=60)
@@ -262,7 +262,7 @@ def test_a_second_supervisor_is_refused_by_pid(plane: FakePlane) -> None:
     assert plane.actor("a").restarts == 0
 
 
-def test_a_killed_forkserver_costs_one_restart(plane: FakePlane) -> None:
+def test_forkserver_killed_costs_one_restart(plane: FakePlane) -> None:
     plane.start("a", "b")
     old = plane.actor("a").pid
     os.kill(parent(old), signal.SIGKILL)
@@ -271,7 +271,7 @@ def test_a_killed_forkserver_costs_one_restart(plane: FakePlane) -> None:
     until(lambda: len(plane.processes()) == 3, "one forkserver and two actors")
 
 
-def test_a_stopped_forkserver_is_continued_at_no_cost(plane: FakePlane) -> None:
+def test_forkserver_stopped_is_continued(plane: FakePlane) -> None:
     plane.start("a", "b")
     old, other = plane.actor("a").pid, plane.actor("b").pid
     forkserver = parent(old)
@@ -281,7 +281,7 @@ def test_a_stopped_forkserver_is_continued_at_no_cost(plane: FakePlane) -> None:
     assert (new.restarts, plane.actor("b").pid, parent(new.pid)) == (1, other, forkserver)
 
 
-def test_a_run_directory_that_is_removed_ends_the_plane_before_another_can_start(plane: FakePlane) -> None:
+def test_run_directory_removed_ends_plane(plane: FakePlane) -> None:
     process = plane.start("a", "b")
     shutil.rmtree(plane.root / "run")
     _, err = process.communicate(timeout=60)
@@ -291,7 +291,7 @@ def test_a_run_directory_that_is_removed_ends_the_plane_before_another_can_start
     plane.start("a", "b")
 
 
-def test_a_socket_that_is_removed_costs_its_actor_a_restart(plane: FakePlane) -> None:
+def test_socket_removed_restarts_actor(plane: FakePlane) -> None:
     plane.start("a", "b")
     old, other = plane.actor("a").pid, plane.actor("b").pid
     (plane.root / "run" / "a.rpc").unlink()
@@ -300,7 +300,7 @@ def test_a_socket_that_is_removed_costs_its_actor_a_restart(plane: FakePlane) ->
     assert plane.actor("b").pid == other
 
 
-def test_a_second_interrupt_ends_at_once(plane: FakePlane) -> None:
+def test_interrupt_second_ends_at_once(plane: FakePlane) -> None:
     process = plane.start("a:stoppable")
     os.kill(plane.actor("a").pid, signal.SIGUSR1)
     process.send_signal(signal.SIGINT)
@@ -312,7 +312,7 @@ def test_a_second_interrupt_ends_at_once(plane: FakePlane) -> None:
     assert sockets(plane.root) == []
 
 
-def test_detach_and_down(plane: FakePlane) -> None:
+def test_up_detached_returns_and_down_ends(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "b")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
@@ -323,7 +323,7 @@ def test_detach_and_down(plane: FakePlane) -> None:
     plane.is_over()
 
 
-def test_detach_says_what_failed(plane: FakePlane) -> None:
+def test_up_detached_fails_names_reason(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "bad:crashing!")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -335,14 +335,14 @@ def test_detach_says_what_failed(plane: FakePlane) -> None:
     ("number", "order"),
     [(signal.SIGINT, ["a", "containers", "runtime", "first"]), (signal.SIGTERM, ["a", "runtime", "first"])],
 )
-def test_only_an_interrupt_stops_containers(plane: FakePlane, number: int, order: list[str]) -> None:
+def test_signals_only_interrupt_stops_containers(plane: FakePlane, number: int, order: list[str]) -> None:
     process = plane.start("first", "runtime:runtime", "a")
     code, _, _ = end(process, number)
     assert code == 0
     assert (plane.root / "order").read_text().split() == order
 
 
-def test_groups_side_by_side_are_one_plane(plane: FakePlane) -> None:
+def test_groups_of_one_root_are_one_plane(plane: FakePlane) -> None:
     control, node = plane.up("--group=control", "a"), plane.up("--group=node", "b")
     until(lambda: (status := plane.status()) and len(status.actors) == 2, "two groups")
     until(lambda: plane.all_in("ready", "live"), "both ready")
@@ -360,7 +360,7 @@ def test_groups_side_by_side_are_one_plane(plane: FakePlane) -> None:
     assert sockets(plane.root) == []
 
 
-def test_metrics_page(plane: FakePlane) -> None:
+def test_metrics_page_has_all_processes(plane: FakePlane) -> None:
     plane.start("a", "b")
     url = until(plane.status, "status").endpoints["metrics"]
 
@@ -378,7 +378,7 @@ def test_metrics_page(plane: FakePlane) -> None:
     assert caught.value.code == 404
 
 
-def test_garbage_on_the_supervisors_socket_disturbs_nobody(plane: FakePlane) -> None:
+def test_supervisor_garbage_disturbs_nobody(plane: FakePlane) -> None:
     import zmq
 
     plane.start("a")
@@ -392,7 +392,7 @@ def test_garbage_on_the_supervisors_socket_disturbs_nobody(plane: FakePlane) -> 
     assert plane.actor("a").restarts == 0
 
 
-def test_groups_that_start_together_agree_anew(plane: FakePlane) -> None:
+def test_groups_starting_together_agree(plane: FakePlane) -> None:
     """What an earlier plane was started with binds nobody."""
     end(plane.start("a"))
     names = {"NODEPLANE_NODE_NAME": "n2"}

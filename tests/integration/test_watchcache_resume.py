@@ -77,7 +77,7 @@ async def playing(*actors: str) -> AsyncIterator[World]:
             await bus.close()
 
 
-async def test_kill_9_of_either_loses_no_event() -> None:
+async def test_watchcache_killed_or_store_killed_loses_no_event() -> None:
     async with playing() as world:
         await world.client.put(b"/registry/minions/n1", b"{}")
         sink, quiet = world.follow(), world.follow("secrets")
@@ -93,7 +93,7 @@ async def test_kill_9_of_either_loses_no_event() -> None:
         await quiet.reach(expected[-1])  # every stream's mark follows the global revision
 
 
-async def test_a_new_follower_gets_history_after_a_restart() -> None:
+async def test_watchcache_restarted_gives_new_follower_history() -> None:
     async with playing() as world:
         written = await world.write(30)
         first = world.follow()
@@ -109,7 +109,7 @@ async def test_a_new_follower_gets_history_after_a_restart() -> None:
         await world.bus.close()
 
 
-async def test_freshen_is_quick_and_bounded() -> None:
+async def test_freshen_many_callers_is_quick_and_bounded() -> None:
     async with playing() as world:
         revision = await world.client.put(b"/elsewhere", b"x")
         sink = world.follow()
@@ -123,7 +123,7 @@ async def test_freshen_is_quick_and_bounded() -> None:
         assert 2.5 < time.monotonic() - begun < 30
 
 
-async def test_compaction_past_a_dead_cache_costs_history_only() -> None:
+async def test_watchcache_dead_during_compaction_loses_history_only() -> None:
     async with playing() as world:
         await world.write(20)
         sink = world.follow()
@@ -143,7 +143,7 @@ async def test_compaction_past_a_dead_cache_costs_history_only() -> None:
         assert sorted(stored.values()) == written[-7:]
 
 
-async def test_the_store_may_come_late_and_metrics_have_upstreams_names() -> None:
+async def test_watchcache_store_late_serves_upstreams_metrics() -> None:
     async with playing("watchcache") as world:
         await asyncio.sleep(0.3)
         world.lab.start("store")
@@ -155,7 +155,7 @@ async def test_the_store_may_come_late_and_metrics_have_upstreams_names() -> Non
         assert 'etcd_bookmark_total{group="coordination.k8s.io",resource="leases"}' in text
 
 
-async def test_compaction_past_a_frozen_cache_becomes_a_difference() -> None:
+async def test_watchcache_frozen_during_compaction_sends_difference() -> None:
     async with playing() as world:
         await world.write(20)
         sink = world.follow()
@@ -173,7 +173,7 @@ async def test_compaction_past_a_frozen_cache_becomes_a_difference() -> None:
         assert set(sink.revisions[-7:]) == {*written[-7:-1], deleted.revision}
 
 
-async def test_a_real_etcd_serves_as_well() -> None:
+async def test_watchcache_on_etcd_serves() -> None:
     # Debian's 3.4.23 answers progress requests ahead of the events they speak of: it must not be asked.
     with etcd_process(etcd_binary()) as target, lab(store_endpoints=(target,), store_embedded=False) as made:
         made.start("watchcache")

@@ -13,7 +13,7 @@ def table() -> CallTable:
     return CallTable("callee", "me")
 
 
-def test_ids_are_unique_and_the_deadline_travels_as_what_is_left() -> None:
+def test_calls_ids_are_unique_and_deadline_is_time_left() -> None:
     calls = table()
     first, second = calls.open("m", b"", 10.0, False), calls.open("m", b"", 10.0, False)
     assert (first.id, second.id) == ("me:1", "me:2")
@@ -21,7 +21,7 @@ def test_ids_are_unique_and_the_deadline_travels_as_what_is_left() -> None:
     assert calls.request(first, 11.0).ttl_ms == 0
 
 
-def test_a_lost_connection_fails_what_was_sent_once_and_keeps_the_rest() -> None:
+def test_calls_connection_lost_fails_only_non_idempotent() -> None:
     calls = table()
     unsent, once, again = (calls.open("m", b"", 10.0, idempotent) for idempotent in (False, False, True))
     calls.went(once, 1.0)
@@ -32,7 +32,7 @@ def test_a_lost_connection_fails_what_was_sent_once_and_keeps_the_rest() -> None
     assert calls.due(2.1) == [unsent, again]
 
 
-def test_retries_back_off() -> None:
+def test_calls_retries_back_off() -> None:
     calls = table()
     call = calls.open("m", b"", 1000.0, True)
     waits = []
@@ -43,7 +43,7 @@ def test_retries_back_off() -> None:
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
 
 
-def test_another_epoch_means_the_callee_died_in_between() -> None:
+def test_calls_another_epoch_means_callee_died() -> None:
     calls = table()
     before = calls.open("m", b"", 10.0, False)
     calls.went(before, 0.0)
@@ -53,7 +53,7 @@ def test_another_epoch_means_the_callee_died_in_between() -> None:
     assert len(calls) == 0
 
 
-def test_how_late_calls_fail() -> None:
+def test_calls_past_deadline_fail() -> None:
     calls = table()
     call = calls.open("m", b"", 1.0, False)
     assert isinstance(calls.late(call), Unavailable)
@@ -64,7 +64,7 @@ def test_how_late_calls_fail() -> None:
     assert not calls.waiting_since(0.5)
 
 
-def test_open_calls_are_bounded() -> None:
+def test_calls_open_are_bounded() -> None:
     calls = table()
     for _ in range(OPEN_LIMIT):
         calls.open("m", b"", 1.0, True)
@@ -73,7 +73,7 @@ def test_open_calls_are_bounded() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), st.booleans()), max_size=40))
-def test_an_id_never_runs_again_while_it_is_remembered(steps: list[tuple[str, bool, bool]]) -> None:
+def test_replies_remembered_id_never_runs_again(steps: list[tuple[str, bool, bool]]) -> None:
     served = Served(ServedLimits(running=3, replies=2, reply_bytes=100))
     running: set[str] = set()
     kept: list[str] = []
@@ -90,7 +90,7 @@ def test_an_id_never_runs_again_while_it_is_remembered(steps: list[tuple[str, bo
     assert served.running == len(running)
 
 
-def test_a_retry_over_a_new_connection_gets_the_reply_there() -> None:
+def test_replies_retry_on_new_connection_is_answered_there() -> None:
     served = Served()
     assert served.judge("a", b"old") is Verdict.RUN
     assert served.judge("a", b"new") is Verdict.WAIT
@@ -99,7 +99,7 @@ def test_a_retry_over_a_new_connection_gets_the_reply_there() -> None:
     assert served.reply("a") == b"reply"
 
 
-def test_remembered_replies_are_bounded_in_bytes() -> None:
+def test_replies_remembered_are_bounded_in_bytes() -> None:
     served = Served(ServedLimits(replies=100, reply_bytes=10))
     for id in ("a", "b"):
         served.judge(id, b"")

@@ -74,7 +74,7 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize("kind", tuple(structs()), ids=lambda kind: getattr(kind, "__name__", str(kind)))
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_both_codecs_write_and_read_the_same_bytes(kind: type[msgspec.Struct], data: st.DataObject) -> None:
+def test_codecs_any_value_same_bytes(kind: type[msgspec.Struct], data: st.DataObject) -> None:
     message = data.draw(values_of(inspect.type_info(kind)))
     encoded = frames.encode(message)
     assert msgpack.packb(plain(message)) == encoded
@@ -88,12 +88,12 @@ def lists(value: Any) -> Any:
     return [lists(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def test_an_empty_body_is_an_empty_map() -> None:
+def test_codecs_empty_body_is_empty_map() -> None:
     assert body_of(None) == EMPTY == msgpack.packb({})
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1])
-def test_both_codecs_refuse_integers_beyond_64_bits(value: int) -> None:
+def test_codecs_integer_beyond_64_bits_is_refused(value: int) -> None:
     for encode in (frames.encode, msgpack.packb):
         with pytest.raises(OverflowError):
             encode(value)

@@ -78,7 +78,7 @@ def assert_no_silent_skip(sim: Sim) -> None:
 
 
 @given(STEPS, st.booleans())
-def test_a_state_stream_converges(steps: list[tuple], marks: bool) -> None:
+def test_state_stream_any_faults_converges(steps: list[tuple], marks: bool) -> None:
     sim = Sim(edge=False, replays=False, marks=marks)
     run(sim, steps)
     assert_converged(sim)
@@ -86,7 +86,7 @@ def test_a_state_stream_converges(steps: list[tuple], marks: bool) -> None:
 
 
 @given(STEPS)
-def test_a_state_stream_that_replays_by_mark_converges_without_a_second_snapshot(steps: list[tuple]) -> None:
+def test_state_stream_replayed_by_mark_has_one_snapshot(steps: list[tuple]) -> None:
     sim = Sim(edge=False, replays=True)
     sim.write("a")
     sim.settle()
@@ -97,7 +97,7 @@ def test_a_state_stream_that_replays_by_mark_converges_without_a_second_snapshot
 
 
 @given(STEPS, st.booleans())
-def test_an_edge_stream_is_complete_or_says_so(steps: list[tuple], marks: bool) -> None:
+def test_edge_stream_any_faults_is_complete_or_reports_gap(steps: list[tuple], marks: bool) -> None:
     sim = Sim(edge=True, replays=False, marks=marks)
     run(sim, steps)
     assert_converged(sim)
@@ -105,7 +105,7 @@ def test_an_edge_stream_is_complete_or_says_so(steps: list[tuple], marks: bool) 
 
 
 @given(STEPS)
-def test_an_edge_stream_that_replays_by_mark_loses_and_repeats_nothing(steps: list[tuple]) -> None:
+def test_edge_stream_replayed_by_mark_is_exact(steps: list[tuple]) -> None:
     sim = Sim(edge=True, replays=True)
     sim.write("a")
     sim.settle()

@@ -20,7 +20,7 @@ from protocols.errors import SettingsInvalid
 
 
 @given(st.integers(1, 20), st.integers(0, 60), st.integers(0, 70))
-def test_the_ring_returns_what_it_holds_or_nothing(count: int, published: int, wanted: int) -> None:
+def test_ring_any_position_returns_all_or_nothing(count: int, published: int, wanted: int) -> None:
     ring = Ring(count)
     for number in range(published):
         ring.append(b"%d" % number)
@@ -31,7 +31,7 @@ def test_the_ring_returns_what_it_holds_or_nothing(count: int, published: int, w
         assert told == [b"%d" % number for number in range(published - wanted, published)]
 
 
-def test_the_ring_is_bounded_in_bytes() -> None:
+def test_ring_full_drops_oldest() -> None:
     ring = Ring(1000, size=10 * (OVERHEAD + 100))
     for number in range(1, 100):
         ring.append(bytes(100))
@@ -49,7 +49,7 @@ def ask(id: int) -> SyncFrame:
     return SyncFrame(1, id, "s", 0, 0, 0)
 
 
-def test_a_long_answer_waits_for_credit_and_keeps_its_position() -> None:
+def test_sync_long_answer_waits_for_credit() -> None:
     office, stream = desk()
     chunks: list[Any] = office.sync(b"a", ask(1), stream, 0.0)
     stream.publish(Op.UPSERT, "new", b"y")
@@ -61,7 +61,7 @@ def test_a_long_answer_waits_for_credit_and_keeps_its_position() -> None:
     assert office.open == 0
 
 
-def test_the_desk_answers_a_repeated_question_once_and_few_at_a_time() -> None:
+def test_desk_repeated_question_is_answered_once() -> None:
     office, stream = desk(sessions=1)
     assert len(office.sync(b"a", ask(1), stream, 0.0)) == 2
     assert office.sync(b"a", ask(1), stream, 0.5) == []
@@ -70,12 +70,12 @@ def test_the_desk_answers_a_repeated_question_once_and_few_at_a_time() -> None:
     assert isinstance(office.sync(b"b", ask(2), stream, 20.0)[0], SnapshotFrame)
 
 
-def test_a_stream_that_is_not_owned_yet_is_busy() -> None:
+def test_stream_not_owned_yet_is_busy() -> None:
     office, _ = desk()
     assert isinstance(office.sync(b"a", ask(1), None, 0.0)[0], BusyFrame)
 
 
-def test_a_mark_ahead_of_the_owner_gets_a_snapshot() -> None:
+def test_stream_mark_ahead_of_owner_gets_snapshot() -> None:
     class Remembers(EdgeSource):
         def since(self, mark: int) -> list[Event[Any]]:
             return []
@@ -93,7 +93,7 @@ def live() -> Follower:
     return follower
 
 
-def test_synced_needs_to_have_heard_the_streams_own_topic() -> None:
+def test_follower_topic_not_heard_is_not_synced() -> None:
     follower = live()
     assert follower.step(Heard(5, 0, 0, proof=False), 0.1) == []
     assert [type(action) for action in follower.step(Clock(), 0.2)] == [Send]
@@ -101,7 +101,7 @@ def test_synced_needs_to_have_heard_the_streams_own_topic() -> None:
     assert follower.step(Heard(5, 0, 0, proof=True), 0.3) == [Synced(True)]
 
 
-def test_silence_makes_stale_and_a_message_makes_fresh() -> None:
+def test_follower_silence_is_stale_until_message() -> None:
     follower = live()
     follower.step(Heard(5, 0, 0, proof=True), 0.0)
     assert follower.step(Clock(), 3.4) == []
@@ -110,7 +110,7 @@ def test_silence_makes_stale_and_a_message_makes_fresh() -> None:
     assert follower.step(ReplayFrame(1, follower.syncs, "s", 5, 0, 0, 0, True, []), 9.0) == [Synced(True)]
 
 
-def test_an_unanswered_sync_is_repeated_from_20_to_250_ms() -> None:
+def test_follower_unanswered_sync_repeats_with_backoff() -> None:
     follower = Follower(FollowerOptions("s"))
     follower.step(Link(True), 0.0)
     now, waits = 0.0, []
@@ -126,7 +126,7 @@ def test_an_unanswered_sync_is_repeated_from_20_to_250_ms() -> None:
     st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
     st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)),
 )
-def test_a_replica_emits_a_snapshot_as_the_difference(before: dict[str, int], after: dict[str, int]) -> None:
+def test_replica_snapshot_emits_difference(before: dict[str, int], after: dict[str, int]) -> None:
     told: dict[str, int] = {}
     ops: list[Op] = []
 
@@ -147,7 +147,7 @@ def test_a_replica_emits_a_snapshot_as_the_difference(before: dict[str, int], af
     assert ops == sorted(ops, key=lambda op: op is not Op.DELETE)
 
 
-def test_epochs_of_a_name_only_grow(tmp_path: Path) -> None:
+def test_epochs_of_a_name_grow(tmp_path: Path) -> None:
     (tmp_path / "x.lock").write_text(f"1 {2**61}\n")
     first, second = NameLock(tmp_path, "x"), NameLock(tmp_path, "x")
     assert first.take() == 2**61 + 1
@@ -159,14 +159,14 @@ def test_epochs_of_a_name_only_grow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "x y", "1", f"1 {2**200}", "\xff"])
-def test_a_damaged_lock_file_is_no_hindrance(tmp_path: Path, content: str) -> None:
+def test_epochs_damaged_lock_file_is_replaced(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.lock").write_text(content)
     lock = NameLock(tmp_path, "x")
     assert 0 < lock.take() < 2**63
     lock.release()
 
 
-def test_errors_keep_their_code_over_the_wire() -> None:
+def test_errors_over_the_wire_keep_code() -> None:
     assert isinstance(error_for("NOT_FOUND", "gone", {"a": "b"}), NotFound)
     assert error_for("ODD", "x").code == "ODD"
     assert failure_of(SettingsInvalid("bad")).code == "INVALID_ARGUMENT"

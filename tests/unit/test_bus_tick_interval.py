@@ -21,7 +21,7 @@ def idle_interval() -> TickInterval:
     return interval
 
 
-def test_ticks_become_seldom_after_a_while_and_frequent_at_once() -> None:
+def test_tick_interval_idle_grows_and_change_resets() -> None:
     interval = TickInterval(TICK, IDLE)
     assert [interval.next(UNCHANGED) for _ in range(IDLE_AFTER)] == [TICK] * IDLE_AFTER
     assert interval.next(UNCHANGED) == IDLE
@@ -30,7 +30,7 @@ def test_ticks_become_seldom_after_a_while_and_frequent_at_once() -> None:
         assert [interval.next(Activity(8, False, 0.0)) for _ in range(IDLE_AFTER)][-1] == IDLE
 
 
-def test_a_tick_in_time_is_no_silence() -> None:
+def test_silence_tick_in_time_is_none() -> None:
     assert idle_interval().next(Activity(7, False, IDLE * 1.05)) == IDLE
 
 
@@ -41,7 +41,7 @@ def test_a_tick_in_time_is_no_silence() -> None:
     delay=st.floats(0.0005, 0.05),
     late=st.floats(0.0, 0.02),
 )
-def test_a_silent_owner_is_found_as_soon_whatever_the_paces(
+def test_silence_any_interval_is_found_as_soon(
     ended: int, owner_idle: bool, follower_idle: bool, delay: float, late: float
 ) -> None:
     """Both check at multiples of their interval; `delay`: of a tick under way, `late`: of a check."""
@@ -59,7 +59,7 @@ def test_a_silent_owner_is_found_as_soon_whatever_the_paces(
 
 
 @given(late=st.floats(0.0, 1.4), follower_idle=st.booleans())
-def test_a_tick_that_is_a_second_late_is_no_silence(late: float, follower_idle: bool) -> None:
+def test_silence_tick_a_second_late_is_none(late: float, follower_idle: bool) -> None:
     """An owner at the idle pace; the looks in between find it well."""
     heard, looks = 0.0, IDLE if follower_idle else TICK
     at = looks

@@ -40,12 +40,12 @@ def decode(name: str, data: bytes) -> Any:
     return frames.decode_asked(data) if name in ASKED else frames.decode_answer(data)
 
 
-def test_every_kind_has_an_example() -> None:
+def test_frames_every_kind_has_example() -> None:
     assert {name for name, _, _ in examples()} == set(KINDS)
 
 
 @pytest.mark.parametrize(("name", "notation", "data"), examples())
-def test_an_example_reads_and_writes_as_the_page_says(name: str, notation: list[Any], data: bytes) -> None:
+def test_frames_example_reads_and_writes_as_documented(name: str, notation: list[Any], data: bytes) -> None:
     assert msgpack.unpackb(data) == notation
     frame = decode(name, data)
     assert type(frame) is KINDS[name]
@@ -53,14 +53,14 @@ def test_an_example_reads_and_writes_as_the_page_says(name: str, notation: list[
 
 
 @pytest.mark.parametrize(("name", "notation", "data"), examples())
-def test_another_version_is_refused(name: str, notation: list[Any], data: bytes) -> None:
+def test_frames_another_version_is_refused(name: str, notation: list[Any], data: bytes) -> None:
     notation[-1 if name == "event" else 1] = 2
     with pytest.raises(frames.UNDECODABLE):
         decode(name, msgpack.packb(notation))
 
 
 @pytest.mark.parametrize(("name", "notation", "data"), examples())
-def test_a_truncated_frame_is_refused(name: str, notation: list[Any], data: bytes) -> None:
+def test_frames_truncated_is_refused(name: str, notation: list[Any], data: bytes) -> None:
     for length in range(len(data)):
         with pytest.raises(frames.UNDECODABLE):
             decode(name, data[:length])

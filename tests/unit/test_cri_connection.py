@@ -9,18 +9,18 @@ from protocols.messages.cri import RuntimeState
 from protocols.wire import cri_pb2
 
 
-def test_a_runtime_that_is_well_is_asked_less_often_and_its_silence_is_found_as_soon() -> None:
+def test_probe_healthy_runtime_is_rare() -> None:
     assert poll_delay(0, 12.3) == poll_delay(SLOW_AFTER - 1, 12.3) == STATUS_S
     assert poll_delay(SLOW_AFTER, 12.5) == 7.5
     assert poll_delay(SLOW_AFTER, 20.0) == SLOW_S
     assert SLOW_S + STATUS_S + RETRY_S < SILENCE_S, "the poll that fails, and another one, come before the limit"
 
 
-def test_the_table_of_the_document() -> None:
+def test_retry_delay_follows_the_kep() -> None:
     assert [retry_delay(n) for n in range(1, 12)] == [0, 1, 2, 4, 8, 16, 32, 64, 60, 60, 60]
 
 
-def test_attempts_against_a_dead_runtime_come_at_the_documented_times() -> None:
+def test_stream_runtime_dead_retries_by_table() -> None:
     connection, now, attempts = Connection(), 0.0, []
     for _ in range(11):
         attempts.append(now)
@@ -30,7 +30,7 @@ def test_attempts_against_a_dead_runtime_come_at_the_documented_times() -> None:
     assert connection.failures == 11
 
 
-def test_a_stream_that_breaks_at_once_keeps_backing_off() -> None:
+def test_stream_breaking_at_once_keeps_backing_off() -> None:
     connection, now, delays = Connection(), 0.0, []
     for _ in range(4):
         connection.opened(now)
@@ -38,7 +38,7 @@ def test_a_stream_that_breaks_at_once_keeps_backing_off() -> None:
     assert delays == [0, 1, 2, 4]
 
 
-def test_a_settled_stream_clears_the_count() -> None:
+def test_stream_stable_clears_failures() -> None:
     connection = Connection()
     for _ in range(4):
         connection.failed(0.0)
@@ -47,7 +47,7 @@ def test_a_settled_stream_clears_the_count() -> None:
     assert connection.failures == 1
 
 
-def test_a_runtime_without_events_is_asked_again_after_ten_minutes() -> None:
+def test_stream_unsupported_retries_after_ten_minutes() -> None:
     connection = Connection()
     assert connection.unsupported(5.0) == PROBE_UNSUPPORTED_S
     connection.connecting()
@@ -64,7 +64,7 @@ def test_a_runtime_without_events_is_asked_again_after_ten_minutes() -> None:
         (False, "container runtime network not ready: NetworkReady=false reason:NoPlugin message:no cni"),
     ],
 )
-def test_a_runtime_whose_network_is_not_ready_says_why(ready: bool | None, says: str) -> None:
+def test_runtime_network_not_ready_tells_reason(ready: bool | None, says: str) -> None:
     conditions = [cri_pb2.RuntimeCondition(type="RuntimeReady", status=True)]
     if ready is not None:
         network = cri_pb2.RuntimeCondition(type="NetworkReady", status=ready, reason="NoPlugin", message="no cni")

@@ -70,7 +70,7 @@ async def listening(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_answers(monkeypatch: Any) -> None:
+async def test_stream_runtime_hung_streams_once_it_answers(monkeypatch: Any) -> None:
     """It may be idle for hours: no event comes to tell that the stream is open."""
 
     async with listening(monkeypatch) as (channel, reported):
@@ -82,7 +82,7 @@ async def test_a_runtime_that_hung_when_the_stream_was_opened_streams_once_it_an
         assert len(channel.streams) == 1
 
 
-async def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off(monkeypatch: Any) -> None:
+async def test_stream_ended_before_open_tells_remedy(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (channel, reported):
         await until(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(None)
@@ -95,7 +95,7 @@ async def test_a_stream_that_ends_before_it_was_open_says_what_may_be_turned_off
         assert reported[-1] == (Phase.BROKEN, ENDED)
 
 
-async def test_a_runtime_without_events_is_never_taken_to_stream(monkeypatch: Any) -> None:
+async def test_stream_unsupported_is_never_streaming(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (channel, reported):
         await until(lambda: channel.streams)
 

@@ -28,11 +28,11 @@ def heard(fault: str, count: int = 0) -> list[bytes]:
         ("clear", 0, [*EVENTS, b"|"]),
     ],
 )
-def test_what_is_heard(fault: str, count: int, out: list[bytes]) -> None:
+def test_fault_any_kind_changes_events(fault: str, count: int, out: list[bytes]) -> None:
     assert heard(fault, count) == out
 
 
-def test_a_stall_keeps_no_more_than_it_may() -> None:
+def test_fault_stall_holds_bounded_events() -> None:
     faults = Faults()
     faults.set(ChaosRuntime("stall"))
     for n in range(MOST_HELD + 5):
@@ -40,7 +40,7 @@ def test_a_stall_keeps_no_more_than_it_may() -> None:
     assert len(faults.flush()) == MOST_HELD
 
 
-def test_clock_jump_moves_stamps_and_leaves_garbage_alone() -> None:
+def test_fault_clock_jump_moves_timestamps() -> None:
     faults = Faults()
     faults.set(ChaosRuntime("clock-jump", seconds=-2.0))
     event = cri_pb2.ContainerEventResponse(container_id="c", created_at=5 * 10**9)
@@ -51,6 +51,6 @@ def test_clock_jump_moves_stamps_and_leaves_garbage_alone() -> None:
     assert faults.shifted_status(unstamped) == unstamped
 
 
-def test_an_unknown_fault_is_refused() -> None:
+def test_fault_unknown_is_refused() -> None:
     with pytest.raises(FaultUnknown, match="there are stall"):
         Faults().set(ChaosRuntime("explode"))

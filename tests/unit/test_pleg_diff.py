@@ -19,7 +19,7 @@ from actors.pleg.state_machine.lifecycle_events import ABSENT, changes
         ("unknown", ABSENT, ["ContainerDied", "ContainerRemoved"]),
     ],
 )
-def test_table(old: str, new: str, types: list[str]) -> None:
+def test_changes_of_one_container_give_events(old: str, new: str, types: list[str]) -> None:
     before = {} if old == ABSENT else {"c": old}
     after = {} if new == ABSENT else {"c": new}
     events = changes("u", before, after)
@@ -27,6 +27,6 @@ def test_table(old: str, new: str, types: list[str]) -> None:
     assert all((event.uid, event.id) == ("u", "c") for event in events)
 
 
-def test_deaths_come_before_starts() -> None:
+def test_changes_deaths_come_before_starts() -> None:
     events = changes("u", {"a": "running"}, {"a": "exited", "b": "running"})
     assert [(event.type, event.id) for event in events] == [("ContainerDied", "a"), ("ContainerStarted", "b")]

@@ -11,19 +11,19 @@ NUMBERS = st.integers(0, 2**64 - 1)
 
 
 @given(NUMBERS, NUMBERS)
-def test_number_of_a_numbered_event_is_what_was_appended(incarnation: int, number: int) -> None:
+def test_event_number_appended_is_read_back(incarnation: int, number: int) -> None:
     sent = cri.ContainerEventResponse(container_id="c", created_at=5)
     position = EventNumber(incarnation, number)
     read = cri.ContainerEventResponse.FromString(sent.SerializeToString() + number_field(position))
     assert (number_of(read), read.container_id, read.created_at) == (position, "c", 5)
 
 
-def test_number_of_another_runtimes_event_is_none() -> None:
+def test_event_number_of_other_runtime_is_none() -> None:
     assert number_of(cri.ContainerEventResponse(container_id="c")) is None
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=20), min_size=1, max_size=4))
-def test_received_and_lost_are_all_that_was_emitted(incarnations: list[list[bool]]) -> None:
+def test_lost_and_received_are_all_emitted(incarnations: list[list[bool]]) -> None:
     """Whatever arrives of each run of a runtime, after a first and before a last event that do."""
     lost, received, emitted = LostEvents(), 0, 0
     for incarnation, arrives in enumerate([[True], *incarnations, [True]]):
@@ -38,7 +38,7 @@ def test_received_and_lost_are_all_that_was_emitted(incarnations: list[list[bool
     assert received + lost.count == emitted
 
 
-def test_a_late_event_is_not_lost_and_a_repeated_one_changes_nothing() -> None:
+def test_lost_late_event_is_taken_back() -> None:
     lost = LostEvents()
     for number in (1, 4, 4, 3, 2, 5, 5):
         lost.received(EventNumber(7, number))

@@ -38,7 +38,7 @@ def watched() -> MissedEvents:
         ({"c": "running"}, {"c": "running"}, []),
     ],
 )
-def test_what_counts(old: dict[str, str], new: dict[str, str], transitions: list[str]) -> None:
+def test_missed_change_without_event_counts(old: dict[str, str], new: dict[str, str], transitions: list[str]) -> None:
     missed = watched()
     missed.inspected(old, new, UP + 1, UP + 2)
     assert missed.settle(UP + 2 + GRACE_NS - 1) == 0, "the event may still come"
@@ -47,7 +47,7 @@ def test_what_counts(old: dict[str, str], new: dict[str, str], transitions: list
     assert sorted(transition for cause, transition in missed.counts if cause == RUNTIME) == transitions
 
 
-def test_an_event_before_or_soon_after_explains_the_change() -> None:
+def test_missed_event_near_change_explains_it() -> None:
     missed = watched()
     missed.event("a", cri.CONTAINER_STOPPED_EVENT)
     missed.inspected({"a": "running", "b": "running"}, {"a": "exited", "b": "exited"}, UP + 1, UP + 2)
@@ -56,7 +56,7 @@ def test_an_event_before_or_soon_after_explains_the_change() -> None:
     assert not missed.counts
 
 
-def test_what_happened_while_the_stream_was_down_is_counted_apart() -> None:
+def test_missed_while_stream_down_counts_apart() -> None:
     missed = watched()
     missed.stream_closed()
     missed.inspected({"a": "running"}, {"a": "exited"}, UP + 1, UP + 2)
@@ -68,7 +68,7 @@ def test_what_happened_while_the_stream_was_down_is_counted_apart() -> None:
     assert dict(missed.counts) == {(STREAM_DOWN, "stopped"): 2, (QUEUE_DROP, "stopped"): 1}
 
 
-def test_the_first_relist_and_a_runtime_without_events_miss_nothing() -> None:
+def test_missed_first_relist_counts_nothing() -> None:
     missed = watched()
     assert not missed.inspected({}, {"c": "running"}, 0, UP + 1)
     silent = MissedEvents()
@@ -91,13 +91,13 @@ def test_the_first_relist_and_a_runtime_without_events_miss_nothing() -> None:
         (RuntimeState(streaming=True), ModeInput(stamps=True), Mode.GENERIC, GENERIC_PERIOD_S),
     ],
 )
-def test_modes(state: RuntimeState, mode_input: ModeInput, mode: Mode, period: float) -> None:
+def test_plan_any_state_gives_mode(state: RuntimeState, mode_input: ModeInput, mode: Mode, period: float) -> None:
     chosen = plan(state, mode_input)
     assert (chosen.mode, chosen.period_s) == (mode, period)
     assert chosen.why
 
 
-def test_health_in_upstreams_words() -> None:
+def test_health_stale_relist_has_upstreams_text() -> None:
     assert health_fault(0.0, 5.0, 180.0) == "pleg has yet to be successful"
     assert health_fault(10.0, 190.0, 180.0) == ""
     assert health_fault(10.0, 191.2, 180.0) == "pleg was last seen active 3m1.2s ago; threshold is 3m0s"
@@ -105,7 +105,7 @@ def test_health_in_upstreams_words() -> None:
     assert next_health_check(10.0, 500.0, 180.0) == 1.0
 
 
-def test_relists_asked_for_in_a_flood_come_once_a_second() -> None:
+def test_relist_requested_often_is_once_a_second() -> None:
     limiter, now, begun = TokenBucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0), 100.0, 0
     while now < 160.0:
         now += limiter.wait(now) + 0.001

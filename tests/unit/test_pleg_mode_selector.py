@@ -10,7 +10,7 @@ from protocols.messages.pleg import PlegState
 STREAMING = RuntimeState(connected=True, streaming=True, events_supported=True)
 
 
-def test_mode_is_evented_once_events_are_trusted() -> None:
+def test_mode_events_trusted_is_evented() -> None:
     published: list[PlegState] = []
     merger = StatusMerger()
     selector = ModeSelector(

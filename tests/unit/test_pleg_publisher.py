@@ -39,7 +39,7 @@ async def burst(changes: list[Change]) -> tuple[list[str], list[str], dict[str, 
     return names, [value.id for _, _, value in lifecycle.events], published, at_once
 
 
-async def test_one_change_goes_out_at_once() -> None:
+async def test_publisher_one_change_is_sent_at_once() -> None:
     names, events, published, at_once = await burst([change("u", "1")])
     assert (names, events, at_once) == (["1"], ["1"], 1)
     assert published["u"].name == "1"
@@ -51,7 +51,7 @@ async def test_lifecycle_event_is_logged_at_debug(caplog: pytest.LogCaptureFixtu
     assert caplog.messages == ["PodLifecycleEvent pod_uid=u type=ContainerStarted id=1"]
 
 
-async def test_of_a_burst_the_newest_status_and_every_event() -> None:
+async def test_publisher_burst_sends_newest_status_and_all_events() -> None:
     names, events, published, at_once = await burst([change("u", str(number)) for number in range(9)])
     assert names == ["0", "8"]
     assert events == [str(number) for number in range(9)]
@@ -59,14 +59,14 @@ async def test_of_a_burst_the_newest_status_and_every_event() -> None:
     assert published["u"].name == "8"
 
 
-async def test_pod_that_came_and_went_in_one_iteration_is_not_published() -> None:
+async def test_publisher_pod_gone_at_once_is_not_published() -> None:
     names, events, published, _ = await burst([change("a", "a"), change("u", "1"), change("u", "2", gone=True)])
     assert names == ["a"]
     assert events == ["a", "1", "2"]
     assert list(published) == ["a"]
 
 
-async def test_a_burst_does_not_pile_up() -> None:
+async def test_publisher_burst_is_bounded() -> None:
     _, events, _, at_once = await burst([change(str(number), "x") for number in range(3 * MAX_DELAYED)])
     assert at_once > 2 * MAX_DELAYED
     assert len(events) == 3 * MAX_DELAYED

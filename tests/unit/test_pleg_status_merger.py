@@ -132,7 +132,7 @@ def apply(runtime: ModelRuntime, operation: str) -> "list[cri.ContainerEventResp
 
 
 @given(OPERATIONS)
-def test_in_order_events_alone_keep_the_cache_equal_to_the_runtime(operations: list[str]) -> None:
+def test_merger_events_in_order_equal_runtime(operations: list[str]) -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     for operation in operations:
         for event in [] if operation == "relist" else apply(runtime, operation):
@@ -142,7 +142,7 @@ def test_in_order_events_alone_keep_the_cache_equal_to_the_runtime(operations: l
 
 @pytest.mark.scenario("I3")
 @given(OPERATIONS, st.randoms(use_true_random=False))
-def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # hypothesis gives a random.Random
+def test_merger_relist_after_any_events_is_right(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # hypothesis gives a random.Random
     runtime, merger, late = ModelRuntime(), StatusMerger(), []
     for operation in operations:
         if operation == "relist":
@@ -164,7 +164,7 @@ def test_after_a_relist_the_cache_is_right_whatever_the_events_did(operations: l
 
 @pytest.mark.scenario("I1")
 @given(OPERATIONS, st.randoms(use_true_random=False))
-def test_a_container_never_goes_back_to_an_earlier_state(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # as above
+def test_merger_container_never_goes_back(operations: list[str], random) -> None:  # type: ignore[no-untyped-def] # as above
     order = {"created": 0, "running": 1, "exited": 2}
     runtime, merger, events = ModelRuntime(), StatusMerger(), []
     for operation in operations:
@@ -180,7 +180,7 @@ def test_a_container_never_goes_back_to_an_earlier_state(operations: list[str], 
             seen[item.id] = order[item.state]
 
 
-def test_an_event_older_than_an_inspection_changes_nothing() -> None:
+def test_merger_old_event_changes_nothing() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     runtime.run_sandbox()
     started = runtime.start()
@@ -195,7 +195,7 @@ def test_an_event_older_than_an_inspection_changes_nothing() -> None:
 
 
 @pytest.mark.scenario("S6")
-def test_removing_an_older_sandbox_keeps_the_newer_one() -> None:
+def test_merger_older_sandbox_removed_keeps_newer() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     for event in [*runtime.run_sandbox(), *runtime.run_sandbox()]:
         merger.event(event, runtime.now)
@@ -206,7 +206,7 @@ def test_removing_an_older_sandbox_keeps_the_newer_one() -> None:
     assert [item.id for item in status.sandboxes] == ["s2"]
 
 
-def test_a_stamp_in_seconds_is_not_believed() -> None:
+def test_merger_timestamp_in_seconds_is_ignored() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     event = runtime.run_sandbox()[1]
     event.created_at = START // 10**9
@@ -214,7 +214,7 @@ def test_a_stamp_in_seconds_is_not_believed() -> None:
     assert merger.cache.entries[UID].modified == runtime.now
 
 
-def test_newer_than_is_strict_and_knows_absence() -> None:
+def test_newer_than_is_strict_and_tells_absence() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     assert not merger.cache.newer_than(UID, 0)
     stamp = runtime.tick()
@@ -225,7 +225,7 @@ def test_newer_than_is_strict_and_knows_absence() -> None:
     assert merger.cache.newer_than(UID, stamp + 4)
 
 
-def test_at_one_stamp_an_inspection_beats_an_event() -> None:
+def test_merger_same_timestamp_inspection_wins() -> None:
     """Coarse clocks: KEP-3386 refuses the second, upstream's code takes it; here what was asked for wins."""
     running, exited = (PodStatus(uid=UID, name=name) for name in ("running", "exited"))
     first = StatusCache()
@@ -240,7 +240,7 @@ def test_at_one_stamp_an_inspection_beats_an_event() -> None:
     assert third.put(exited, START, Rank.EVENT), "of two events the later one"
 
 
-def test_a_relist_omits_pods_it_could_not_inspect() -> None:
+def test_merger_relist_omits_uninspectable_pods() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     runtime.run_sandbox()
     relist(merger, runtime)
@@ -259,7 +259,7 @@ def test_a_relist_omits_pods_it_could_not_inspect() -> None:
     assert not merger.cache.uninspectable
 
 
-def test_uninspectable_pod_that_vanished_is_forgotten() -> None:
+def test_merger_uninspectable_pod_gone_is_forgotten() -> None:
     merger = StatusMerger()
     merger.cache.mark_uninspectable(UID)
     merger.cache.completed(START)

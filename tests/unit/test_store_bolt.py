@@ -60,11 +60,11 @@ def write_file(buckets: dict[bytes, list[Pair]]) -> bytes:
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from([b"key", b"lease", b"meta"]), KEYS), st.data())
-def test_what_goes_in_comes_out(names: dict[bytes, set[bytes]], data: st.DataObject) -> None:
+def test_bolt_file_written_is_read_back(names: dict[bytes, set[bytes]], data: st.DataObject) -> None:
     buckets = {name: [(key, bytes(data.draw(SIZES))) for key in sorted(keys)] for name, keys in names.items()}
     assert read_file(write_file(buckets)) == {name: pairs for name, pairs in buckets.items() if pairs}
 
 
-def test_several_levels_of_branches() -> None:
+def test_bolt_file_many_keys_has_branch_levels() -> None:
     pairs = [(b"%08d" % number * 20, b"v") for number in range(2000)]
     assert read_file(write_file({b"key": pairs})) == {b"key": pairs}

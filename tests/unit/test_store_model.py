@@ -141,7 +141,7 @@ def test_store_equals_model(
         world.log.close()
 
 
-def test_compaction_leaves_what_newer_revisions_need() -> None:
+def test_compaction_any_history_keeps_newer_revisions() -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as folder:
         world = World(folder)
         for n in range(700):
@@ -165,7 +165,7 @@ def test_retention_keeps_age_and_number() -> None:
         assert quiet.target(minute * 60.0, 5_000) <= 0
 
 
-def test_leases_restart_with_their_whole_time() -> None:
+def test_leases_restart_with_full_ttl() -> None:
     """Whatever the wall clock says: it may have jumped."""
     leases = LeaseTable()
     records = [LeaseRecord(1, 100, 1050.0), LeaseRecord(2, 50, 0.0)]

@@ -18,7 +18,9 @@ ASKED = 2000
 @pytest.mark.parametrize(
     "close_client", [lambda connection: connection.connection_lost(None), Connection.resume_writing]
 )
-async def test_answers_for_a_closed_connection_are_not_computed(close_client: Callable[[Connection], None]) -> None:
+async def test_private_endpoint_closed_computes_no_answer(
+    close_client: Callable[[Connection], None],
+) -> None:
     """The connection is reported lost, or a write has failed and the loss is not reported yet."""
 
     made: list[bytes] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 from actors.store.file.upkeep import SIZE, DiskReserve
 
 
-def test_it_is_there_while_the_store_serves_and_its_space_is_free_before(tmp_path: Path) -> None:
+def test_reserve_exists_while_store_serves(tmp_path: Path) -> None:
     reserve = DiskReserve(tmp_path / "reserve")
     reserve.create()
     kept = (tmp_path / "reserve").stat()
@@ -14,7 +14,7 @@ def test_it_is_there_while_the_store_serves_and_its_space_is_free_before(tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_no_place_for_it_is_no_reason_not_to_serve(tmp_path: Path) -> None:
+def test_reserve_no_space_store_serves(tmp_path: Path) -> None:
     nowhere = DiskReserve(tmp_path / "missing" / "reserve")
     nowhere.release()
     nowhere.create()

@@ -16,14 +16,14 @@ PATHS: dict[str, Any] = dict.fromkeys(("directory", "socket", "address_file", "c
 STEPS = st.lists(st.tuples(st.floats(1.0, 120.0), st.integers(0, 5000)), min_size=1, max_size=60)
 
 
-def test_a_restarted_watch_cache_finds_all_that_it_reads_again() -> None:
+def test_retention_watchcache_restart_finds_history() -> None:
     options = StoreOptions(**PATHS)
     assert WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:x",))).resume_revisions <= options.history_min_revisions
     assert options.history_min_revisions < options.history_max_revisions
 
 
 @given(STEPS, st.integers(1, 3000), st.integers(3000, 9000))
-def test_age_and_number_are_kept(steps: list[tuple[float, int]], least: int, most: int) -> None:
+def test_retention_keeps_by_age_and_number(steps: list[tuple[float, int]], least: int, most: int) -> None:
     options = StoreOptions(**PATHS, history_seconds=100.0, history_min_revisions=least, history_max_revisions=most)
     retention, now, revision = Retention(options), 0.0, 1
     seen: list[tuple[float, int]] = []

@@ -91,7 +91,7 @@ class Simulation:
 
 
 @given(STEPS)
-def test_every_change_once_in_order(steps: list[str]) -> None:
+def test_session_any_changes_are_sent_once_in_order(steps: list[str]) -> None:
     simulation = Simulation(start=1)
     for step in steps:
         simulation.step(step)
@@ -100,7 +100,7 @@ def test_every_change_once_in_order(steps: list[str]) -> None:
     assert simulation.sent == simulation.wanted()
 
 
-def test_a_slow_stream_holds_a_bounded_queue() -> None:
+def test_session_slow_stream_has_bounded_queue() -> None:
     simulation = Simulation(start=1)
     for _ in range(1000):
         simulation.commit(1)
@@ -109,7 +109,7 @@ def test_a_slow_stream_holds_a_bounded_queue() -> None:
     assert len(simulation.sent) == 1000
 
 
-def test_a_watch_of_the_future_gets_nothing_early() -> None:
+def test_session_future_watch_gets_nothing_early() -> None:
     simulation = Simulation(start=10)
     for _ in range(6):
         simulation.commit(1)
@@ -119,7 +119,7 @@ def test_a_watch_of_the_future_gets_nothing_early() -> None:
     assert simulation.sent == [10, 12]
 
 
-def test_a_large_revision_is_cut_only_when_asked() -> None:
+def test_session_large_revision_is_cut_on_request() -> None:
     session = Session(options("/tmp"), 1, header)
     session.create(pb.WatchCreateRequest(key=b"k", range_end=b"l", fragment=True))
     session.create(pb.WatchCreateRequest(key=b"k", range_end=b"l"))

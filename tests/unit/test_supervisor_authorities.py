@@ -8,13 +8,13 @@ import pytest
 from supervisor.forkserver.server import without_system_authorities
 
 
-def test_a_context_made_inside_trusts_nobody() -> None:
+def test_authorities_hidden_context_trusts_nobody() -> None:
     with without_system_authorities():
         context = ssl.create_default_context()
     assert context.cert_store_stats()["x509"] == 0
 
 
-def test_the_environment_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_authorities_hidden_restores_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/some/file")
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
     with without_system_authorities():

@@ -60,7 +60,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["up", "--feature-gates", "X=true"], 2, "no feature gate"),
     ],
 )
-def test_errors_are_one_line(
+def test_command_fails_prints_one_line(
     words: list[str], code: int, says: str, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--root", str(root), *words] if words else []) == code
@@ -82,18 +82,18 @@ def test_errors_are_one_line(
         (b"\xc1", b"\xc1"),
     ],
 )
-def test_a_body_is_read_without_its_type(body: bytes, value: Any) -> None:
+def test_tap_unknown_body_is_read(body: bytes, value: Any) -> None:
     assert untyped(body) == value
 
 
-def test_usage_errors_of_flags(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_wrong_are_usage_errors(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--root", str(root), "status", "--nope"])
     assert caught.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_taken_port_refuses_before_anything_starts(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_up_port_taken_starts_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
@@ -102,18 +102,18 @@ def test_a_taken_port_refuses_before_anything_starts(root: Path, capsys: pytest.
     assert not (root / "pki").exists()
 
 
-def test_a_root_that_is_a_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_root_that_is_a_file_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "f").touch()
     assert main(["up", "--root", str(root / "f" / "x"), "--node-name", "n1"]) == 1
     assert "cannot write below" in capsys.readouterr().err
 
 
-def test_a_root_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+def test_root_too_long_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--root", "/tmp/" + "x" * 120]) == 2
     assert "use a shorter --root" in capsys.readouterr().err
 
 
-def test_the_supervisor_stays_small() -> None:
+def test_supervisor_imports_stay_few() -> None:
     code = "import sys, supervisor.plane.supervisor, supervisor.plane.start; print([m for m in sys.modules if m in %r])"
     heavy = ("grpc", "aiohttp", "cryptography", "uvloop", "prometheus_client", "actors.store.actor")
     done = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
@@ -136,7 +136,7 @@ def test_status_shows_streams() -> None:
     assert "1m1s" in text
 
 
-def test_groups_seen_as_one_plane() -> None:
+def test_status_of_groups_is_merged() -> None:
     node = PlaneStatus("supervisor-node", 2, 5.0, (), {"metrics": "port 1 is in use", "api": "https://x"})
     control = PlaneStatus(
         "supervisor-control", 1, 9.0, (), {"metrics": "http://127.0.0.1:1/metrics", "api": "https://x"}
@@ -146,13 +146,13 @@ def test_groups_seen_as_one_plane() -> None:
     assert merged.uptime_s == 9.0
 
 
-def test_signals_by_name_and_number() -> None:
+def test_signal_name_or_number_is_read() -> None:
     assert [signal_number(text) for text in ("9", "KILL", "sigstop")] == [9, 9, 19]
     with pytest.raises(Usage, match="is no signal"):
         signal_number("BANG")
 
 
-def test_who_scales() -> None:
+def test_scale_groups_picks_watcher_supervisors() -> None:
     assert watcher_supervisors(["supervisor"]) == ["supervisor"]
     assert watcher_supervisors(["supervisor-control", "supervisor-watcher"]) == ["supervisor-watcher"]
     lines = ["supervisor-watch-2", "supervisor-watch-3", "supervisor-watcher"]
@@ -161,7 +161,7 @@ def test_who_scales() -> None:
         watcher_supervisors(["supervisor-node"])
 
 
-def test_honcho_numbers_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slot_of_honcho_line_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HONCHO_PROCESS_NAME", "watcher.3")
     assert _slot("watcher") == 2
     with pytest.raises(Usage):
@@ -175,11 +175,11 @@ def test_top_reads_proc() -> None:
     assert cpu_seconds(2**30) == 0
 
 
-def test_durations() -> None:
+def test_duration_is_shown_short() -> None:
     assert [duration(s) for s in (0.25, 65, 3700, 90061)] == ["0.2s", "1m5s", "1h1m", "1d1h"]
 
 
-def test_systemd_is_notified(root: Path) -> None:
+def test_notify_socket_is_told_ready(root: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(root / "notify"))
         notifier = Notifier({"NOTIFY_SOCKET": str(root / "notify"), "WATCHDOG_USEC": "15000000"})
@@ -191,9 +191,7 @@ def test_systemd_is_notified(root: Path) -> None:
     Notifier({"NOTIFY_SOCKET": str(root / "notify")}).stopping()
 
 
-def test_a_full_disk_is_one_line(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_full_is_one_line(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, *_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
@@ -205,13 +203,13 @@ def test_a_full_disk_is_one_line(
     assert "cannot write below" in capsys.readouterr().err
 
 
-def test_packages_of_another_distribution_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("supervisor.base.errors.PACKAGES", {"pytest": "nothing.py"})
     with pytest.raises(ForeignPackage, match="environment of its own"):
         check_packages()
 
 
-def test_waiting_for_a_detached_start_shows_what_is_missing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_up_detached_waiting_shows_what_is_missing(capfd: pytest.CaptureFixture[str]) -> None:
     reading, writing = os.pipe()
     console = Console("supervisor", writing)
     console.waiting("still waiting; watchcache: the store is away")

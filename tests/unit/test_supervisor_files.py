@@ -35,7 +35,7 @@ def root() -> Iterator[Path]:
         yield Path(path)
 
 
-def test_logs_are_bounded_and_writers_go_on(root: Path) -> None:
+def test_logs_large_are_bounded_and_writers_go_on(root: Path) -> None:
     path = root / "a.log"
     with path.open("ab", buffering=0) as writer:
         writer.write(b"x" * 100)
@@ -46,7 +46,7 @@ def test_logs_are_bounded_and_writers_go_on(root: Path) -> None:
     assert logs.rotate(root, limit=50) == []
 
 
-def test_a_log_stays_bounded_on_a_disk_that_takes_no_copy(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_disk_full_stays_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: Path, target: Path) -> None:
         target.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -57,7 +57,7 @@ def test_a_log_stays_bounded_on_a_disk_that_takes_no_copy(root: Path, monkeypatc
     assert [(path.name, path.stat().st_size) for path in root.glob("a.log*")] == [("a.log", 0)]
 
 
-def test_what_cannot_be_shown_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_closed_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log's disk is full, or nobody reads our output any more."""
 
     class Deaf(io.StringIO):
@@ -72,7 +72,7 @@ def test_what_cannot_be_shown_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     console.failed("all is lost")
 
 
-def test_the_last_line_is_of_this_life(root: Path) -> None:
+def test_last_line_is_of_this_start(root: Path) -> None:
     path = root / "a.log"
     path.write_text("old fault\n")
     since = logs.size(path)
@@ -83,7 +83,7 @@ def test_the_last_line_is_of_this_life(root: Path) -> None:
     assert logs.last_line(root / "none.log") == ""
 
 
-def test_tail_gives_whole_lines_and_survives_rotation(root: Path) -> None:
+def test_tail_log_rotated_gives_whole_lines(root: Path) -> None:
     path = root / "a.log"
     path.write_bytes(b"one\ntw")
     tail = logs.Tail(path)
@@ -95,14 +95,14 @@ def test_tail_gives_whole_lines_and_survives_rotation(root: Path) -> None:
     assert tail.lines() == ["3"]
 
 
-def test_a_taken_port_is_named() -> None:
+def test_reserve_taken_port_is_named() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         with pytest.raises(PortTaken, match="choose another with --port"):
             reserve(other.getsockname()[1])
 
 
-def test_a_reserved_port_takes_our_servers_only() -> None:
+def test_reserve_port_admits_own_servers_only() -> None:
     reservation = reserve(0)
     with socket.socket() as server, socket.socket() as stranger:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -127,7 +127,7 @@ def test_prepare_after_another_version_keeps_the_port(root: Path) -> None:
     assert prepared.settings.port == reservation.port
 
 
-def test_one_supervisor_a_root(root: Path) -> None:
+def test_lock_second_supervisor_is_refused(root: Path) -> None:
     first = SupervisorLocks(root, "supervisor")
     for name in ("supervisor", "supervisor-node"):
         with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"):
@@ -137,7 +137,7 @@ def test_one_supervisor_a_root(root: Path) -> None:
     assert supervisors(root) == {}
 
 
-def test_groups_side_by_side_but_not_twice(root: Path) -> None:
+def test_lock_groups_run_beside_but_not_twice(root: Path) -> None:
     node, control = SupervisorLocks(root, "supervisor-node"), SupervisorLocks(root, "supervisor-control")
     for name in ("supervisor-node", "supervisor"):
         with pytest.raises(AlreadyRunning):
@@ -146,7 +146,7 @@ def test_groups_side_by_side_but_not_twice(root: Path) -> None:
     control.release()
 
 
-def test_stale_sockets_go_living_ones_stay(root: Path) -> None:
+def test_leftovers_stale_sockets_are_removed(root: Path) -> None:
     for name in ("dead", "alive"):
         (root / f"{name}.rpc").touch()
         (root / f"{name}.lock").touch()
@@ -162,7 +162,7 @@ def test_stale_sockets_go_living_ones_stay(root: Path) -> None:
     lock.release()
 
 
-def test_certificates_are_made_once_and_for_the_right_names(root: Path) -> None:
+def test_certificates_are_made_once(root: Path) -> None:
     directory, what = root / "pki", certificates.wanted("n1")
     assert not certificates.current(directory, what)
     issue.issue(directory, what)
@@ -205,7 +205,7 @@ def issuer(path: Path) -> str:
     return x509.load_pem_x509_certificate(path.read_bytes()).issuer.rfc4514_string()
 
 
-def test_node_serving_certificate_names_nothing_of_the_api(root: Path) -> None:
+def test_certificate_of_node_names_no_api(root: Path) -> None:
     issue.issue(root / "pki", certificates.wanted("localhost", ("n1.example",)))
     names = [names_of(root / "pki" / f"{file}.crt") for file in ("node-serving", "apiserver")]
     assert names[0] == {"localhost.nodes.nodeplane.internal"}
@@ -217,7 +217,7 @@ def names_of(path: Path) -> set[str]:
     return {str(name.value) for name in found.get_extension_for_class(x509.SubjectAlternativeName).value}
 
 
-def test_store_certificates_are_signed_by_a_ca_of_their_own(root: Path) -> None:
+def test_certificates_of_store_have_own_ca(root: Path) -> None:
     where = layout(str(root))
     issue.issue(where.pki, certificates.wanted("n1"))
     own = [path for path in where.pki.rglob("*.crt") if issuer(path) == "CN=nodeplane-etcd-ca"]
@@ -231,7 +231,7 @@ def test_store_certificates_are_signed_by_a_ca_of_their_own(root: Path) -> None:
     assert where.etcd_ca.read_bytes() == kept
 
 
-def test_root_of_an_earlier_version_gets_the_store_ca_and_keeps_its_own(root: Path) -> None:
+def test_certificates_of_earlier_version_are_kept(root: Path) -> None:
     where, what = layout(str(root)), certificates.wanted("n1")
     issue.issue(where.pki, what)
     known = where.ca_cert.read_bytes(), (where.pki / "sa.key").read_bytes()
@@ -251,7 +251,7 @@ def test_root_of_an_earlier_version_gets_the_store_ca_and_keeps_its_own(root: Pa
     assert not any((where.pki / name).exists() for name in certificates.OBSOLETE_FILES)
 
 
-def test_kubeconfig_carries_everything(root: Path) -> None:
+def test_kubeconfig_has_credentials(root: Path) -> None:
     where = layout(str(root))
     issue.issue(where.pki, certificates.wanted("n1"))
     write_kubeconfig(where, "https://127.0.0.1:7000")

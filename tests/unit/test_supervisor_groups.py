@@ -10,28 +10,28 @@ def names(shape: PlaneShape) -> list[str]:
     return [spec.instance for spec in children(shape)]
 
 
-def test_a_whole_plane_in_start_order() -> None:
+def test_children_whole_plane_are_in_start_order() -> None:
     assert names(PlaneShape(watchers=2)) == [
         *("store", "watchcache", "controllers", "scheduler", "apiserver-0", "apiserver-1"),
         *("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"),
     ]
 
 
-def test_external_parts_are_left_out() -> None:
+def test_children_external_parts_are_left_out() -> None:
     assert "store" not in names(PlaneShape(store_embedded=False))
     assert names(PlaneShape(groups=(NODE,), runtime_embedded=False))[0] == "cri"
 
 
-def test_later_watcher_lines_number_on() -> None:
+def test_children_later_watcher_line_numbers_on() -> None:
     assert names(PlaneShape(groups=(WATCHER,), watchers=1, first_watcher=2)) == ["apiserver-2"]
 
 
-def test_modules_are_names_only() -> None:
+def test_children_modules_are_not_imported() -> None:
     assert {spec.module for spec in children(PlaneShape())} >= {"actors.store.actor", "actors.apiserver.actor"}
     assert {spec.group for spec in children(PlaneShape())} == set(GROUPS)
 
 
 @pytest.mark.parametrize("shape", [PlaneShape(watchers=0), PlaneShape(watchers=65), PlaneShape(groups=("nod",))])
-def test_impossible_shapes_are_usage_errors(shape: PlaneShape) -> None:
+def test_children_impossible_shape_is_usage_error(shape: PlaneShape) -> None:
     with pytest.raises(Usage, match="use"):
         children(shape)

@@ -33,7 +33,7 @@ lat_count 5.0
 """
 
 
-def test_one_page_of_two() -> None:
+def test_merge_two_texts_is_one_page() -> None:
     lines = merge({"a": A, "b": B}).splitlines()
     assert lines.count("# TYPE process_open_fds gauge") == 1
     assert 'process_open_fds{actor="a"} 7.0' in lines
@@ -43,22 +43,22 @@ def test_one_page_of_two() -> None:
     assert 'lat_bucket{le="1.0"} 1.0' in lines
 
 
-def test_the_page_parses_and_families_are_whole() -> None:
+def test_merge_page_parses_with_whole_families() -> None:
     families = {family.name: family for family in text_string_to_metric_families(merge({"a": A, "b": B}))}
     assert len(families["lat"].samples) == 5
     assert families["lat"].type == "histogram"
 
 
-def test_labels_with_braces_and_blanks() -> None:
+def test_merge_labels_with_braces_are_kept() -> None:
     page = merge({"a": 'nodeplane_x{reason="a b} c",q="1"} 1 1700000000\n'})
     assert 'nodeplane_x{reason="a b} c",q="1",actor="a"} 1 1700000000' in page
 
 
-def test_an_actor_label_of_its_own_is_kept() -> None:
+def test_merge_own_actor_label_is_kept() -> None:
     assert 'nodeplane_up{actor="z"} 1' in merge({"a": 'nodeplane_up{actor="z"} 1\n'})
 
 
-def test_garbage_lines_are_left_out() -> None:
+def test_merge_garbage_lines_are_left_out() -> None:
     assert merge({"a": "}{ what\n\n# nonsense\nx 1\n"}) == "# TYPE x untyped\nx 1\n"
 
 
@@ -75,7 +75,7 @@ def test_garbage_lines_are_left_out() -> None:
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200, 400),
     ],
 )
-async def test_requests(data: bytes, answer: str | int) -> None:
+async def test_read_request_any_bytes_gives_path_or_code(data: bytes, answer: str | int) -> None:
     async def read() -> str | int:
         reader = asyncio.StreamReader(limit=8192)
         reader.feed_data(data)

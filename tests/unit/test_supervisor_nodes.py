@@ -49,7 +49,7 @@ def settings(root: Path, **flags: object) -> Settings:
 
 
 @pytest.mark.parametrize("node", ["n2", "123", "true", "a.b-c"])
-def test_a_pass_is_a_kubeconfig_and_comes_back(node: str) -> None:
+def test_node_config_written_is_read_back(node: str) -> None:
     config = made(node)
     text = node_config.write(config)
     assert node_config.read(text.encode(), "f") == config
@@ -69,7 +69,7 @@ def test_a_pass_is_a_kubeconfig_and_comes_back(node: str) -> None:
         ("apiVersion", "{[", "no kubeconfig with a current context"),
     ],
 )
-def test_a_damaged_pass_says_how_to_mend_it(old: str, new: str, complaint: str) -> None:
+def test_node_config_damaged_tells_remedy(old: str, new: str, complaint: str) -> None:
     text = node_config.write(made()).replace(old, new)
     with pytest.raises(NodeConfigInvalid, match="node-config") as caught:
         node_config.read(text.encode(), "f")
@@ -78,12 +78,12 @@ def test_a_damaged_pass_says_how_to_mend_it(old: str, new: str, complaint: str) 
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[1, 2]", b"x", b"contexts: 5\ncurrent-context: a", b"- " * 50])
-def test_what_is_no_pass_is_refused(data: bytes) -> None:
+def test_node_config_other_file_is_refused(data: bytes) -> None:
     with pytest.raises(NodeConfigInvalid):
         node_config.read(data, "f")
 
 
-def test_pass_of_an_earlier_version_is_used_and_a_new_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_config_of_earlier_version_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n".join(line for line in node_config.write(made()).splitlines() if "serving-name" not in line)
     former = node_config.read(text.encode(), "f")
     assert former.serving_name == ""
@@ -93,12 +93,12 @@ def test_pass_of_an_earlier_version_is_used_and_a_new_one_asked_for(monkeypatch:
     assert preflight.check(made(), "") == ""
 
 
-def test_a_pass_that_ended_is_refused_before_anybody_is_asked() -> None:
+def test_node_config_expired_is_refused() -> None:
     with pytest.raises(NodeConfigInvalid, match=r"the certificate of node n2 ended on \d{4}.*node-config n2"):
         preflight.check(made(days=-1), "")
 
 
-def test_an_api_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_join_api_away_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "_tls", lambda *_: None)
 
     def away(*_: object) -> str:
@@ -114,7 +114,7 @@ def test_an_api_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     ("theirs", "age", "taken"),
     [("other", 3, True), ("mine", 3, False), ("", 3, True), ("other", 41, False), ("other", -5, True)],
 )
-def test_a_name_is_taken_while_another_instance_renews(theirs: str, age: float, taken: bool) -> None:
+def test_join_name_renewed_by_other_is_taken(theirs: str, age: float, taken: bool) -> None:
     addresses = [{"type": "InternalIP", "address": "10.0.0.9"}]
     metadata = {"uid": "u", "annotations": {INSTANCE: theirs} if theirs else {}}
     node = {"metadata": metadata, "status": {"addresses": addresses}}
@@ -123,12 +123,12 @@ def test_a_name_is_taken_while_another_instance_renews(theirs: str, age: float, 
     assert said.startswith("a node at 10.0.0.9 renewed") if taken else said == ""
 
 
-def test_a_node_that_was_never_there_leaves_its_name_free() -> None:
+def test_join_name_never_renewed_is_free() -> None:
     assert preflight.in_use({}, {}, "", NOW) == ""
     assert preflight.in_use({"metadata": {"uid": "u"}}, {"spec": {"renewTime": "soon"}}, "", NOW) == ""
 
 
-def test_a_kept_pass_makes_the_root_a_node(root: Path) -> None:
+def test_root_with_node_config_is_a_node(root: Path) -> None:
     where, options = layout(str(root)), PlaneOptions(root=str(root))
     assert not joins_other_plane(options)
     write_node_files(where, made())
@@ -149,7 +149,7 @@ def test_a_kept_pass_makes_the_root_a_node(root: Path) -> None:
         prepare(options, "control")
 
 
-def test_a_root_with_a_plane_joins_nobody(root: Path) -> None:
+def test_root_with_plane_joins_nobody(root: Path) -> None:
     (root / "pki").mkdir()
     (root / "pki" / "ca.key").write_bytes(PEM)
     file = root / "n2.kubeconfig"
@@ -160,7 +160,7 @@ def test_a_root_with_a_plane_joins_nobody(root: Path) -> None:
         prepare(PlaneOptions(root=str(root / "x"), join=str(root / "none")))
 
 
-def test_settings_of_a_node_that_joined(root: Path) -> None:
+def test_settings_joined_node_uses_other_api(root: Path) -> None:
     found = joined_settings(settings(root, node_ip="10.0.0.7"), made())
     assert (found.joined, found.node_name, found.api_url) == (True, "n2", "https://10.0.0.1:6443")
     assert found.node_ip == "10.0.0.7"
@@ -168,7 +168,7 @@ def test_settings_of_a_node_that_joined(root: Path) -> None:
     assert address_towards("127.0.0.1", 1) == address_towards("no.such.host.invalid", 1) == ""
 
 
-def test_more_nodes_of_one_machine(root: Path) -> None:
+def test_nodes_of_one_machine_have_own_settings(root: Path) -> None:
     plane = settings(root, pod_resources_health_address="127.0.0.1:9", metrics_port=1)
     second = local_settings(plane, 2)
     assert second.root == str(root / "nodes" / "n1-2")
@@ -188,12 +188,12 @@ def test_more_nodes_of_one_machine(root: Path) -> None:
         (2, "unix:///c.sock", "cannot share the runtime"),
     ],
 )
-def test_how_many_nodes_can_be(count: int, runtime: str, complaint: str) -> None:
+def test_nodes_out_of_range_are_refused(count: int, runtime: str, complaint: str) -> None:
     with pytest.raises(Usage, match=complaint):
         check_nodes(count, runtime)
 
 
-def test_the_api_as_a_node_reaches_it(root: Path) -> None:
+def test_api_server_bind_address_gives_reachable_url(root: Path) -> None:
     here = settings(root)
     assert api_server(here, "") == "https://127.0.0.1:6443"
     assert only_here(api_server(here, ""))
@@ -208,7 +208,7 @@ def test_the_api_as_a_node_reaches_it(root: Path) -> None:
         api_server(here, "10.0.0.8")
 
 
-def test_names_and_addresses_of_nodes() -> None:
+def test_node_names_invalid_are_refused() -> None:
     assert checked_name("n" * 52)
     for wrong in ("n" * 53, "N", "a_b"):
         with pytest.raises(Usage):
@@ -220,7 +220,7 @@ def test_names_and_addresses_of_nodes() -> None:
             node_ip(wrong)
 
 
-def test_certificates_that_are_no_certificates(root: Path) -> None:
+def test_node_config_bad_certificate_is_refused(root: Path) -> None:
     with pytest.raises(NodeConfigInvalid, match="the certificates of node n2 cannot be used"):
         preflight.check(made(), "")
     assert base64.b64encode(PEM).decode() in node_config.write(made())

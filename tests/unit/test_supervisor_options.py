@@ -20,7 +20,7 @@ def parse(*words: str, **environment: str) -> PlaneOptions:
     return plane_options(parser.parse_args(words), environment)
 
 
-def test_defaults() -> None:
+def test_settings_without_flags_have_defaults() -> None:
     settings = settings_of(PlaneOptions(root="/r", node_name="n1"), 7000)
     assert settings.api_url == "https://127.0.0.1:7000"
     assert settings.store_endpoints == ("unix:/r/run/store.sock",)
@@ -30,7 +30,7 @@ def test_defaults() -> None:
     assert settings.metrics_port == 10255
 
 
-def test_the_api_may_be_bound_elsewhere_and_have_more_names() -> None:
+def test_settings_bind_address_and_names_are_kept() -> None:
     given = ("--root=/r", "--node-name=n1", "--bind-address")
     settings = settings_of(parse(*given, "10.0.0.1", "--api-names=api.example.com,10.9.9.9"), 7000)
     assert (settings.bind_address, settings.api_url) == ("10.0.0.1", "https://10.0.0.1:7000")
@@ -41,12 +41,12 @@ def test_the_api_may_be_bound_elsewhere_and_have_more_names() -> None:
     assert settings_of(parse(*given, "fd00::1"), 7000).api_url == "https://[fd00::1]:7000"
 
 
-def test_api_names_of_a_node_are_refused() -> None:
+def test_settings_api_names_reserved_are_refused() -> None:
     with pytest.raises(Usage, match="a name that nodes serve by"):
         settings_of(parse("--root=/r", "--node-name=n1", "--api-names=n2.nodes.nodeplane.internal"), 7000)
 
 
-def test_external_store_and_runtime() -> None:
+def test_settings_external_store_and_runtime_are_used() -> None:
     options = parse("--root=/r", "--node-name=n1", "--store=etcd://a:2379,b:2379", "--runtime=unix:///run/c.sock")
     settings = settings_of(options, 1)
     assert settings.store_endpoints == ("a:2379", "b:2379")
@@ -55,18 +55,18 @@ def test_external_store_and_runtime() -> None:
     assert not settings.runtime_embedded
 
 
-def test_environment_gives_what_flags_do_not() -> None:
+def test_options_environment_fills_missing_flags() -> None:
     options = parse("--port", "1", NODEPLANE_PORT="2", NODEPLANE_ROOT="/e", NODEPLANE_STORE="etcd://h:1")
     assert (options.port, options.root, options.store) == (1, "/e", ("etcd://h:1",))
 
 
-def test_pod_resources() -> None:
+def test_settings_pod_resources_flags_are_kept() -> None:
     flags = ("--pod-resources-qps=0", "--pod-resources-socket-mode=660", "--pod-resources-socket-group=root")
     made = settings_of(parse("--root=/r", "--node-name=n", *flags, "--pod-resources-health-address=[::]:9"), 1)
     assert made.pod_resources == PodResources(qps=0, socket_mode=0o660, socket_group="0", health_address="[::]:9")
 
 
-def test_gates() -> None:
+def test_settings_feature_gates_are_read() -> None:
     options = parse("--root=/r", "--node-name=n", "--feature-gates", "EventedPLEG=false,DRADeviceTaints=true")
     assert settings_of(options, 1).feature_gates == {"EventedPLEG": False, "DRADeviceTaints": True}
 
@@ -98,30 +98,30 @@ def test_gates() -> None:
         ("--pod-resources-health-address=localhost:9356", "is no IP address"),
     ],
 )
-def test_bad_values(flag: str, says: str) -> None:
+def test_settings_bad_value_names_flag(flag: str, says: str) -> None:
     with pytest.raises(Usage, match=says) as caught:
         settings_of(parse("--root=/r", flag), 1)
     assert "\n" not in str(caught.value)
 
 
-def test_a_number_in_the_environment_must_be_one() -> None:
+def test_options_environment_no_number_is_refused() -> None:
     with pytest.raises(Usage, match="NODEPLANE_PORT='x' is no number"):
         parse(NODEPLANE_PORT="x")
 
 
-def test_unknown_flags_end_with_2_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parser_unknown_flag_exits_2_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         parse("--prot", "1")
     assert caught.value.code == 2
     assert capsys.readouterr().err == "np: unrecognized arguments: --prot 1; see np --help\n"
 
 
-def test_a_root_too_long_for_sockets() -> None:
+def test_layout_root_too_long_is_refused() -> None:
     with pytest.raises(SettingsInvalid, match="use a shorter --root"):
         layout_of(PlaneOptions(root="/" + "x" * 100))
 
 
-def test_relative_roots_become_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layout_relative_root_becomes_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/tmp")
     assert layout_of(PlaneOptions(root="np")).root == Path("/tmp/np")
 

@@ -39,14 +39,14 @@ def started(now: float = 0.0, **limits: Any) -> Child:
     return child
 
 
-def test_ready_then_live() -> None:
+def test_child_beats_after_ready_is_live() -> None:
     child = started()
     child.on_beat(beat(100), 1.0)
     assert child.state is State.LIVE
     assert child.settled
 
 
-def test_waiting_for_others_is_starting_not_hung() -> None:
+def test_child_waiting_for_others_is_starting() -> None:
     child = make()
     child.start(0.0)
     child.spawned(100, 0.0)
@@ -56,7 +56,7 @@ def test_waiting_for_others_is_starting_not_hung() -> None:
     assert child.state is State.STARTING
 
 
-def test_the_first_restart_is_immediate_then_it_backs_off() -> None:
+def test_child_first_restart_is_immediate() -> None:
     child = started()
     assert child.exited(KILLED, 1.0) == [Spawn("a")]
     up(child, 101, 1.1)
@@ -71,14 +71,14 @@ def test_the_first_restart_is_immediate_then_it_backs_off() -> None:
     assert child.restarts == 2
 
 
-def test_a_healthy_minute_forgives() -> None:
+def test_child_healthy_minute_forgives() -> None:
     child = started()
     child.exited(KILLED, 1.0)
     up(child, 101, 1.0)
     assert child.exited(KILLED, 62.0) == [Spawn("a")]
 
 
-def test_backoff_doubles_to_its_limit() -> None:
+def test_backoff_doubles_to_limit() -> None:
     child = started(crashes=1000)
     now, waits = 0.0, []
     for pid in range(101, 115):
@@ -95,7 +95,7 @@ def test_backoff_doubles_to_its_limit() -> None:
     assert waits[-1] >= 30 * 0.8
 
 
-def test_ordered_kills_never_count() -> None:
+def test_child_ordered_kill_never_counts() -> None:
     child = started()
     now = 0.0
     for pid in range(100, 300):
@@ -106,7 +106,7 @@ def test_ordered_kills_never_count() -> None:
     assert child.restarts == 200
 
 
-def test_an_ordered_signal_that_does_not_kill_excuses_only_for_a_while() -> None:
+def test_child_ordered_signal_excuses_for_a_while() -> None:
     child = started()
     child.ordered_kill(signal.SIGUSR1, 0.0)
     child.exited(KILLED, 1.0)
@@ -117,7 +117,7 @@ def test_an_ordered_signal_that_does_not_kill_excuses_only_for_a_while() -> None
     assert child.exited(KILLED, 31.0) == [], "the second"
 
 
-def test_start_failures_end_it() -> None:
+def test_child_start_failures_end_it() -> None:
     child = make()
     child.start(0.0)
     now, actions = 0.0, list[Action]()
@@ -135,7 +135,7 @@ def test_start_failures_end_it() -> None:
     assert child.start(now) == [Spawn("a")], "an order brings it back"
 
 
-def test_a_crash_loop_ends_it() -> None:
+def test_child_crash_loop_ends_it() -> None:
     child = started(backoff_s=0.001, backoff_max_s=0.01)
     now = 0.0
     for pid in range(101, 200):
@@ -149,7 +149,7 @@ def test_a_crash_loop_ends_it() -> None:
     assert child.reason.startswith("crashed 30 times in 60 s")
 
 
-def test_silence_is_hung() -> None:
+def test_child_silent_is_hung() -> None:
     child = started()
     assert child.tick(4.9) == []
     (abort,) = child.tick(5.1)
@@ -163,7 +163,7 @@ def test_silence_is_hung() -> None:
     assert child.reason == "hung: no beat for 5 s"
 
 
-def test_a_child_that_never_beats_has_its_time_to_start() -> None:
+def test_child_without_beat_has_start_time() -> None:
     child = make()
     child.start(0.0)
     child.spawned(100, 0.0)
@@ -171,7 +171,7 @@ def test_a_child_that_never_beats_has_its_time_to_start() -> None:
     assert len(child.tick(20.1)) == 1
 
 
-def test_beats_that_say_stuck_are_hung_too() -> None:
+def test_child_beats_stuck_is_hung() -> None:
     child = started()
     for second in range(1, 5):
         child.on_beat(beat(100, stuck="reconcile"), float(second))
@@ -181,21 +181,21 @@ def test_beats_that_say_stuck_are_hung_too() -> None:
     assert abort.why == "hung: reconcile made no progress"
 
 
-def test_stuck_for_a_moment_is_forgiven() -> None:
+def test_child_stuck_for_a_moment_is_forgiven() -> None:
     child = started()
     for second in range(1, 60):
         child.on_beat(beat(100, stuck="reconcile" if second % 3 else ""), float(second))
         assert child.tick(float(second)) == []
 
 
-def test_a_stopped_supervisor_blames_nobody() -> None:
+def test_child_supervisor_stopped_is_not_blamed() -> None:
     child = started()
     child.on_beat(beat(100), 1.0)
     child.extend_limits(1000.0)
     assert child.tick(1001.0) == []
 
 
-def test_beats_of_an_earlier_process_change_nothing() -> None:
+def test_child_beat_of_earlier_process_is_ignored() -> None:
     child = started()
     child.exited(KILLED, 1.0)
     child.spawned(101, 1.0)
@@ -203,7 +203,7 @@ def test_beats_of_an_earlier_process_change_nothing() -> None:
     assert child.state is State.STARTING
 
 
-def test_stop_waits_grace_then_kills() -> None:
+def test_stop_after_grace_kills() -> None:
     child = started()
     assert child.stop(1.0) == [Signal("a", 100, signal.SIGTERM, "stop")]
     assert child.stop(1.1) == []
@@ -215,14 +215,14 @@ def test_stop_waits_grace_then_kills() -> None:
     assert child.state is State.STOPPED
 
 
-def test_stop_before_the_fork_is_reported() -> None:
+def test_stop_before_fork_is_reported() -> None:
     child = make()
     child.start(0.0)
     assert child.stop(0.0) == []
     assert child.spawned(100, 0.1) == [Signal("a", 100, signal.SIGTERM, "stop")]
 
 
-def test_restart_is_orderly_and_off_the_budget() -> None:
+def test_restart_is_orderly_and_does_not_count() -> None:
     child = started()
     for pid in range(100, 150):
         child.restart(float(pid))
@@ -231,7 +231,7 @@ def test_restart_is_orderly_and_off_the_budget() -> None:
     assert child.reason == "restart ordered"
 
 
-def test_transient_children_may_end() -> None:
+def test_child_transient_may_end() -> None:
     child = make(Restart.TRANSIENT)
     child.start(0.0)
     child.spawned(1, 0.0)
@@ -242,7 +242,7 @@ def test_transient_children_may_end() -> None:
     assert child.exited(Exit(code=1), 1.1) == [Spawn("a")]
 
 
-def test_dying_with_the_forkserver_is_no_fault() -> None:
+def test_child_dies_with_forkserver_is_no_fault() -> None:
     child = started()
     for _ in range(100):
         child.lost_with_forkserver("the forkserver died")
@@ -251,7 +251,7 @@ def test_dying_with_the_forkserver_is_no_fault() -> None:
         child.spawned(7, 0.0)
 
 
-def test_a_machine_out_of_pids_is_tried_again_for_long_and_then_given_up() -> None:
+def test_child_fork_refused_is_retried_then_given_up() -> None:
     child, now = make(), 0.0
     child.start(now)
     for refusal in range(LIMITS.fork_failures - 1):
@@ -267,7 +267,7 @@ def test_a_machine_out_of_pids_is_tried_again_for_long_and_then_given_up() -> No
     assert child.reason.endswith("last: fork: no pids")
 
 
-def test_a_process_that_can_be_made_again_forgets_the_refusals() -> None:
+def test_child_forked_again_forgets_refusals() -> None:
     child = make()
     child.start(0.0)
     for _ in range(50):
@@ -280,7 +280,7 @@ def test_a_process_that_can_be_made_again_forgets_the_refusals() -> None:
     assert child.state is State.STARTING
 
 
-def test_one_refused_while_it_is_stopped_is_stopped() -> None:
+def test_child_refused_while_stopping_is_stopped() -> None:
     child = make()
     child.start(0.0)
     child.stop(0.1)
@@ -288,7 +288,7 @@ def test_one_refused_while_it_is_stopped_is_stopped() -> None:
     assert child.state is State.STOPPED
 
 
-def test_reasons_read_well() -> None:
+def test_reason_of_exit_is_readable() -> None:
     assert describe(Exit(signal=9)) == "killed by SIGKILL"
     assert describe(Exit(signal=250)) == "killed by signal 250"
     assert describe(Exit(code=2, reason="bad flag")) == "exit 2: bad flag"
@@ -317,7 +317,7 @@ STEP = st.tuples(
 
 
 @given(st.lists(STEP, max_size=80), st.integers(0, 3))
-def test_any_life_keeps_the_invariants(steps: list[tuple[str, float]], seed: int) -> None:
+def test_child_any_events_keep_invariants(steps: list[tuple[str, float]], seed: int) -> None:
     """At most one process, signals only to it, no spawn after a stop until somebody starts it again."""
     world = _World(seed)
     for what, pause in steps:
@@ -408,20 +408,20 @@ def silent(child: Child, until: float, cpu: float, runnable: bool = False) -> tu
     return now, []
 
 
-def test_a_child_that_works_is_not_hung_before_its_limit() -> None:
+def test_child_working_is_not_hung_before_limit() -> None:
     for cpu, runnable in ((1.0, False), (0.2, False), (0.0, True)):
         now, actions = silent(started(), 100.0, cpu, runnable)
         assert now == LIMITS.busy_s
         assert actions == [Signal("a", 100, signal.SIGABRT, "hung: no turn of its loop for 20 s, though it works")]
 
 
-def test_a_child_that_waits_is_hung_at_once() -> None:
+def test_child_waiting_is_hung_at_once() -> None:
     now, actions = silent(started(), 100.0, 0.01)
     assert now == LIMITS.beat_s
     assert actions == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]
 
 
-def test_a_child_that_stops_working_is_hung_that_long_after() -> None:
+def test_child_stops_working_is_hung_after_limit() -> None:
     child = started()
     assert silent(child, 8.0, 1.0) == (8.0, [])
     child.observe(Usage(8.0, False), 9.0)
@@ -429,7 +429,7 @@ def test_a_child_that_stops_working_is_hung_that_long_after() -> None:
     assert child.tick(13.0) == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]
 
 
-def test_a_beat_ends_what_was_observed() -> None:
+def test_child_beat_ends_observation() -> None:
     child = started()
     assert silent(child, 10.0, 1.0) == (10.0, [])
     child.on_beat(beat(100), 10.0)

@@ -15,7 +15,7 @@ def loaded(now: float = 0.0) -> ForkserverLiveness:
     return pulse
 
 
-def test_one_that_imports_has_the_time_of_a_start() -> None:
+def test_pulse_importing_has_start_time() -> None:
     pulse = ForkserverLiveness(LIMITS, 0.0)
     assert pulse.verdict(19.9) is Verdict.FINE
     pulse.on_pong(True, 19.9)
@@ -23,26 +23,26 @@ def test_one_that_imports_has_the_time_of_a_start() -> None:
     assert pulse.verdict(40.0) is Verdict.WAKE
 
 
-def test_silence_leads_to_a_wake_and_only_then_to_a_kill() -> None:
+def test_pulse_silence_wakes_then_kills() -> None:
     pulse = loaded()
     said = [pulse.verdict(float(second)) for second in range(12)]
     assert said == [Verdict.FINE] * 5 + [Verdict.WAKE] + [Verdict.FINE] * 4 + [Verdict.KILL, Verdict.FINE]
 
 
-def test_one_that_was_woken_and_answers_is_left_alone() -> None:
+def test_pulse_answer_after_wake_is_left_alone() -> None:
     pulse = loaded()
     assert pulse.verdict(5.0) is Verdict.WAKE
     pulse.on_pong(False, 5.1)
     assert [pulse.verdict(5.1 + second) for second in range(5)] == [Verdict.FINE] * 5
 
 
-def test_a_stopped_supervisor_blames_nobody() -> None:
+def test_pulse_supervisor_stopped_blames_nobody() -> None:
     pulse = loaded()
     pulse.extend_limits(100.0)
     assert pulse.verdict(104.0) is Verdict.FINE
 
 
-def test_pings_keep_their_pace() -> None:
+def test_pulse_pings_keep_interval() -> None:
     pulse = loaded()
     assert sum(pulse.ping_due(tenth / 10) for tenth in range(100)) == 5
 
@@ -52,7 +52,7 @@ def test_pings_keep_their_pace() -> None:
         st.tuples(st.sampled_from(["heard", "loading", "look", "extend_limits"]), st.floats(0.0, 8.0)), max_size=60
     )
 )
-def test_no_kill_without_a_wake_that_had_its_time(steps: list[tuple[str, float]]) -> None:
+def test_pulse_any_times_kill_only_after_wake(steps: list[tuple[str, float]]) -> None:
     pulse, now, woken_at, silent_since = loaded(), 0.0, None, 0.0
     for what, pause in steps:
         now += pause

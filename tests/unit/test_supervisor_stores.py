@@ -16,13 +16,13 @@ def plane(*given: str, **changes: str) -> PlaneOptions:
     return PlaneOptions(root="/r", node_name="n1", store=given, **changes)  # type: ignore[arg-type] # only texts here
 
 
-def test_one_store_keeps_everything() -> None:
+def test_stores_one_has_all_resources() -> None:
     (main,) = stores(["etcd://a:2379,[::1]:2379"], SOCKET)
     assert main.endpoints == ("a:2379", "[::1]:2379")
     assert not main.resources
 
 
-def test_resources_may_be_kept_elsewhere_and_share_a_store() -> None:
+def test_stores_split_resources_share_a_store() -> None:
     given = ("etcd://m:1", "events=etcd://e:1", "/configmaps,coordination.k8s.io/leases=etcd://e:1", "pods=sqlite")
     settings = settings_of(plane(*given), 1)
     assert [store.endpoints for store in settings.stores] == [("m:1",), ("e:1",), (f"unix:{SOCKET}",)]
@@ -32,13 +32,13 @@ def test_resources_may_be_kept_elsewhere_and_share_a_store() -> None:
     assert not settings.store_embedded
 
 
-def test_without_a_main_store_the_embedded_one_keeps_the_rest() -> None:
+def test_stores_without_main_use_embedded() -> None:
     settings = settings_of(plane("events=etcd://e:1"), 1)
     assert settings.store_embedded
     assert settings.store_of("events") == 1
 
 
-def test_a_leader_is_elected_where_others_may_use_the_store() -> None:
+def test_leader_election_auto_is_on_with_etcd() -> None:
     assert not settings_of(plane("sqlite"), 1).leader_elect
     assert settings_of(plane("etcd://a:1"), 1).leader_elect
     assert not settings_of(plane("etcd://a:1", leader_elect="false"), 1).leader_elect
@@ -57,13 +57,13 @@ def test_a_leader_is_elected_where_others_may_use_the_store() -> None:
         (["etcd://"], "no HOST:PORT"),
     ],
 )
-def test_wrong_stores(given: list[str], says: str) -> None:
+def test_stores_wrong_are_refused(given: list[str], says: str) -> None:
     with pytest.raises(Usage, match=says) as caught:
         stores(given, SOCKET)
     assert "\n" not in str(caught.value)
 
 
-def test_certificates_reach_every_etcd_and_no_embedded_store(tmp_path: Path) -> None:
+def test_etcd_files_are_for_every_etcd(tmp_path: Path) -> None:
     files = {}
     for name in ("cafile", "certfile", "keyfile"):
         files[f"etcd_{name}"] = str(tmp_path / name)
@@ -74,7 +74,7 @@ def test_certificates_reach_every_etcd_and_no_embedded_store(tmp_path: Path) -> 
     assert embedded.ca is None
 
 
-def test_wrong_certificates(tmp_path: Path) -> None:
+def test_etcd_files_wrong_are_refused(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("-----BEGIN X-----\n")
     (tmp_path / "junk").write_text("junk")
     ca = str(tmp_path / "ca")

@@ -44,7 +44,7 @@ def tree(forkserver: Forkserver, said: list[str], logs: Path) -> Tree:
     return Tree(options, cast(ForkClient, forkserver))
 
 
-async def test_an_order_not_taken_is_given_again(tmp_path: Path) -> None:
+async def test_order_not_taken_is_repeated(tmp_path: Path) -> None:
     forkserver, said = Forkserver(), list[str]()
     forkserver.takes = False
     made = tree(forkserver, said, tmp_path)

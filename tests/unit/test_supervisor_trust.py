@@ -38,7 +38,7 @@ SECRET = ("", "run", "pki", "pki/etcd", "store", "runtime", "devices", "logs", "
 
 @pytest.mark.parametrize("name", SECRET)
 @pytest.mark.parametrize("mode", [0o777, 0o702, 0o1777])
-def test_directory_that_others_write_is_refused_with_its_name(where: Layout, name: str, mode: int) -> None:
+def test_directory_writable_by_others_is_refused(where: Layout, name: str, mode: int) -> None:
     (where.root / name).chmod(mode)
     with pytest.raises(DirectoryNotTrusted) as refused:
         make_directories(where)
@@ -51,14 +51,14 @@ def test_directory_that_others_write_is_refused_with_its_name(where: Layout, nam
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", [*SECRET, "pki/ca.key"])
-def test_directory_of_somebody_else_is_refused_with_its_name(where: Layout, name: str) -> None:
+def test_directory_of_other_user_is_refused(where: Layout, name: str) -> None:
     os.chown(where.root / name, STRANGER, 0)
     with pytest.raises(DirectoryNotTrusted, match=rf"{where.root / name} belongs to {STRANGER}.*`chown root "):
         make_directories(where)
 
 
 @pytest.mark.root
-def test_group_of_others_that_may_write_is_refused_and_the_owners_own_is_not(where: Layout) -> None:
+def test_directory_writable_by_group_of_others_is_refused(where: Layout) -> None:
     where.pki.chmod(0o770)
     make_directories(where)  # root's group, which is root's alone
     os.chown(where.pki, 0, STRANGER)
@@ -67,7 +67,7 @@ def test_group_of_others_that_may_write_is_refused_and_the_owners_own_is_not(whe
 
 
 @pytest.mark.root
-def test_parents_count_but_a_sticky_one_may_be_everybodys(place: Path) -> None:
+def test_parent_sticky_may_be_everybodys(place: Path) -> None:
     parent = place / "parent"
     parent.mkdir()
     made = layout(str(parent / "root"))
@@ -80,7 +80,7 @@ def test_parents_count_but_a_sticky_one_may_be_everybodys(place: Path) -> None:
 
 
 @pytest.mark.root
-def test_link_of_somebody_else_is_not_followed_and_ones_own_is(place: Path) -> None:
+def test_link_of_other_user_is_refused(place: Path) -> None:
     target, link = place / "target", place / "link"
     target.mkdir(mode=0o700)
     link.symlink_to("target")
@@ -90,7 +90,7 @@ def test_link_of_somebody_else_is_not_followed_and_ones_own_is(place: Path) -> N
         make_directories(layout(str(link)))
 
 
-def test_link_to_a_directory_that_others_write_is_refused(place: Path) -> None:
+def test_link_to_writable_directory_is_refused(place: Path) -> None:
     (place / "open").mkdir()
     (place / "open").chmod(0o777)
     (place / "link").symlink_to(place / "open")
@@ -99,14 +99,14 @@ def test_link_to_a_directory_that_others_write_is_refused(place: Path) -> None:
     assert list((place / "open").iterdir()) == []
 
 
-def test_links_in_a_circle_end(place: Path) -> None:
+def test_links_in_a_circle_are_refused(place: Path) -> None:
     (place / "a").symlink_to("b")
     (place / "b").symlink_to("a")
     with pytest.raises(DirectoryNotTrusted, match="more than 40 symbolic links"):
         check_directory(place / "a")
 
 
-def test_way_follows_links_and_dots(place: Path) -> None:
+def test_path_with_links_and_dots_is_followed(place: Path) -> None:
     (place / "d" / "e").mkdir(parents=True)
     (place / "d" / "up").symlink_to("../d/e")
     assert [step.path for step in path_steps(place / "d" / "up" / "new")][-4:] == [
@@ -117,14 +117,14 @@ def test_way_follows_links_and_dots(place: Path) -> None:
     ]
 
 
-def test_run_directory_that_others_may_read_is_closed(where: Layout) -> None:
+def test_run_directory_readable_by_others_is_closed(where: Layout) -> None:
     where.run.chmod(0o755)
     make_directories(where)
     assert where.run.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.root
-def test_kubelet_directory_of_a_real_kubelet_is_used(place: Path) -> None:
+def test_kubelet_directory_of_real_kubelet_is_used(place: Path) -> None:
     kubelet = place / "kubelet"
     kubelet.mkdir(mode=0o755)
     (kubelet / "manifests").mkdir(mode=0o755)
@@ -132,7 +132,7 @@ def test_kubelet_directory_of_a_real_kubelet_is_used(place: Path) -> None:
 
 
 @pytest.mark.root
-def test_other_user_below_directories_of_root(place: Path) -> None:
+def test_directories_of_root_for_other_user_are_used(place: Path) -> None:
     """Parents that are root's are as good as one's own; a root directory that is root's is not."""
     place.chmod(0o755)
     home, roots = place / "home", place / "roots"

@@ -75,7 +75,7 @@ async def gathered(follower: StoreFollower, watch: Held) -> None:
         await follower._wait_for_batch(watch, 1)  # type: ignore[arg-type]  # Held has what is asked of it
 
 
-async def test_only_what_follows_closely_is_left_to_the_kernel() -> None:
+async def test_follower_change_close_behind_waits() -> None:
     follower, watch = feed_that_waits(0.5), Held()
     await gathered(follower, watch)
     assert watch.times == 0
@@ -83,7 +83,7 @@ async def test_only_what_follows_closely_is_left_to_the_kernel() -> None:
     assert watch.times == 1
 
 
-async def test_who_waits_for_a_revision_waits_for_no_company() -> None:
+async def test_follower_awaited_revision_is_not_delayed() -> None:
     follower, watch = feed_that_waits(LONG), Held()
     await gathered(follower, watch)
     gathering = asyncio.create_task(gathered(follower, watch))
@@ -96,7 +96,7 @@ async def test_who_waits_for_a_revision_waits_for_no_company() -> None:
     assert await waiting
 
 
-async def test_batches_that_arrive_together_are_published_together_and_none_is_lost() -> None:
+async def test_follower_batches_together_are_published_together() -> None:
     listener = Nobody()
     follower = feed_that_waits(LONG, listener)
     with pytest.raises(Unavailable):

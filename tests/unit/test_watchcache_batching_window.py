@@ -19,16 +19,16 @@ def waits(rate: float, rounds: int = 20) -> list[float]:
     return found
 
 
-def test_few_are_not_kept_waiting() -> None:
+def test_window_few_changes_do_not_wait() -> None:
     assert set(waits(200)) == {0.0}
 
 
-def test_quick_ones_wait_shortly_and_a_crowd_longer() -> None:
+def test_window_many_changes_wait_longer() -> None:
     assert waits(1000)[-1] == SHORTEST
     assert waits(2000)[-5:] == [LONGEST] * 5
 
 
-def test_after_a_crowd_the_wait_shrinks_and_ends() -> None:
+def test_window_load_ends_wait_shrinks() -> None:
     gathering, now = BatchingWindow(SHORTEST, LONGEST), 0.0
     found = []
     for taken in (9, 9, 9, 9, 1, 1, 1, 1):
@@ -40,7 +40,7 @@ def test_after_a_crowd_the_wait_shrinks_and_ends() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.floats(0, 0.1)), max_size=50))
-def test_it_is_bounded_and_never_longer_than_twice_the_last(steps: list[tuple[int, float]]) -> None:
+def test_window_any_load_is_bounded(steps: list[tuple[int, float]]) -> None:
     gathering, now, last = BatchingWindow(SHORTEST, LONGEST), 0.0, 0.0
     for taken, pause in steps:
         now += pause

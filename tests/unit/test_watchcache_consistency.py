@@ -41,19 +41,19 @@ def outcome(store: Store, spoil: bool = False) -> tuple[str, dict[str, int]]:
     return outcome, dict(cache.checks)
 
 
-def test_equal_in_pages_at_the_cache_s_own_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_equal_cache_reads_pages_at_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consistency, "PAGE", 10)
     store = Store(25)
     assert outcome(store) == (SUCCESS, {SUCCESS: 1})
     assert store.asked == [50, 50, 50]
 
 
-def test_missing_object_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_check_missing_object_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     assert outcome(Store(3), spoil=True) == (FAILURE, {FAILURE: 1})
     assert "resource=pods differing=1 revision=50 first=ns/p002" in caplog.text
 
 
-def test_a_store_that_is_away_says_nothing_about_the_cache() -> None:
+def test_check_store_away_is_an_error() -> None:
     store = Store(2)
     store.away = True
     assert outcome(store) == (ERROR, {ERROR: 1})

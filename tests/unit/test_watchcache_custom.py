@@ -74,7 +74,7 @@ def play(etcd: Etcd, steps: list[tuple[str, str]]) -> None:
 
 @settings(deadline=None)
 @given(STEPS, STEPS, STEPS)
-def test_there_is_a_cache_for_each_definition_with_what_is_stored(
+def test_definition_has_cache_of_stored_objects(
     first: list[tuple[str, str]], second: list[tuple[str, str]], third: list[tuple[str, str]]
 ) -> None:
     """By a list, by a watch in one batch or many, and by a list after compaction."""
@@ -95,7 +95,7 @@ def test_there_is_a_cache_for_each_definition_with_what_is_stored(
     assert held(state) == model(etcd)
 
 
-def test_the_history_of_a_new_resource_begins_with_its_definition() -> None:
+def test_definition_new_begins_history() -> None:
     etcd = Etcd()
     state = started(etcd)
     state.take(etcd.since(0), 0.0)
@@ -109,7 +109,7 @@ def test_the_history_of_a_new_resource_begins_with_its_definition() -> None:
     assert cache.since(begins - 1) is None
 
 
-def test_a_change_of_the_definition_keeps_the_cache() -> None:
+def test_definition_changed_keeps_cache() -> None:
     etcd = Etcd()
     define(etcd, "as")
     state = started(etcd)
@@ -120,7 +120,7 @@ def test_a_change_of_the_definition_keeps_the_cache() -> None:
     assert custom(state)["as"] is before
 
 
-def test_nonsense_under_the_prefix_of_definitions_is_nobodys_definition() -> None:
+def test_definition_nonsense_key_is_ignored() -> None:
     etcd = Etcd()
     etcd.put(key_of("as"), b"no json")
     etcd.put(key_of("bs"), json.dumps(definition("as")).encode())
@@ -128,7 +128,7 @@ def test_nonsense_under_the_prefix_of_definitions_is_nobodys_definition() -> Non
     assert custom(state) == {}
 
 
-def test_what_a_definition_declares_and_serves() -> None:
+def test_definition_declares_served_versions() -> None:
     made = definition("as")
     resource = declared(made)
     assert resource is not None

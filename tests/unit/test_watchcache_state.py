@@ -88,7 +88,7 @@ class Follower:
 
 @settings(deadline=None)
 @given(WRITES, WRITES, WRITES)
-def test_events_lead_from_any_list_to_the_newest_state(
+def test_state_any_list_and_events_converge(
     first: list[tuple[bytes, bool]], second: list[tuple[bytes, bool]], third: list[tuple[bytes, bool]]
 ) -> None:
     etcd = Etcd()
@@ -109,7 +109,7 @@ def test_events_lead_from_any_list_to_the_newest_state(
 
 @settings(deadline=None)
 @given(WRITES, WRITES)
-def test_a_restarted_cache_replays_the_same_history(
+def test_state_restarted_replays_same_history(
     first: list[tuple[bytes, bool]], second: list[tuple[bytes, bool]]
 ) -> None:
     etcd = Etcd()
@@ -132,7 +132,7 @@ def test_a_restarted_cache_replays_the_same_history(
 
 @settings(deadline=None)
 @given(WRITES)
-def test_without_ordered_progress_history_ends_at_the_newest_listed_change(writes: list[tuple[bytes, bool]]) -> None:
+def test_state_unordered_progress_ends_history_at_listed_change(writes: list[tuple[bytes, bool]]) -> None:
     etcd = Etcd()
     write(etcd, writes)
     state = StoreState(OPTIONS)
@@ -147,7 +147,7 @@ def test_without_ordered_progress_history_ends_at_the_newest_listed_change(write
     assert pods(state) == model(etcd)
 
 
-def test_versions() -> None:
+def test_version_parsed_tells_ordered_progress() -> None:
     for good in ("3.4.21", "3.4.23", "3.5.6", "3.5.21", "3.6.0-rc.1", "4.0.0"):
         reject_lossy_version(good)
     for bad in ("3.3.10", "3.4.20", "3.5.1", "3.5.5", "", "nonsense"):
@@ -156,7 +156,7 @@ def test_versions() -> None:
     assert [answers_in_order(v) for v in ("3.4.23", "3.4.31", "3.5.12", "3.5.13", "3.6.1")] == [0, 1, 0, 1, 1]
 
 
-def test_batches_seen_twice_count_once() -> None:
+def test_state_repeated_batch_counts_once() -> None:
     etcd = Etcd()
     etcd.put(POD + b"a", b"1")
     state = started(etcd)
@@ -166,7 +166,7 @@ def test_batches_seen_twice_count_once() -> None:
     assert state.take(etcd.since(0), 0.0) == []
 
 
-def test_progress_moves_the_position_and_nothing_else() -> None:
+def test_state_progress_moves_position_only() -> None:
     etcd = Etcd()
     etcd.put(POD + b"a", b"1")
     state = started(etcd)
@@ -179,7 +179,7 @@ def test_progress_moves_the_position_and_nothing_else() -> None:
     assert [cache.window.floor for cache in state.caches] == floors
 
 
-def test_history_without_its_past_begins_later() -> None:
+def test_state_history_without_past_begins_later() -> None:
     etcd = Etcd()
     etcd.put(POD + b"a", b"1")
     etcd.put(POD + b"a", b"2")
@@ -192,7 +192,7 @@ def test_history_without_its_past_begins_later() -> None:
     assert [event.mark for event in cache.since(3) or []] == [4]
 
 
-def test_snapshot_is_state_then_floor_then_history() -> None:
+def test_state_snapshot_is_state_floor_history() -> None:
     etcd = Etcd()
     etcd.put(POD + b"a", b"1")
     etcd.put(POD + b"b", b"1")
@@ -210,7 +210,7 @@ def test_snapshot_is_state_then_floor_then_history() -> None:
     ]
 
 
-def test_foreign_keys_are_nobodys() -> None:
+def test_state_foreign_key_has_no_cache() -> None:
     etcd = Etcd()
     for key in (b"/registry/podtemplates/ns/a", b"/registry/pods", b"/registry/pods/", b"compact_rev_key", b"\xff"):
         etcd.put(key, b"x")

@@ -48,7 +48,7 @@ async def busy(recorder: Recorder) -> BusStreams:
     return streams
 
 
-async def test_the_last_mark_follows_by_itself() -> None:
+async def test_marks_last_is_sent_by_itself() -> None:
     recorder = Recorder()
     await busy(recorder)
     async with asyncio.timeout(60):

@@ -18,7 +18,7 @@ def entry(rv: int, at: float, size: int = 2) -> Entry:
 
 @settings(deadline=None)
 @given(STEPS, st.integers(0, 50))
-def test_accepts_from_the_oldest_version_and_replays_all(steps: list[tuple[int, float, int]], start: int) -> None:
+def test_window_oldest_version_replays_all(steps: list[tuple[int, float, int]], start: int) -> None:
     window, rv, now, published = Window(SMALL, start), start + 1, 0.0, []
     for ahead, later, size in steps:
         rv, now = rv + ahead, now + later
@@ -39,7 +39,7 @@ def test_accepts_from_the_oldest_version_and_replays_all(steps: list[tuple[int, 
 
 @settings(deadline=None)
 @given(STEPS, st.integers(0, 300))
-def test_raised_floor_only_shortens(steps: list[tuple[int, float, int]], to: int) -> None:
+def test_window_raised_floor_shortens(steps: list[tuple[int, float, int]], to: int) -> None:
     window, rv = Window(SMALL, 0), 1
     for ahead, later, size in steps:
         rv += ahead
@@ -50,7 +50,7 @@ def test_raised_floor_only_shortens(steps: list[tuple[int, float, int]], to: int
     assert all(each.event.rv > to for each in window.since(window.floor) or [])
 
 
-def test_grows_while_changes_are_fresh_and_shrinks_when_they_are_old() -> None:
+def test_window_fresh_changes_grow_and_old_shrink() -> None:
     window = Window(SMALL, 0)
     for rv in range(1, 21):
         window.append(entry(rv, 1.0))
@@ -61,7 +61,7 @@ def test_grows_while_changes_are_fresh_and_shrinks_when_they_are_old() -> None:
     assert window.decreases == 2
 
 
-def test_an_idle_window_keeps_what_it_has() -> None:
+def test_window_idle_keeps_events() -> None:
     window = Window(SMALL, 7)
     assert window.since(7) == []
     assert window.since(6) is None
@@ -70,6 +70,6 @@ def test_an_idle_window_keeps_what_it_has() -> None:
     assert window.since(1_000_000) == []
 
 
-def test_upstream_sizes_are_the_defaults() -> None:
+def test_window_defaults_are_upstreams() -> None:
     options = WindowOptions()
     assert (options.min_capacity, options.max_capacity, options.target_age) == (100, 102_400, pytest.approx(75.0))
