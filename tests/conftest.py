@@ -14,6 +14,7 @@ settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_
 settings.load_profile("nodeplane")
 
 LONGEST = (
+    "test_supervisor_tree",
     "test_story",
     "test_cri",
     "test_connection_storm",

@@ -27,6 +27,7 @@ PROMPT_S = 5.0
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with a device plugin; in the end its replicas agree."""
     with Plane() as plane:
         yield with_devices(plane)
         plane.settled()

@@ -21,6 +21,7 @@ SHORT_S = 1.0
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with devices and a resident pod that holds two."""
     with Plane() as plane:
         with_devices(plane)
         plane.apply(pod("resident", devices=2))

@@ -25,6 +25,7 @@ STUBBORN = "trap '' TERM; while true; do sleep 0.2; done"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with a device plugin; in the end its replicas agree."""
     with Plane() as plane:
         yield with_devices(plane)
         plane.settled()

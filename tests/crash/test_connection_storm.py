@@ -31,6 +31,7 @@ HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane; in the end its replicas agree."""
     with Plane() as plane:
         yield plane
         plane.settled()

@@ -57,6 +57,7 @@ def all_of(made: HealthPlane, state: str, *names: str) -> bool:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[HealthPlane]:
+    """A plane with a plugin, a driver and a pod in each state."""
     with Plane() as plane:
         made = HealthPlane(plane)
         try:
@@ -227,6 +228,7 @@ def test_what_the_api_refuses_costs_its_own_pod_a_while_and_nothing_more(
 
 @pytest.fixture
 def two(made: HealthPlane) -> Iterator[TwoDrivers]:
+    """Two drivers beside the plane; one does not prepare at first."""
     two = TwoDrivers(made)
     two.silent.fail["prepare"] = "not yet"
     two.start()

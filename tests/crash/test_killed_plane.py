@@ -17,6 +17,7 @@ ALL_GONE_S = 15.0
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with two pods that hold devices."""
     with Plane() as plane:
         with_devices(plane)
         plane.apply(pod("first", devices=2))

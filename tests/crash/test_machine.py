@@ -23,6 +23,7 @@ JUMPS = (-400 * DAY, 3 * DAY)
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with a device plugin; in the end its replicas agree."""
     with Plane() as plane:
         yield with_devices(plane)
         plane.settled()

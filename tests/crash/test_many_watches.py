@@ -15,6 +15,7 @@ WATCHES = 300
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane; in the end its replicas agree."""
     with Plane() as plane:
         yield plane
         plane.settled()

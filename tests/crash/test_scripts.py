@@ -18,6 +18,7 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with a resident pod and two free devices; in the end nothing is left over."""
     with Plane() as plane:
         with_devices(plane)
         for name in ("first", "resident"):

@@ -32,6 +32,7 @@ RESOURCE = "example.com/gpu"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with devices and a pod that holds two all the while."""
     with Plane() as plane:
         with_devices(plane)
         plane.apply(pod("rival", devices=2))  # holds the other two all the while

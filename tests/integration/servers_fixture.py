@@ -35,6 +35,7 @@ def old_servers(store: str) -> Iterator[Two]:
 
 @pytest.fixture(scope="module")
 def servers(store: str) -> Iterator[Two]:
+    """Two API servers on one store."""
     changes = {"store_endpoints": (store,), "store_embedded": False}
     with running_plane(**changes) as one, running_plane(one, **changes) as other:
         yield Server(one), Server(other)

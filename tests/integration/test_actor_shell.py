@@ -51,6 +51,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
+    """A root for actors that run as processes."""
     root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
     made = Stage(root)
     yield made

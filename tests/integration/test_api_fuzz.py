@@ -38,6 +38,7 @@ def examples(few: int) -> settings:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with a custom resource; in the end no process has died."""
     with running_plane() as started:
         started.kubectl("create", "-f", "-", stdin=json.dumps(garbage.DEFINED))
         started.kubectl("wait", "--for=condition=Established", f"crd/{garbage.DEFINED['metadata']['name']}")
@@ -49,6 +50,7 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture(scope="module")
 def client(plane: Plane) -> Iterator[Client]:
+    """A client with the admin's certificate."""
     opened = Client(plane.port, plane.tls())
     yield opened
     opened.close()

@@ -63,6 +63,7 @@ WORDS: dict[str, tuple[bytes, int]] = {
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server; in the end no process has died."""
     with running_plane() as started:
         yield started
         assert [started.processes[name].poll() for name in started.processes] == [None] * len(started.processes)

@@ -24,6 +24,7 @@ EACH = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 11}
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

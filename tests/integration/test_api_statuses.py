@@ -125,12 +125,14 @@ TABLES = {
 
 @pytest.fixture(scope="module", params=ENGINES)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """An API server on each store."""
     with running_plane(store=request.param) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def client(plane: Plane) -> Iterator[Client]:
+    """A client, and the objects that the rows are about."""
     opened = Client(plane.port, plane.tls())
     for path, body in ((MAPS, config_map(data={"a": "1"})), (LEASES, LEASE)):
         assert send(opened, "POST", path, body).status == 201

@@ -20,6 +20,7 @@ PATIENCE = 60.0
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with a service account and its role."""
     with running_plane() as started:
         started.kubectl("create", "serviceaccount", "bot")
         started.kubectl("create", "role", "pod-reader", "--verb=get,list,watch", "--resource=pods")

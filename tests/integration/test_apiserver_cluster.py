@@ -11,6 +11,7 @@ from tests.support.apiserver_plane import Plane, running_plane
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

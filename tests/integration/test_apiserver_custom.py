@@ -79,6 +79,7 @@ def url(plural: str = "crontabs", version: str = "v1") -> str:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """An API server on each store with CronTabs defined."""
     with running_plane(store=request.param) as started:
         define_crontabs(started)
         yield started

@@ -30,6 +30,7 @@ EVENT: dict[str, Any] = {
 
 @pytest.fixture(scope="module", params=ENGINES)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """An API server on each store."""
     with running_plane(store=request.param) as started:
         yield started
 

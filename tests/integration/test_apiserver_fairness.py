@@ -25,6 +25,7 @@ FLOW = 'flow_schema="global-default",priority_level="global-default"'
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with many config maps that everybody may use."""
     with running_plane() as started:
         started.kubectl("create", "clusterrole", "free", "--verb=*", "--resource=configmaps")
         started.kubectl("create", "clusterrolebinding", "free", "--clusterrole=free", "--group=system:authenticated")

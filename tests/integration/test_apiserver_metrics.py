@@ -146,6 +146,7 @@ def agrees(page: Page) -> bool:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def page(request: pytest.FixtureRequest) -> Iterator[Page]:
+    """The metrics of an API server on each store after a session of requests."""
     with running_plane(store=request.param) as plane:
         asyncio.run(session_of(plane))
         yield plane_page.pop()

@@ -21,6 +21,7 @@ JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 
 @pytest.fixture(scope="module", params=ENGINES)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """An API server on each store."""
     with running_plane(store=request.param) as started:
         yield started
 

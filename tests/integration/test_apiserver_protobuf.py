@@ -20,6 +20,7 @@ ONLY = {**SENT, "Accept": MEDIA_TYPE}
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as running:
         yield running
 

@@ -30,6 +30,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture(scope="module", params=ENGINES)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """An API server on each store."""
     with running_plane(store=request.param) as started:
         yield started
 

@@ -23,6 +23,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

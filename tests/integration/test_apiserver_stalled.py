@@ -27,6 +27,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """Two API servers that a request can stop."""
     with running_plane() as started:
         started.kubectl("create", "clusterrole", "free", "--verb=*", "--resource=configmaps")
         started.kubectl("create", "clusterrolebinding", "free", "--clusterrole=free", "--group=system:authenticated")

@@ -18,6 +18,7 @@ CONFIGMAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespac
 
 @pytest.fixture(scope="module", params=ENGINES)
 def of_all(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """An API server on each store."""
     with running_plane(store=request.param) as started:
         yield started
 

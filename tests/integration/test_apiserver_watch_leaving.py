@@ -26,6 +26,7 @@ async def until_open(plane: Plane, count: int) -> None:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

@@ -21,6 +21,7 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

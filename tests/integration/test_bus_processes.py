@@ -48,6 +48,7 @@ class Workers:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
+    """A run directory for workers that run as processes."""
     root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
     made = Workers(root / "run")
     yield made

@@ -25,6 +25,7 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest.fixture
 def root() -> Iterator[Path]:
+    """Old and new certificates, and a directory that uses the old ones."""
     with short_directory() as made:
         for name in ("old", "new"):
             authority = Authority(made / name)

@@ -15,6 +15,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with controllers and a node."""
     with running_plane(store=etcd_if_there()) as running:
         running.spawn("controllers")
         running.kubectl("create", "-f", "-", stdin=json.dumps(NODE))

@@ -14,6 +14,7 @@ GPU = "example.com/gpu"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with controllers and scheduler."""
     with running_plane() as running:
         running.spawn("controllers")
         running.spawn("scheduler")

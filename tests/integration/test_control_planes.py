@@ -67,6 +67,7 @@ class Control:
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[tuple[Control, Control]]:
+    """Two control planes on one etcd."""
     with cluster(etcd_binary(), tls=True) as etcd:
         first = Control(etcd)
         other = Control(etcd, "--bind-address", "127.0.0.2", "--api-names", "second.example")

@@ -74,6 +74,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
+    """An API server whose store holds unreadable values."""
     with running_plane() as plane:
         made = Scene(plane)
         made.make("before")

@@ -22,6 +22,7 @@ GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with a DRA driver."""
     with Plane() as plane:
         command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", DRIVER]
         with (plane.root / "driver.log").open("ab") as log:

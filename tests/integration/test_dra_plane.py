@@ -62,6 +62,7 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
+    """A plane with a DRA driver and the example's claims."""
     with Plane() as plane:
         lab = Lab(plane)
         until("slices", lab.slices)

@@ -19,6 +19,7 @@ RESOURCE = "resource.k8s.io/v1"
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[tuple[Plane, Plane]]:
+    """Two planes with a DRA driver each on one etcd."""
     with contextlib.ExitStack() as stack:
         etcd = stack.enter_context(cluster(etcd_binary()))
         one, two = (

@@ -56,6 +56,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
+    """An API server with a user of few rights."""
     with running_plane() as plane:
         made = Scene(plane)
         deadline = time.monotonic() + 60

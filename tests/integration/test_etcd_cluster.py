@@ -19,12 +19,14 @@ WATCHES = 20
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
+    """An etcd of three members with TLS."""
     with cluster(etcd_binary(), members=3, tls=True) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def plane(three: Cluster) -> Iterator[Plane]:
+    """An API server on the etcd of three members."""
     changes = {"store_endpoints": three.endpoints, "store_embedded": False, "etcd_files": three.files}
     with running_plane(**changes) as started:
         yield started

@@ -12,6 +12,7 @@ from tests.support.etcd_cluster import cluster
 
 @pytest.fixture(scope="module")
 def endpoints() -> Iterator[tuple[str, ...]]:
+    """Endpoints of an etcd."""
     with cluster(etcd_binary()) as made:
         yield made.endpoints
 

@@ -26,6 +26,7 @@ PATCH = ("patch", "configmap", "awaited", "--type=merge", "-p", '{"data":{"done"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """Two API servers on one store."""
     with running_plane() as started:
         started.spawn("apiserver-1")
         until("two of them", lambda: len(telling(started)) == 2)

@@ -23,18 +23,21 @@ MANY = 60
 
 @pytest.fixture(scope="module")
 def etcd() -> Iterator[Cluster]:
+    """An etcd that sends progress rarely."""
     with cluster(etcd_binary(), progress="10m") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Cluster]:
+    """Another etcd, for leases."""
     with cluster(etcd_binary()) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def server(etcd: Cluster, other: Cluster) -> Iterator[Server]:
+    """An API server whose resources are divided among three stores."""
     plane = Plane(store_endpoints=etcd.endpoints, store_embedded=False, store_sync="normal")
     events = Store(endpoints=(f"unix:{plane.root}/run/store.sock",), embedded=True, resources=("events",))
     leases = Store(endpoints=other.endpoints, resources=("leases.coordination.k8s.io",))

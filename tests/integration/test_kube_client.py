@@ -22,6 +22,7 @@ from tests.support.kube_server import KubeServer, failure
 
 @pytest.fixture(scope="module")
 def certificates() -> Iterator[Path]:
+    """Certificates of a plane."""
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         issuing = begin(Path(directory), wanted("n1"))
         assert issuing is not None

@@ -16,6 +16,7 @@ POD = {"containers": [{"name": "c", "image": "busybox"}]}
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with a node and a service account."""
     with running_plane() as started:
         started.kubectl("create", "serviceaccount", "default")
         started.kubectl("create", "-f", "-", stdin=manifest("Node", "n1"))

@@ -22,6 +22,7 @@ POD = {
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with a node."""
     with running_plane(store=etcd_if_there()) as started:
         started.kubectl("create", "-f", "-", stdin=json.dumps(NODE))
         yield started

@@ -66,6 +66,7 @@ def serving(server: Recorder) -> Iterator[Recorder]:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

@@ -84,6 +84,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
+    """An API server with clients of the administrator and of a node."""
     with running_plane() as plane:
         made = Scene(plane)
         until_bound(made)

@@ -22,6 +22,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def plane():
+    """A plane that runs imported images only."""
     with Plane("--images", "imported") as running:
         yield running
 

@@ -18,6 +18,7 @@ AMOUNTS = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         yield started
 

@@ -23,6 +23,7 @@ from tests.support.witnesses import Witnesses, container_of, lives, pod, with_de
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with devices and a resident pod."""
     with Plane() as plane:
         with_devices(plane)
         plane.apply(pod("resident", devices=1))

@@ -21,6 +21,7 @@ FREE_PORTS = ("--port", "0", "--metrics-port", "0")
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane; in the end its replicas agree."""
     with Plane() as plane:
         yield plane
         plane.settled()

@@ -33,6 +33,7 @@ KILLED = ("store", "watchcache", "apiserver-0", "runtime", "cri", "devices", "po
 
 @pytest.fixture(scope="module")
 def disk_and_plane() -> Iterator[tuple[SmallDisk, Plane]]:
+    """A plane on a small disk, with a resident pod."""
     plane = Plane()
     with small_disk(plane.root, 32) as disk, plane:
         with_devices(plane)

@@ -12,6 +12,7 @@ CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 @pytest.fixture(scope="module")
 def plane():
+    """A whole plane."""
     with Plane() as running:
         yield running
 

@@ -20,6 +20,7 @@ root_only = pytest.mark.skipif(not namespaces_allowed(), reason="mounts at their
 
 @pytest.fixture(scope="module")
 def plane():
+    """A whole plane."""
     with Plane() as running:
         yield running
 

@@ -25,6 +25,7 @@ TOKENS = itertools.count(os.getpid() * 1000)
 
 @pytest.fixture(scope="module")
 def plane():
+    """A whole plane."""
     with Plane() as running:
         yield running
 

@@ -27,6 +27,7 @@ LISTS = re.compile(r'^apiserver_request_total\{[^}]*resource="configmaps"[^}]*ve
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """Two API servers on one store."""
     with running_plane(store=etcd_if_there()) as started:
         started.spawn("apiserver-1")
         yield started
@@ -34,6 +35,7 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture(scope="module")
 def api(plane: Plane) -> Iterator[Client]:
+    """A client, once both API servers answer."""
     client = Client(plane.port, plane.tls())
     until("two API servers", lambda: lists(plane, "apiserver-1") >= 0)
     yield client

@@ -106,6 +106,7 @@ def staged() -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
+    """A plane on a lying runtime, once its events are used."""
     with staged() as stage:
         until("evented", lambda: "evented" in stage.plane.status()["pleg"]["beat"]["note"])
         yield stage

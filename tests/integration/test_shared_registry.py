@@ -39,6 +39,7 @@ def put(plane: Plane, values: dict[str, bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server with its store."""
     with running_plane() as started:
         put(started, {"early": config_map("early", a="1"), "unknown": UNKNOWN, "broken": BROKEN})
         yield started

@@ -19,6 +19,7 @@ READY_SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """An API server; in the end no process has died."""
     with running_plane() as started:
         started.create_namespaces(NAMESPACE)
         yield started

@@ -40,6 +40,7 @@ class Ctl:
 
 @pytest.fixture(scope="module")
 def ctl() -> Iterator[Ctl]:
+    """etcdctl with a store that serves TLS."""
     binary = shutil.which("etcdctl")
     if binary is None:
         pytest.skip("etcdctl is not installed (Debian: apt-get install etcd-client)")

@@ -16,6 +16,7 @@ NO_SPACE = "etcdserver: mvcc: database space exceeded"
 
 @pytest.fixture(params=[OURS, ETCD])
 def plane(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]  # a generator of one plane
+    """An API server on each store with a small quota."""
     made = Plane(store=request.param, store_quota_bytes=QUOTA)
     if made._etcd:
         made._etcd.command.append(f"--quota-backend-bytes={QUOTA}")

@@ -27,6 +27,7 @@ REFUSED = grpc.StatusCode.UNAUTHENTICATED
 
 @pytest.fixture
 def pki() -> Iterator[Path]:
+    """Certificates of a store and its client."""
     with short_directory() as made:
         authority = Authority(made / "pki")
         authority.issue("server", "server")

@@ -27,6 +27,7 @@ FAILED = "command terminated with non-zero exit code: exit status 7"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A whole plane."""
     with Plane() as started:
         started.apply(pod("plain", ["sh", "-c", "echo one; echo two; exec sleep 1000"]))
         started.apply(pod("cat", ["cat"], stdin=True))

@@ -32,6 +32,7 @@ PROMPT = "ready> "
 
 @pytest.fixture(scope="module")
 def plane():
+    """A plane with the pods that are logged and attached to."""
     with Plane() as running:
         for name, container in {
             "plain": {"command": ["sh", "-c", "echo one; echo two; exec sleep 1000"]},

@@ -16,12 +16,14 @@ PODS, CONTAINERS = 6, 3
 
 @pytest.fixture(scope="module")
 def plane():
+    """A whole plane."""
     with Plane() as running:
         yield running
 
 
 @pytest.fixture
 def volume(tmp_path):
+    """A volume with a file, a directory and links out of it."""
     (tmp_path / "volume" / "d").mkdir(parents=True)
     (tmp_path / "volume" / "d" / "file").write_text("mine\n")
     (tmp_path / "host").mkdir()

@@ -108,6 +108,7 @@ class FakePlane:
 
 @pytest.fixture
 def plane() -> Iterator[FakePlane]:
+    """A root for supervisors of fake actors; in the end nothing is left."""
     root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
     made = FakePlane(root)
     try:

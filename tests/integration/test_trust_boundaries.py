@@ -33,6 +33,7 @@ LISTEN = "0A"
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
+    """A plane with a pod that has a secret."""
     with Plane("--node-name", "n1", "--healthz-port", str(HEALTHZ_PORT)) as running:
         secret = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "treasure", "key": "a"}}}
         container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"], "env": [secret]}

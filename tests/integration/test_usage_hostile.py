@@ -86,6 +86,7 @@ def node(name: str, port: int) -> Any:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
+    """An API server with a hostile and a sound node endpoint."""
     with running_plane() as plane:
         servers = Node(plane, b""), Node(plane, json.dumps(SOUND).encode())
         yield Scene(plane, *servers)

@@ -126,6 +126,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for trees of sysfs."""
     return tmp_path_factory.mktemp("machines")
 
 

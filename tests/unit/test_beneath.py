@@ -21,6 +21,7 @@ TRIES = 300
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Path:
+    """A volume with a file, a directory and links out of it."""
     volume = tmp_path / "volume"
     (volume / "d" / "sub").mkdir(parents=True)
     (volume / "d" / "file").write_text("mine")

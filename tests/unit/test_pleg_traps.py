@@ -209,6 +209,7 @@ async def test_deletion_is_bound_to_the_uid(code: int, raised: bool) -> None:
 
 @pytest.fixture
 def short() -> Iterator[Path]:
+    """A directory with a path short enough for sockets."""
     made = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
     yield made
     shutil.rmtree(made)

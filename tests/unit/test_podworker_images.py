@@ -14,6 +14,7 @@ from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 @pytest.fixture
 def fake(tmp_path):
+    """Dependencies of a worker."""
     return FakeDependencies(tmp_path)
 
 

@@ -19,6 +19,7 @@ from tests.support.podworker_fakes import FakeRuntime
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
+    """A log of 100 bytes."""
     path = tmp_path / "main" / "0.log"
     path.parent.mkdir()
     path.write_text("x" * 100)

@@ -105,6 +105,7 @@ def refusal(code, field="status.phase"):
 
 @pytest.fixture
 def immediate(monkeypatch):
+    """Retry rejected statuses at once."""
     monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
     monkeypatch.setattr(statuses, "REJECTED_MOST_S", 0.002)
 

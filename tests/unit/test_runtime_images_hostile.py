@@ -60,6 +60,7 @@ def tree(top: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
+    """A host's file system for images."""
     return make_host(tmp_path)
 
 

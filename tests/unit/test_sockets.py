@@ -14,6 +14,7 @@ from supervisor.root.directories import make_directories
 
 @pytest.fixture(autouse=True)
 def _strict_umask() -> Iterator[None]:
+    """Create files as the actors do."""
     old = os.umask(0o077)
     yield
     os.umask(old)

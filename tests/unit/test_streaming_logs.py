@@ -98,6 +98,7 @@ def test_stamps(stamp: bytes, wanted: int | None) -> None:
 
 @pytest.fixture
 def log():
+    """Path of a container's log."""
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         yield Path(directory) / "0.log"
 

@@ -30,6 +30,7 @@ from supervisor.report.status import merge
 
 @pytest.fixture
 def root() -> Iterator[Path]:
+    """A root with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
         yield Path(path)
 

@@ -31,6 +31,7 @@ from supervisor.startup.prepared import reserve
 
 @pytest.fixture
 def root() -> Iterator[Path]:
+    """A root with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
         yield Path(path)
 

@@ -24,6 +24,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def where(place: Path) -> Layout:
+    """The layout of a root whose directories exist."""
     made = layout(str(place / "root"))
     make_directories(made)
     for path in (made.pki, made.etcd_ca.parent, made.root / "pods", made.cdi):

@@ -17,6 +17,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 @pytest.fixture(scope="module")
 def pki() -> Iterator[Path]:
+    """Certificates of two authorities."""
     with short_directory() as made:
         for name in ("ours", "theirs"):
             authority = Authority(made / name)
