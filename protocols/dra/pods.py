@@ -1,6 +1,6 @@
 """References between pods and the claims they use, in both directions. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from protocols.kube.meta import Object, meta, name_of, namespace_of, uid_of
@@ -131,10 +131,3 @@ def without_finalizer(claim: Object) -> Object:
 
 def has_finalizer(claim: Object) -> bool:
     return FINALIZER in (meta(claim).get("finalizers") or ())
-
-
-def waiting_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[Object]:
-    """Those of the pod's claims that exist; `claims` by namespace and name."""
-    for name in used_claims(pod):
-        if claim := claims.get(f"{namespace_of(pod)}/{name}"):
-            yield claim

@@ -36,7 +36,6 @@ class EtcdClient:
         self._txn = Method(members, "KV/Txn", pb.TxnResponse)
         self._compact = Method(members, "KV/Compact", pb.CompactionResponse)
         self._grant = Method(members, "Lease/LeaseGrant", pb.LeaseGrantResponse)
-        self._revoke = Method(members, "Lease/LeaseRevoke", pb.LeaseRevokeResponse)
         self._status = Method(members, "Maintenance/Status", pb.StatusResponse)
         self._watch = Method(members, "Watch/Watch", pb.WatchResponse, stream=True)
 
@@ -128,10 +127,6 @@ class EtcdClient:
         """Grant a lease; repeated when the connection breaks, since an unused lease expires by itself."""
         answer = await call(self._grant, pb.LeaseGrantRequest(TTL=ttl), self._timeout(timeout), retry=True)
         return Granted(answer.message.ID, answer.message.TTL)
-
-    async def lease_revoke(self, lease: int, timeout: float | None = None) -> None:
-        """Raises LeaseNotFound."""
-        await call(self._revoke, pb.LeaseRevokeRequest(ID=lease), self._timeout(timeout), retry=False)
 
     async def status(self, timeout: float | None = None) -> StoreStatus:
         """Return the status of the member in use."""

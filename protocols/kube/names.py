@@ -88,9 +88,6 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no look-alikes, so no words appear."""
 SUFFIX_LENGTH = 5
 
-_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 def label_fault(value: str) -> str:
     """RFC 1123 label: namespaces, containers, volumes."""
@@ -131,22 +128,6 @@ def label_value_fault(value: str) -> str:
         return f"must be no more than {LABEL_LIMIT} characters"
     if value and not QUALIFIED.fullmatch(value):
         return "must be empty, or letters, digits, '-', '_' and '.', with a letter or digit at both ends"
-    return ""
-
-
-def config_key_fault(value: str) -> str:
-    """Key of a ConfigMap or Secret."""
-    if len(value) > SUBDOMAIN_LIMIT:
-        return f"must be no more than {SUBDOMAIN_LIMIT} characters"
-    if value in (".", "..") or value.startswith("..") or not _CONFIG_KEY.fullmatch(value):
-        return "must be letters, digits, '-', '_' and '.', and must not start with '..'"
-    return ""
-
-
-def c_identifier_fault(value: str) -> str:
-    """Attribute and driver-local identifiers of resource.k8s.io."""
-    if not _C_IDENTIFIER.fullmatch(value):
-        return "must be letters, digits and '_', and must not start with a digit (a C identifier)"
     return ""
 
 

@@ -28,19 +28,9 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def qualified_kind(self) -> str:
-        """Kind in error texts: `Pod`, `Lease.coordination.k8s.io`."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @property
     def storage_prefix(self) -> str:
         """Prefix of all its keys in etcd, ending in a slash."""
         return f"/registry/{self.etcd_prefix or self.plural}/"
-
-    def storage_key(self, name: str, namespace: str = "") -> str:
-        """Key of one object in etcd."""
-        inner = f"{namespace}/{name}" if self.namespaced else name
-        return self.storage_prefix + inner
 
     def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
         """URL path of the collection, an object or its subresource; parts must be valid names already."""
@@ -138,5 +128,4 @@ ALL = (
 )
 """Every served resource, in the order discovery shows them."""
 
-BY_PLURAL = {(resource.group, resource.plural): resource for resource in ALL}
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}

@@ -12,7 +12,6 @@ from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import Method
 
 VERSION = "v1beta1"
-PRE_START_TIMEOUT = 30.0
 
 _PLUGIN = "v1beta1.DevicePlugin"
 

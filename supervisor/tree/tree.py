@@ -105,10 +105,6 @@ class Tree:
         self.changed = asyncio.Event()
         self.children = {spec.instance: Child(spec, options.limits) for spec in options.specs}
 
-    @property
-    def forkserver_pid(self) -> int:
-        return self._forkserver.pid
-
     def start(self) -> None:
         """Start every child and read the reports of the forkserver."""
         asyncio.get_running_loop().add_reader(self._forkserver.fileno(), self._drain)

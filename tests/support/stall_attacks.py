@@ -28,8 +28,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JSON = "application/json"
 BODY = 2_900_000
 """Bytes of a body just below the limit of 3 MiB."""
-LINE = 130_000
-"""Bytes of a query just below the limit of a request's first line."""
 SEED = 14
 
 

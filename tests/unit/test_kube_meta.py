@@ -35,18 +35,17 @@ def test_conditions() -> None:
     assert not meta.condition_true({"status": None}, "Ready")
 
 
-def test_paths_and_storage_keys() -> None:
+def test_paths_and_storage_prefixes() -> None:
     assert resources.PODS.path() == "/api/v1/pods"
     assert resources.PODS.path("a", "ns", "status") == "/api/v1/namespaces/ns/pods/a/status"
     assert resources.LEASES.path("a", "ns") == "/apis/coordination.k8s.io/v1/namespaces/ns/leases/a"
-    assert resources.NODES.storage_key("n1") == "/registry/minions/n1"
-    assert resources.PODS.storage_key("a", "ns") == "/registry/pods/ns/a"
+    assert resources.NODES.storage_prefix == "/registry/minions/"
     assert resources.RESOURCESLICEPATCHES.api_version == "resource.k8s.io/v1alpha3"
     assert resources.LEASES.qualified == "leases.coordination.k8s.io"
 
 
-def test_every_resource_is_found_by_plural_and_kind() -> None:
-    assert len(resources.BY_PLURAL) == len(resources.BY_KIND) == len(resources.ALL) == 35
+def test_every_resource_is_found_by_kind() -> None:
+    assert len(resources.BY_KIND) == len(resources.ALL) == 35
 
 
 def test_times() -> None:

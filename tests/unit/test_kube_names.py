@@ -43,21 +43,9 @@ def test_label_values_may_be_empty() -> None:
     assert names.label_value_fault("-")
 
 
-@pytest.mark.parametrize(
-    ("value", "fine"), [("ca.crt", True), ("A_b-c", True), ("..a", False), (".", False), ("", False)]
-)
-def test_config_keys(value: str, fine: bool) -> None:
-    assert (names.config_key_fault(value) == "") == fine
-
-
 def test_path_segments() -> None:
     assert names.path_segment_fault("any Thing:1") == ""
     assert all(names.path_segment_fault(value) for value in (".", "..", "a/b", "a%"))
-
-
-def test_identifiers() -> None:
-    assert names.c_identifier_fault("a_1") == ""
-    assert names.c_identifier_fault("1a")
 
 
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=300))

@@ -3,7 +3,7 @@
 Selectors see the device as its driver published it, never what other patches made of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from protocols.cel.programs import compiled
@@ -30,8 +30,6 @@ class Faulty(NamedTuple):
 
 
 Verdict = bool | Faulty
-Judge = Callable[[str, Device], Verdict]
-"""Decides an expression for a published device."""
 
 
 def named(filter: Filter, driver: str, pool: str, device: str) -> bool:
