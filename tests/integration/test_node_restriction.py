@@ -18,6 +18,7 @@ CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 MIRROR = "kubernetes.io/config.mirror"
 JSON, MERGE = "application/json", "application/merge-patch+json"
 CONTAINER = {"name": "c", "image": "x"}
+CLAIM = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
 EXTRA_RIGHTS = [
     {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/eviction", "pods/binding"], "verbs": ["*"]},
     {"apiGroups": [""], "resources": ["nodes", "persistentvolumeclaims", "persistentvolumeclaims/status"],
@@ -43,7 +44,7 @@ class Scene:
         role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "nodes-do-all"}
         self.make(f"{rbac}/clusterrolebindings", {"metadata": {"name": "nodes"}, "subjects": [group], "roleRef": role})
         token = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}}
-        self.mine = self.make(PODS, self.pod("mine", "n1", volumes=[token]))
+        self.mine = self.make(PODS, self.pod("mine", "n1", volumes=[token], resourceClaims=[CLAIM]))
         self.theirs = self.make(PODS, self.pod("theirs", "n2", volumes=[token]))
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         self.make(CLAIMS, {"metadata": {"name": "disk"}, "spec": claim})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.pods.rules import claim_causes
+from actors.apiserver.resources.pods.spec.claims import claim_causes
 
 TEMPLATE = {"resourceClaimTemplateName": "t"}
 
@@ -20,12 +20,12 @@ def told(claims: list[Any], uses: list[Any] = [], **metadata: Any) -> list[str]:
     [
         ([{"name": "a", **TEMPLATE}], [{"name": "a"}, {"name": "a", "request": "r"}], ""),
         ([{"name": "a"}], [], "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"),
-        ([{"name": "a", "resourceClaimName": "c", **TEMPLATE}], [], "at most one of `resourceClaimName`, `resource"),
+        ([{"name": "a", "resourceClaimName": "c", **TEMPLATE}], [], "at most one of `resourceClaimName` or `resource"),
         ([{"name": "A", **TEMPLATE}], [], 'resourceClaims[0].name: Invalid value: "A": a lowercase RFC 1123 label'),
         ([{"name": "a", **TEMPLATE}, {"name": "a", **TEMPLATE}], [], 'resourceClaims[1].name: Duplicate value: "a"'),
         ([{"name": "a", "resourceClaimName": "B_"}], [], 'resourceClaims[0].resourceClaimName: Invalid value: "B_"'),
-        ([], [{"name": "a"}], 'containers[0].resources.claims[0].name: Not found: "a"'),
-        ([{"name": "a", **TEMPLATE}], [{}], "containers[0].resources.claims[0].name: Required value"),
+        ([], [{"name": "a"}], 'containers[0].resources.claims[0]: Not found: "a": must be one of'),
+        ([{"name": "a", **TEMPLATE}], [{}], "containers[0].resources.claims[0]: Required value"),
         ([{"name": "a", **TEMPLATE}], [{"name": "a"}, {"name": "a"}], 'resources.claims[1]: Duplicate value: "a"'),
     ],
 )

@@ -61,7 +61,6 @@ def test_defaults_of_pods() -> None:
     [
         ({"name": "Upper"}, "spec.containers[0].name"),
         ({"image": ""}, "spec.containers[0].image"),
-        ({"command": "run"}, "spec.containers[0].command"),
         ({"imagePullPolicy": "Often"}, "spec.containers[0].imagePullPolicy"),
         ({"resources": {"limits": {"cpu": "many"}}}, "spec.containers[0].resources.limits[cpu]"),
         ({"resources": {"limits": {"x.y/d": "1.5"}}}, "spec.containers[0].resources.limits[x.y/d]"),

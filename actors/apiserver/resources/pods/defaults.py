@@ -1,13 +1,40 @@
 """Defaults of pods."""
 
-from actors.apiserver.api.objects import at, is_mirror, items, text
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from actors.apiserver.api.objects import at, is_mirror, items, now, text
 from actors.apiserver.resources.pods.whole import default_whole, has_whole
+from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
+from protocols.kube.quantity import Quantity, parse_quantity
 
 GRACE_SECONDS = 30
 QOS_RESOURCES = ("cpu", "memory")
-PROBE_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+SPEC: Object = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": GRACE_SECONDS,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "enableServiceLinks": True,
+}
+PROBE: Object = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+CONTAINER: Object = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+SOURCES: dict[str, Object] = {
+    "configMap": {"defaultMode": 0o644},
+    "secret": {"defaultMode": 0o644},
+    "projected": {"defaultMode": 0o644},
+    "downwardAPI": {"defaultMode": 0o644},
+    "hostPath": {"type": ""},
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+TOKEN_SECONDS = 3600
 
 
 def apply_defaults(pod: Object) -> None:
@@ -15,19 +42,20 @@ def apply_defaults(pod: Object) -> None:
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("enableServiceLinks", True)
+    _fill(spec, SPEC)
     spec.setdefault("securityContext", {})
     if not is_mirror(pod):
         _service_account(spec)
     for container in (*items(spec, "containers"), *items(spec, "initContainers")):
-        _container(container)
+        _container(container, bool(spec.get("hostNetwork")))
     default_whole(spec)
     for volume in items(spec, "volumes"):
         _volume(volume)
+
+
+def _fill(target: Object, defaults: Object) -> None:
+    for field, value in defaults.items():
+        target.setdefault(field, value)
 
 
 def _service_account(spec: Object) -> None:
@@ -37,47 +65,123 @@ def _service_account(spec: Object) -> None:
 
 def default_words(container: Object) -> None:
     """Set the defaults that apply to every kind of container."""
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
+    _fill(container, CONTAINER)
     if "imagePullPolicy" not in container:
-        container["imagePullPolicy"] = _pull_policy(container.get("image"))
+        container["imagePullPolicy"] = _pull_policy(str(container.get("image") or ""))
+    for variable in items(container, "env"):
+        if "valueFrom" in variable:
+            _field_version(variable["valueFrom"])
 
 
-def _container(container: Object) -> None:
+def _field_version(source: Any) -> None:
+    if field := at(source, "fieldRef"):
+        field.setdefault("apiVersion", "v1")
+
+
+def _container(container: Object, host_network: bool) -> None:
     default_words(container)
     for port in items(container, "ports"):
         port.setdefault("protocol", "TCP")
+        if host_network and not port.get("hostPort") and port.get("containerPort"):
+            port["hostPort"] = port["containerPort"]
     for name in PROBES:
-        probe = container.get(name)
-        if isinstance(probe, dict):
-            for key, value in PROBE_DEFAULTS.items():
-                probe.setdefault(key, value)
+        if isinstance(probe := container.get(name), dict):
+            _fill(probe, PROBE)
+            _handler(probe)
+    for hook in ("postStart", "preStop"):
+        if handler := at(container, "lifecycle", hook):
+            _handler(handler)
     default_requests(container)
 
 
-def _pull_policy(image: object) -> str:
-    name = str(image or "")
-    if "@" in name:
+def _handler(handler: Object) -> None:
+    if isinstance(request := handler.get("httpGet"), dict):
+        request["path"] = request.get("path") or "/"
+        request.setdefault("scheme", "HTTP")
+    if isinstance(call := handler.get("grpc"), dict):
+        call.setdefault("service", "")
+
+
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_LABEL = r"[a-zA-Z0-9](?:[-a-zA-Z0-9]*[a-zA-Z0-9])?"
+_DOMAIN = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])"
+_IMAGE = re.compile(
+    rf"(?P<name>(?:{_DOMAIN}(?::\d+)?/)?{_PART}(?:/{_PART})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
+LONGEST_NAME, LONGEST_IMAGE = 255, 1024
+
+
+def _pull_policy(image: str) -> str:
+    return _policy(image) if len(image) <= LONGEST_IMAGE else "IfNotPresent"
+
+
+@functools.lru_cache(maxsize=1024)
+def _policy(image: str) -> str:
+    """Return Always for the tag `latest`, which a name without tag and digest has; not for invalid names."""
+    found = _IMAGE.fullmatch(image)
+    if found is None or len(found["name"]) > LONGEST_NAME:
         return "IfNotPresent"
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    return "Always" if (found["tag"] or ("" if found["digest"] else "latest")) == "latest" else "IfNotPresent"
 
 
 def default_requests(container: Object) -> None:
-    """Default requests to limits."""
+    """Round quantities up to thousandths, and default requests to limits."""
     resources = container.setdefault("resources", {})
     limits = at(resources, "limits")
-    if isinstance(limits, dict) and isinstance(resources.get("requests", {}), dict):
+    for side in ("limits", "requests"):
+        if isinstance(values := at(resources, side), dict):
+            _round(values)
+    if limits and isinstance(limits, dict) and isinstance(resources.get("requests", {}), dict):
         resources["requests"] = {**limits, **resources.get("requests", {})}
 
 
+def _round(values: Object) -> None:
+    for name, value in values.items():
+        if isinstance(value, str) and value.endswith(("n", "u")):
+            values[name] = _rounded(value)
+
+
+def _rounded(value: str) -> str:
+    try:
+        return str(Quantity(parse_quantity(value).milli() * 10**6))
+    except QuantityInvalid:
+        return value
+
+
 def _volume(volume: Object) -> None:
-    for kind in ("configMap", "secret", "projected", "downwardAPI"):
-        source = volume.get(kind)
-        if isinstance(source, dict):
-            source.setdefault("defaultMode", 0o644)
-    if isinstance(volume.get("hostPath"), dict):
-        volume["hostPath"].setdefault("type", "")
+    if len(volume) < 2:
+        volume["emptyDir"] = {}
+        return
+    for kind, source in volume.items():
+        if kind in SOURCES and isinstance(source, dict):
+            _fill(source, SOURCES[kind])
+    for source in (volume.get("downwardAPI"), *(projection.get("downwardAPI") for projection in _projections(volume))):
+        for file in items(source, "items"):
+            _field_version(file)
+    for projection in _projections(volume):
+        if isinstance(token := projection.get("serviceAccountToken"), dict):
+            token.setdefault("expirationSeconds", TOKEN_SECONDS)
+    if isinstance(template := at(volume, "ephemeral", "volumeClaimTemplate"), dict):
+        template.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    if isinstance(image := volume.get("image"), dict):
+        image.setdefault("pullPolicy", _pull_policy(str(image.get("reference") or "")))
+
+
+def _projections(volume: Object) -> Iterator[Object]:
+    yield from items(volume, "projected", "sources")
+
+
+ALPHA_SOURCES = ("clusterTrustBundle", "podCertificate")
+"""Projections whose feature gates are disabled by default; the node has no agent for them."""
+
+
+def drop_alpha_sources(pod: Object) -> None:
+    for volume in items(pod, "spec", "volumes"):
+        for projection in _projections(volume):
+            for kind in ALPHA_SOURCES:
+                projection.pop(kind, None)
 
 
 def qos_class(pod: Object) -> str:
@@ -97,7 +201,19 @@ def qos_class(pod: Object) -> str:
 
 
 def initial_status(pod: Object) -> Object:
-    return {"phase": "Pending", "qosClass": text(pod, "status", "qosClass") or qos_class(pod)}
+    status: Object = {"phase": "Pending", "qosClass": text(pod, "status", "qosClass") or qos_class(pod)}
+    if at(pod, "spec", "schedulingGates"):
+        status["conditions"] = [{**GATED, "lastTransitionTime": now()}]
+    return status
+
+
+GATED: Object = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 
 
 TOLERATION_SECONDS = 300

@@ -6,21 +6,20 @@ from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subres
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.pods import cells as pod_cells
+from actors.apiserver.resources.pods.changes import spec_change_causes
 from actors.apiserver.resources.pods.defaults import (
     GRACE_SECONDS,
     add_default_tolerations,
     apply_defaults,
+    drop_alpha_sources,
     initial_status,
     qos_class,
 )
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
-from actors.apiserver.resources.pods.rules import (
-    claim_causes,
-    mirror_causes,
-    mirror_change_causes,
-    pod_causes,
-    spec_change_causes,
-)
+from actors.apiserver.resources.pods.mirrors import mirror_causes, mirror_change_causes
+from actors.apiserver.resources.pods.rules import pod_causes
+from actors.apiserver.resources.pods.spec.claims import claim_causes
+from actors.apiserver.resources.pods.status import complete_status, status_causes
 from actors.apiserver.resources.pods.subresources import (
     created_causes,
     ephemeral_causes,
@@ -44,6 +43,7 @@ class PodStrategy(Strategy):
         apply_defaults(obj)
 
     def prepare_create(self, obj: Object) -> None:
+        drop_alpha_sources(obj)
         obj.pop("status", None)
         obj["status"] = initial_status(obj)
         add_default_tolerations(obj)
@@ -51,6 +51,8 @@ class PodStrategy(Strategy):
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
         add_default_tolerations(new)
+        if new.get("spec") != old.get("spec"):
+            drop_alpha_sources(new)
 
     def prepare_status(self, new: Object, old: Object) -> None:
         restore_all_but(new, old, "status", "metadata")
@@ -61,15 +63,16 @@ class PodStrategy(Strategy):
         if isinstance(status, dict):
             status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))
             drop_disabled(status, old.get("status"), self.gate)
+            complete_status(status, old.get("status") or {})
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return health_causes(new) + mirror_change_causes(new, old)
+        return status_causes(new, old) + health_causes(new) + mirror_change_causes(new, old)
 
     def validate_create(self, obj: Object) -> list[Cause]:
         return pod_causes(obj) + claim_causes(obj) + created_causes(obj) + mirror_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return (pod_causes(new) or spec_change_causes(new, old)) + mirror_change_causes(new, old)
+        return pod_causes(new) + claim_causes(new) + spec_change_causes(new, old) + mirror_change_causes(new, old)
 
     def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         keep, causes = PARTS[subresource]

@@ -11,13 +11,16 @@ from typing import Any
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, not_found
 from actors.apiserver.api.objects import at, is_mirror, items
 from actors.apiserver.resources.pods.defaults import default_requests, default_words, qos_class
-from actors.apiserver.resources.pods.rules import container_words, resource_causes
+from actors.apiserver.resources.pods.spec.containers import Owner, container_words
+from actors.apiserver.resources.pods.spec.resources import claim_use_causes, resource_causes
+from actors.apiserver.resources.pods.spec.volumes import volume_causes
 from actors.apiserver.resources.pods.whole import has_whole
 from protocols.kube.meta import Object
 
 LISTS = ("containers", "initContainers")
 MUTABLE = ("cpu", "memory")
 FIELDS = ("resources", "resizePolicy")
+ONLY = "only cpu and memory resources are mutable"
 
 
 def keep_resize(new: Object, old: Object) -> None:
@@ -52,25 +55,26 @@ def resize_causes(new: Object, old: Object) -> list[Cause]:
 def _containers(field: str, new: Object, old: Object) -> Iterator[Cause]:
     for index, (now, before) in enumerate(zip(items(new, "spec", field), items(old, "spec", field), strict=True)):
         path = f"spec.{field}[{index}].resources"
+        if now.get("resizePolicy") != before.get("resizePolicy"):
+            yield forbidden("spec", ONLY)
         if now.get("resources") == before.get("resources"):
             continue
-        if causes := resource_causes(path, now):
-            yield from causes
-        elif field == "initContainers" and before.get("restartPolicy") != "Always":
-            yield forbidden(path, "resources for non-sidecar init containers are immutable")
-        else:
-            yield from _changed(path, now["resources"], before.get("resources") or {})
+        names = {str(claim.get("name")) for claim in items(new, "spec", "resourceClaims")}
+        causes = claim_use_causes(f"{path}.claims", items(now, "resources", "claims"), names)
+        yield from causes + resource_causes(path, now) or _changed(
+            path, now["resources"], before.get("resources") or {}
+        )
 
 
 def _changed(path: str, new: Object, old: Object) -> Iterator[Cause]:
+    others = new.get("claims") != old.get("claims")
     for side in ("requests", "limits"):
         now, before = new.get(side) or {}, old.get(side) or {}
         if any(name not in now for name in before):
             yield forbidden(f"{path}.{side}", f"resource {side} cannot be removed")
-        if any(now.get(name) != before.get(name) for name in {*now, *before} - set(MUTABLE)):
-            yield forbidden(f"{path}.{side}", "only cpu and memory resources are mutable")
-    if new.get("claims") != old.get("claims"):
-        yield forbidden(path, "only cpu and memory resources are mutable")
+        others = others or any(now.get(name) != before.get(name) for name in {*now, *before} - set(MUTABLE))
+    if others:
+        yield forbidden("spec", ONLY)
 
 
 FIELD = "spec.ephemeralContainers"
@@ -108,9 +112,11 @@ def created_causes(pod: Object) -> list[Cause]:
 def _each(pod: Object) -> Iterator[Cause]:
     others = {c.get("name") for field in ("containers", "initContainers") for c in items(pod, "spec", field)}
     seen: set[Any] = set(others)
+    _, volumes = volume_causes("spec.volumes", items(pod, "spec", "volumes"), "")
+    owner = Owner(volumes, "Never")
     for index, container in enumerate(items(pod, "spec", KEY)):
         path, name = f"{FIELD}[{index}]", container.get("name")
-        yield from container_words(path, container)
+        yield from container_words(path, container, owner)
         if name in seen:
             yield duplicate(f"{path}.name", name)
         seen.add(name)

@@ -1,0 +1,76 @@
+"""Templates of claims in volumes. Messages equal upstream's."""
+
+from actors.apiserver.api.causes import forbidden, invalid, required, unsupported
+from actors.apiserver.resources.validation.selectors import label_selector
+from actors.apiserver.resources.validation.table import Causes, Struct, one_of
+from actors.apiserver.resources.validation.values import labels, subdomain
+from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults
+from protocols.kube.quantity import parse_quantity
+
+MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+FREE = ("labels", "annotations", "ownerReferences", "finalizers")
+"""Metadata that a template may have. The others are reported in the spelling of upstream's path."""
+SPELLED = {"uid": "uID"}
+
+
+def claim_template(path: str, value: Object, causes: Causes) -> None:
+    path, template = f"{path}.volumeClaimTemplate", value.get("volumeClaimTemplate")
+    if template is None:
+        causes.append(required(path))
+        return
+    METADATA(f"{path}.metadata", template.get("metadata") or {}, causes)
+    CLAIM(f"{path}.spec", template.get("spec") or {}, causes)
+
+
+def _nothing_else(path: str, value: Object, causes: Causes) -> None:
+    for field, part in value.items():
+        if field not in FREE and part:
+            causes.append(forbidden(f"{path}.{SPELLED.get(field, field)}", "cannot be set"))
+
+
+def _annotations(path: str, value: Object, causes: Causes) -> None:
+    for key in value:
+        causes.extend(invalid(path, key, fault) for fault in qualified_faults(key.lower()))
+
+
+METADATA = Struct(also=_nothing_else, labels=labels, annotations=_annotations)
+
+
+def _modes(path: str, value: Object, causes: Causes) -> None:
+    modes = value.get("accessModes") or []
+    if not modes:
+        causes.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+    for mode in modes:
+        if mode not in MODES:
+            causes.append(unsupported(f"{path}.accessModes", mode, MODES))
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        text = "may not use ReadWriteOncePod with other access modes"
+        causes.append(forbidden(f"{path}.accessModes", text))
+    _storage(f"{path}.resources[storage]", (value.get("resources") or {}).get("requests") or {}, causes)
+    if value.get("dataSource") and value.get("dataSourceRef") and value["dataSource"] != value["dataSourceRef"]:
+        causes.append(invalid(path, "", "must match dataSourceRef"))
+
+
+def _storage(path: str, requests: Object, causes: Causes) -> None:
+    if "storage" not in requests:
+        causes.append(required(path))
+    elif parse_quantity(requests["storage"]).nanos <= 0:
+        causes.append(invalid(path, str(requests["storage"]), "must be greater than zero"))
+
+
+def _data_source(path: str, value: Object, causes: Causes) -> None:
+    group, kind = value.get("apiGroup") or "", value.get("kind") or ""
+    if not group and kind != "PersistentVolumeClaim":
+        causes.append(invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+
+
+_SOURCE = Struct("name kind", also=_data_source)
+CLAIM = Struct(
+    also=_modes,
+    selector=label_selector,
+    storageClassName=subdomain,
+    volumeMode=one_of("Block", "Filesystem", empty=True),
+    dataSource=_SOURCE,
+    dataSourceRef=_SOURCE,
+)

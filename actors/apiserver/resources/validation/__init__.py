@@ -1,0 +1,1 @@
+"""Validation shared by kinds: rules in tables, selectors, values."""

@@ -1,0 +1,281 @@
+"""Rules of pod specs: what no kubelet can run is rejected, with upstream's reasons and paths."""
+
+import copy
+import time
+from typing import Any
+
+import pytest
+
+from actors.apiserver.resources.pods.pods import PODS
+
+Object = dict[str, Any]
+LIVE = {"httpGet": {"port": 8080}}
+VOLUME = {"name": "v", "emptyDir": {}}
+GATE = {"schedulingGates": [{"name": "example.com/g"}]}
+
+
+def pod(container: Object | None = None, **spec: Any) -> Object:
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
+    containers = [{"name": "c", "image": "busybox:1", **(container or {})}]
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+    made = copy.deepcopy(made)
+    PODS.strategy.default(made)
+    PODS.strategy.prepare_create(made)
+    return made
+
+
+def faults(container: Object | None = None, **spec: Any) -> list[str]:
+    causes = PODS.strategy.validate_create(pod(container, **spec))
+    return [f"{cause.reason.removeprefix('FieldValue')} {cause.field.removeprefix('spec.')}" for cause in causes]
+
+
+def container_faults(**fields: Any) -> list[str]:
+    return [fault.replace("containers[0].", "") for fault in faults(fields)]
+
+
+CONTAINERS: list[tuple[Object, str]] = [
+    ({"ports": [{"containerPort": 0}]}, "Required ports[0].containerPort"),
+    ({"ports": [{"containerPort": 70000}]}, "Invalid ports[0].containerPort"),
+    ({"ports": [{"containerPort": 1, "protocol": "XXX"}]}, "NotSupported ports[0].protocol"),
+    ({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]}, "Duplicate ports[1].name"),
+    ({"ports": [{"containerPort": 1, "hostPort": 9}] * 2}, "Duplicate ports[1].hostPort"),
+    ({"livenessProbe": {"tcpSocket": {"port": 0}}}, "Invalid livenessProbe.tcpSocket.port"),
+    ({"livenessProbe": {}}, "Required livenessProbe"),
+    ({"livenessProbe": {**LIVE, "exec": {"command": ["a"]}}}, "Forbidden livenessProbe.httpGet"),
+    ({"livenessProbe": {**LIVE, "successThreshold": 2}}, "Invalid livenessProbe.successThreshold"),
+    ({"readinessProbe": {**LIVE, "periodSeconds": -1}}, "Invalid readinessProbe.periodSeconds"),
+    ({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}}}, "Invalid lifecycle.preStop.sleep"),
+    ({"lifecycle": {"postStart": {}}}, "Required lifecycle.postStart"),
+    ({"env": [{"name": "A=B"}]}, "Invalid env[0].name"),
+    ({"env": [{"name": "A", "valueFrom": {}}]}, "Invalid env[0].valueFrom"),
+    (
+        {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nope"}}}]},
+        "Invalid env[0].valueFrom.fieldRef.fieldPath",
+    ),
+    (
+        {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.gpu"}}}]},
+        "NotSupported env[0].valueFrom.resourceFieldRef.resource",
+    ),
+    (
+        {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
+        "Required env[0].valueFrom.secretKeyRef.key",
+    ),
+    ({"envFrom": [{}]}, "Invalid envFrom"),
+    ({"resizePolicy": [{"resourceName": "disk", "restartPolicy": "NotRequired"}]}, "NotSupported resizePolicy"),
+    ({"resources": {"limits": {"gpu": "1"}}}, "Invalid resources.limits[gpu]"),
+    ({"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}}, "Invalid resources.requests"),
+    ({"resources": {"claims": [{"name": "x"}]}}, "NotFound resources.claims[0]"),
+    (
+        {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]},
+        "Required restartPolicy",
+    ),
+    ({"restartPolicy": "Sometimes"}, "NotSupported restartPolicy"),
+    ({"terminationMessagePolicy": "Nope"}, "NotSupported terminationMessagePolicy"),
+    ({"securityContext": {"runAsUser": -1}}, "Invalid securityContext.runAsUser"),
+    (
+        {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+        "Required securityContext.seccompProfile.localhostProfile",
+    ),
+    ({"securityContext": {"allowPrivilegeEscalation": False, "privileged": True}}, "Invalid securityContext"),
+    ({"image": " a"}, "Invalid image"),
+]
+
+
+@pytest.mark.parametrize(("container", "fault"), CONTAINERS)
+def test_container_with_one_fault_is_rejected_at_its_field(container: Object, fault: str) -> None:
+    assert fault in container_faults(**container)
+
+
+SPECS: list[tuple[Object, str]] = [
+    ({"volumes": [VOLUME, VOLUME]}, "Duplicate volumes[1].name"),
+    ({"volumes": [{"emptyDir": {}}]}, "Required volumes[0].name"),
+    ({"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]}, "Forbidden volumes[0].hostPath"),
+    ({"volumes": [{"name": "v", "hostPath": {"path": "/a/../b"}}]}, "Invalid volumes[0].hostPath.path"),
+    ({"volumes": [{"name": "v", "hostPath": {"path": "/", "type": "X"}}]}, "NotSupported volumes[0].hostPath.type"),
+    ({"volumes": [{"name": "v", "secret": {}}]}, "Required volumes[0].secret.secretName"),
+    (
+        {"volumes": [{"name": "v", "configMap": {"name": "c", "defaultMode": 512}}]},
+        "Invalid volumes[0].configMap.defaultMode",
+    ),
+    ({"volumes": [{"name": "v", "nfs": {"server": "s", "path": "p"}}]}, "Invalid volumes[0].nfs.path"),
+    ({"volumes": [{"name": "v", "csi": {"driver": "a_b"}}]}, "Invalid volumes[0].csi.driver"),
+    ({"volumes": [{"name": "v", "image": {}}]}, "Required volumes[0].image.reference"),
+    ({"volumes": [{"name": "v", "ephemeral": {}}]}, "Required volumes[0].ephemeral.volumeClaimTemplate"),
+    ({"volumes": [{"name": "v", "downwardAPI": {"items": [{"path": "a"}]}}]}, "Required volumes[0].downwardAPI"),
+    (
+        {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "s"}, "configMap": {"name": "c"}}]}}]},
+        "Forbidden volumes[0].projected.sources[0]",
+    ),
+    ({"tolerations": [{}]}, "Invalid tolerations[0].operator"),
+    ({"tolerations": [{"key": "a", "tolerationSeconds": 1}]}, "Invalid tolerations[0].effect"),
+    ({"nodeSelector": {"a b": "c"}}, "Invalid nodeSelector"),
+    ({"dnsPolicy": "None"}, "Required dnsConfig"),
+    ({"dnsConfig": {"nameservers": ["nope"]}}, "Invalid dnsConfig.nameservers[0]"),
+    ({"hostAliases": [{"ip": "nope"}]}, "Invalid hostAliases[0].ip"),
+    ({"securityContext": {"sysctls": [{"name": "a..b", "value": "1"}]}}, "Invalid securityContext.sysctls[0].name"),
+    ({"securityContext": {"sysctls": [{"name": "a.b"}, {"name": "a/b"}]}}, "Duplicate securityContext.sysctls[1].name"),
+    (
+        {"hostNetwork": True, "securityContext": {"sysctls": [{"name": "net.ipv4.ip_forward", "value": "1"}]}},
+        "Invalid securityContext.sysctls[0].name",
+    ),
+    ({"securityContext": {"fsGroupChangePolicy": "X"}}, "NotSupported securityContext.fsGroupChangePolicy"),
+    ({"schedulingGates": [{"name": "a b"}]}, "Invalid schedulingGates[0]"),
+    ({"readinessGates": [{"conditionType": ""}]}, "Invalid readinessGates[0].conditionType"),
+    (
+        {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]},
+        "Invalid topologySpreadConstraints[0].maxSkew",
+    ),
+    (
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+        "Required affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey",
+    ),
+    (
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}},
+        "Required affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+    ),
+    ({"activeDeadlineSeconds": 0}, "Invalid activeDeadlineSeconds"),
+    ({"os": {"name": "plan9"}}, "NotSupported os"),
+    ({"hostname": "A"}, "Invalid hostname"),
+    ({"initContainers": [{"name": "c", "image": "i"}]}, "Duplicate containers[0].name"),
+    (
+        {"initContainers": [{"name": "i", "image": "i", "livenessProbe": LIVE}]},
+        "Forbidden initContainers[0].livenessProbe",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "fault"), SPECS)
+def test_spec_with_one_fault_is_rejected_at_its_field(spec: Object, fault: str) -> None:
+    assert fault in faults(**spec)
+
+
+def test_mount_of_a_volume_with_faults_is_not_found() -> None:
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/v"}]}
+    assert "NotFound containers[0].volumeMounts[0].name" in faults(mounts)
+    assert "NotFound containers[0].volumeMounts[0].name" in faults(mounts, volumes=[{"name": "v", "secret": {}}])
+    assert faults(mounts, volumes=[VOLUME]) == ["Invalid containers[0].volumeMounts[1].mountPath"]
+
+
+def test_block_device_of_a_directory_is_rejected() -> None:
+    devices = {"volumeDevices": [{"name": "v", "devicePath": "/dev/v"}]}
+    assert faults(devices, volumes=[VOLUME]) == ["Invalid containers[0].volumeDevices[0].name"]
+    assert faults(devices, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]) == []
+
+
+def test_pod_with_every_feature_is_accepted() -> None:
+    container = {
+        "ports": [{"containerPort": 80, "name": "http", "hostPort": 80}],
+        "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}],
+        "livenessProbe": {"grpc": {"port": 9}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": 2}}},
+        "resources": {"limits": {"cpu": "1", "example.com/gpu": "1", "hugepages-2Mi": "4Mi"}},
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True, "recursiveReadOnly": "Enabled"}],
+        "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "p.json"}},
+    }
+    spec = {
+        "volumes": [VOLUME, {"name": "nothing"}],
+        "tolerations": [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}],
+        "dnsConfig": {"nameservers": ["10.0.0.1"], "searches": ["a_b.c."]},
+        "hostAliases": [{"ip": "::1", "hostnames": ["a.b"]}],
+        "securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]},
+        **GATE,
+    }
+    assert faults(container, **spec) == []
+
+
+def test_pod_with_thousands_of_volumes_is_checked_in_linear_time() -> None:
+    names = [f"v{number}" for number in range(4000)]
+    mounts = {"volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in names]}
+    made = pod(mounts, volumes=[{"name": name, "emptyDir": {}} for name in names])
+    began = time.process_time()
+    assert PODS.strategy.validate_create(made) == []
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [("a", "Always"), ("a:latest", "Always"), ("a:1", "IfNotPresent"), (f"a@sha256:{'0' * 64}", "IfNotPresent"),
+     ("h:5000/a", "Always"), ("Nope", "IfNotPresent"), ("a" * 300, "IfNotPresent")],
+)  # fmt: skip
+def test_pull_policy_of_an_image_defaults_by_its_tag(image: str, policy: str) -> None:
+    assert pod({"image": image})["spec"]["containers"][0]["imagePullPolicy"] == policy
+
+
+def test_sources_and_handlers_have_upstreams_defaults() -> None:
+    token = {"serviceAccountToken": {"path": "t"}}
+    made = pod(
+        {"livenessProbe": copy.deepcopy(LIVE)},
+        volumes=[{"name": "v"}, {"name": "p", "projected": {"sources": [token]}}],
+    )
+    volumes = made["spec"]["volumes"]
+    assert volumes[0] == VOLUME
+    assert volumes[1]["projected"]["sources"][0]["serviceAccountToken"]["expirationSeconds"] == 3600
+    assert made["spec"]["containers"][0]["livenessProbe"]["httpGet"] == {"port": 8080, "path": "/", "scheme": "HTTP"}
+    assert (
+        pod({"ports": [{"containerPort": 5}]}, hostNetwork=True)["spec"]["containers"][0]["ports"][0]["hostPort"] == 5
+    )
+
+
+def test_gated_pod_is_created_with_its_condition() -> None:
+    condition = pod(**GATE)["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+
+
+def changed(old: Object, **spec: Any) -> list[str]:
+    new = copy.deepcopy(old)
+    new["spec"].update(spec)
+    causes = PODS.strategy.validate_update(new, old)
+    return [f"{cause.reason.removeprefix('FieldValue')} {cause.field}" for cause in causes]
+
+
+def test_update_of_a_pod_may_add_tolerations_and_change_images() -> None:
+    old = pod(tolerations=[{"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}])
+    kept = [{"key": "a", "effect": "NoExecute", "tolerationSeconds": 9}, *old["spec"]["tolerations"][1:], {"key": "b"}]
+    container = old["spec"]["containers"][0]
+    assert changed(old, tolerations=kept, containers=[{**container, "image": "x:2"}]) == []
+    assert changed(old, tolerations=[]) == ["Forbidden spec.tolerations"]
+    assert changed(old, containers=[{**container, "tty": True}]) == ["Forbidden spec"]
+    assert changed(old, containers=[container, {**container, "name": "d"}]) == ["Forbidden spec.containers"]
+    assert changed(old, nodeSelector={"a": "b"}) == ["Forbidden spec"]
+
+
+def test_update_of_a_gated_pod_may_narrow_its_nodes() -> None:
+    old = pod(nodeSelector={"a": "b"}, **GATE)
+    assert changed(old, nodeSelector={"a": "b", "c": "d"}) == []
+    assert changed(old, nodeSelector={"c": "d"}) == ["Invalid spec.nodeSelector"]
+    assert changed(old, schedulingGates=[]) == []
+    assert changed(old, schedulingGates=[{"name": "other"}]) == ["Forbidden spec.schedulingGates[0].name"]
+
+
+def status_faults(**status: Any) -> list[str]:
+    old = pod()
+    new = copy.deepcopy(old)
+    new["status"].update(copy.deepcopy(status))
+    PODS.strategy.prepare_status(new, old)
+    causes = PODS.strategy.validate_status(new, old)
+    return [f"{cause.reason.removeprefix('FieldValue')} {cause.field.removeprefix('status.')}" for cause in causes]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        ({"podIPs": [{"ip": "nope"}]}, ["Invalid podIPs[0]"]),
+        ({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}, []),
+        ({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}, ["Invalid podIPs"]),
+        ({"hostIPs": [{"ip": "10.0.0.1"}]}, ["Invalid hostIPs[0].ip"]),
+        ({"hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.1"}]}, []),
+        ({"qosClass": "Guaranteed"}, ["Invalid qosClass"]),
+        ({"nominatedNodeName": "N"}, ["Invalid nominatedNodeName"]),
+        ({"conditions": [{"type": "A", "observedGeneration": -1}]}, ["Invalid conditions[0].observedGeneration"]),
+        ({"resourceClaimStatuses": [{"name": "x"}]}, ["Invalid resourceClaimStatuses[0].name"]),
+    ],
+)
+def test_status_with_one_fault_is_rejected_at_its_field(status: Object, found: list[str]) -> None:
+    assert status_faults(**status) == found
+
+
+def test_status_of_a_pod_keeps_its_addresses_in_step() -> None:
+    old, new = pod(), pod()
+    new["status"].update(podIP="10.0.0.2", podIPs=[{"ip": "10.0.0.1"}])
+    PODS.strategy.prepare_status(new, old)
+    assert new["status"]["podIPs"] == [{"ip": "10.0.0.2"}]
