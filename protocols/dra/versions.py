@@ -36,7 +36,15 @@ def _with_devices(obj: Object, change: Convert) -> Object:
 
 def flat_requests(obj: Object) -> Object:
     """A claim as v1beta1 has it."""
-    return _with_requests(obj, lambda request: {**_but(request, "exactly"), **_table(request.get("exactly"))})
+
+    def flat(request: Object) -> Object:
+        return {**_but(request, "exactly"), **NO_CLASS, **_table(request.get("exactly"))}
+
+    return _with_requests(obj, flat)
+
+
+NO_CLASS = {"deviceClassName": ""}
+"""A field that v1beta1 always has."""
 
 
 def exact_requests(obj: Object) -> Object:

@@ -88,7 +88,7 @@ def request(**exactly: Any) -> Object:
         ({"requests": [{"name": "r"}]}, "requests[0]: Required value: exactly one of `exactly` or `firstAvailable`"),
         ({"requests": [{**request(), "firstAvailable": [{"name": "s", "deviceClassName": "g"}]}]},
          'requests[0]: Invalid value: "{`exactly`, `firstAvailable`}": exactly one of'),
-        ({"requests": [request(), request()]}, 'requests[1].name: Duplicate value: "r"'),
+        ({"requests": [request(), request()]}, 'requests[1]: Duplicate value: "r"'),
         ({"requests": [request()] * 33}, "requests: Too many: 33: must have at most 32 items"),
         ({"requests": [request(deviceClassName="")]}, "requests[0].exactly.deviceClassName: Required value"),
         ({"requests": [request(allocationMode="All", count=1)]},
@@ -104,7 +104,7 @@ def request(**exactly: Any) -> Object:
          'requests[0].exactly.selectors[0].cel.expression: Invalid value: "?!": compilation failed: ERROR:'),
         ({"requests": [request()], "constraints": [{"requests": ["q"], "matchAttribute": "d/x"}]},
          'constraints[0].requests[0]: Invalid value: "q": must be the name of a request in the claim'),
-        ({"requests": [request()], "constraints": [{}]}, "constraints[0]: Required value"),
+        ({"requests": [request()], "constraints": [{}]}, "constraints[0]: Required value: exactly one of"),
         ({"requests": [request()], "constraints": [{"matchAttribute": "x"}]},
          'constraints[0].matchAttribute: Invalid value: "x": a fully qualified name must be a domain and a name'),
         ({"requests": [request()], "config": [{"opaque": {"driver": "d", "parameters": {"a": "x" * 11000}}}]},
@@ -133,7 +133,7 @@ def test_admin_access_is_for_namespaces_that_are_marked() -> None:
     claims = row("resourceclaims")
     obj, _ = created(claims, {"devices": {"requests": [request(adminAccess=True)]}})
     (cause,) = claims.strategy.check_namespace(obj, {"metadata": {}})
-    assert cause.field == "spec.devices.requests[0].exactly.adminAccess"
+    assert cause.field == "spec.devices.requests[0].adminAccess"
     marked = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
     assert claims.strategy.check_namespace(obj, marked) == []
 
@@ -185,10 +185,13 @@ def test_drivers_speak_of_allocated_devices_only() -> None:
         **old,
         "status": {"allocation": {"devices": {"results": [RESULT]}}, "devices": [mine, {**mine, "device": "z"}]},
     }
-    claims.strategy.prepare_status(new, old)
-    assert new["status"]["devices"] == [mine]
+    causes = claims.strategy.validate_status(new, old)
+    assert ("status.devices[1]", "FieldValueInvalid") in [(cause.field, cause.reason) for cause in causes]
+    ended = {**new, "status": {**new["status"], "devices": [mine], "allocation": {"devices": {"results": []}}}}
+    claims.strategy.prepare_status(ended, new)
+    assert "devices" not in ended["status"]
     data = {**mine, "networkData": {"ips": ["10.0.0.1/33"], "interfaceName": "e" * 257}}
-    assert len(status_faults({"devices": [data]}, {})) == 2
+    assert len(status_faults({"devices": [data]}, {})) == 3
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "example.com/a_b.c"])

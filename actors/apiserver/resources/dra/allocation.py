@@ -3,13 +3,15 @@
 import ipaddress
 from typing import Any
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, too_many, unsupported
 from actors.apiserver.api.objects import at
 from actors.apiserver.resources.dra.names import driver_causes, each, label_causes, pool_causes, rows, table
 from actors.apiserver.resources.dra.requests import REFERENCE, references_causes
 from actors.apiserver.resources.dra.selectors import object_causes, opaque_causes
 from actors.apiserver.resources.dra.slices import selector_causes
-from actors.apiserver.resources.dra.values import tolerations_causes
+from actors.apiserver.resources.dra.values import default_tolerations, tolerations_causes
+from actors.apiserver.resources.validation.metadata import conditions
+from actors.apiserver.resources.validation.table import found
 from protocols.kube.meta import Object
 
 RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
@@ -22,13 +24,22 @@ def identity(row: Object) -> tuple[Any, ...]:
     return (row.get("driver"), row.get("pool"), row.get("device"), row.get("shareID"))
 
 
-def drop_deallocated(status: Object) -> None:
-    """Remove the status of devices that are no longer allocated."""
-    if "devices" in status and not table(status.get("allocation")):
-        del status["devices"]
-    elif "devices" in status:
-        held = set(map(identity, rows(at(status, "allocation", "devices", "results"))))
-        status["devices"] = [row for row in rows(status["devices"]) if identity(row) in held]
+def default_results(status: Object) -> None:
+    for result in rows(at(status, "allocation", "devices", "results")):
+        default_tolerations(result)
+
+
+def drop_deallocated(status: Object, before: Object) -> None:
+    """Remove the status of devices that were allocated and no longer are."""
+    gone = _allocated(before) - _allocated(status)
+    if gone and "devices" in status:
+        status["devices"] = [row for row in rows(status["devices"]) if identity(row) not in gone]
+        if not status["devices"]:
+            del status["devices"]
+
+
+def _allocated(status: Object) -> set[tuple[Any, ...]]:
+    return set(map(identity, rows(at(status, "allocation", "devices", "results"))))
 
 
 def status_causes(new: Object, old: Object) -> list[Cause]:
@@ -41,7 +52,12 @@ def status_causes(new: Object, old: Object) -> list[Cause]:
         elif not before.get("allocation"):
             causes += _allocation_causes("status.allocation", allocation, _request_names(new))
     causes += _consumers_causes(status, before, bool(at(new, "metadata", "deletionTimestamp")))
-    return causes + each("status.devices", status.get("devices"), RESULTS, _device_causes, identity_of)
+    held = _allocated(status)
+
+    def device(path: str, value: Any) -> list[Cause]:
+        return _device_causes(path, value, identity_of(value) in held)
+
+    return causes + each("status.devices", status.get("devices"), RESULTS, device, identity_of)
 
 
 def identity_of(row: Any) -> tuple[Any, ...]:
@@ -96,12 +112,16 @@ def _consumers_causes(status: Object, before: Object, ending: bool) -> list[Caus
     return causes
 
 
-def _device_causes(path: str, value: Any) -> list[Cause]:
+def _device_causes(path: str, value: Any, allocated: bool) -> list[Cause]:
     row = table(value)
-    causes = driver_causes(f"{path}.driver", row.get("driver") or "")
+    causes = [] if allocated else [invalid(path, row, "must be an allocated device in the claim")]
+    causes += driver_causes(f"{path}.driver", row.get("driver") or "")
     causes += pool_causes(f"{path}.pool", row.get("pool") or "")
     causes += label_causes(f"{path}.device", row.get("device") or "")
-    causes += each(f"{path}.conditions", row.get("conditions"), CONDITIONS, lambda at, condition: [])
+    if len(given := rows(row.get("conditions"))) > CONDITIONS:
+        causes.append(too_many(f"{path}.conditions", len(given), CONDITIONS))
+    else:
+        causes += found(conditions, f"{path}.conditions", given)
     causes += object_causes(f"{path}.data", row.get("data"), needed=False)
     return causes + _network_causes(f"{path}.networkData", table(row.get("networkData")))
 

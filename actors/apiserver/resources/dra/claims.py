@@ -5,10 +5,12 @@ from typing import Any
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy, restore
-from actors.apiserver.resources.dra.allocation import drop_deallocated, status_causes
+from actors.apiserver.resources.dra.allocation import default_results, drop_deallocated, status_causes
 from actors.apiserver.resources.dra.names import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
 from actors.apiserver.resources.dra.selectors import spec_of
+from actors.apiserver.resources.validation.metadata import template_metadata
+from actors.apiserver.resources.validation.table import found
 from protocols.kube.meta import Object
 
 IMMUTABLE = "field is immutable"
@@ -50,7 +52,7 @@ class _SpecStrategy(Strategy):
             return []
         path = ".".join((*self._path, "devices.requests"))
         return [
-            forbidden(f"{path}[{index}].exactly.adminAccess", NO_ADMIN)
+            forbidden(f"{path}[{index}].adminAccess", NO_ADMIN)
             for index, request in enumerate(rows(self._devices(obj).get("requests")))
             if at(request, "exactly", "adminAccess") is True
         ]
@@ -65,7 +67,8 @@ class ClaimStrategy(_SpecStrategy):
         version = new["metadata"].get("resourceVersion")
         restore(new, old, "metadata")
         new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
-        drop_deallocated(table(new.get("status")))
+        default_results(table(new.get("status")))
+        drop_deallocated(table(new.get("status")), table(old.get("status")))
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return status_causes(new, old)
@@ -74,15 +77,15 @@ class ClaimStrategy(_SpecStrategy):
 class TemplateStrategy(_SpecStrategy):
     _path = ("spec", "spec")
 
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = super().validate_update(new, old)
+        return causes and causes + self.validate_create(new)
+
     def validate_create(self, obj: Object) -> list[Cause]:
         if not isinstance(spec_of(obj).get("spec"), dict):
             return [required("spec.spec")] if obj.get("spec") is not None else [required("spec")]
-        return _metadata_causes(table(spec_of(obj).get("metadata"))) + super().validate_create(obj)
-
-
-def _metadata_causes(metadata: Object) -> list[Cause]:
-    extra = [name for name in metadata if name not in ("labels", "annotations") and metadata[name]]
-    return [forbidden(f"spec.metadata.{name}", "may not be set in a template") for name in sorted(extra)]
+        metadata = table(spec_of(obj).get("metadata"))
+        return found(template_metadata, "spec.metadata", metadata) + super().validate_create(obj)
 
 
 def _parts(devices: Any) -> list[Object]:

@@ -9,7 +9,16 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_long, too_many
 from protocols.kube.meta import Object
-from protocols.kube.names import LABEL, LABEL_TEXT, QUALIFIED, QUALIFIED_TEXT, SUBDOMAIN, SUBDOMAIN_TEXT, VALUE_TEXT
+from protocols.kube.names import (
+    LABEL,
+    LABEL_TEXT,
+    QUALIFIED,
+    QUALIFIED_TEXT,
+    SUBDOMAIN,
+    SUBDOMAIN_TEXT,
+    VALUE_TEXT,
+    subdomain_faults,
+)
 
 Check = Callable[[str, Any], list[Cause]]
 
@@ -70,18 +79,16 @@ def driver_causes(path: str, name: str) -> list[Cause]:
     """Validate a driver name; case is ignored."""
     if not name:
         return [required(path)]
-    if len(name) > DRIVER:
-        return [too_long(path, DRIVER)]
-    return [] if SUBDOMAIN.fullmatch(name.lower()) else [invalid(path, name.lower(), SUBDOMAIN_TEXT)]
+    causes = [too_long(path, DRIVER)] if len(name) > DRIVER else []
+    return causes + [invalid(path, name.lower(), fault) for fault in subdomain_faults(name.lower())]
 
 
 def pool_causes(path: str, name: str) -> list[Cause]:
     """Validate a pool name: subdomains separated by slashes."""
     if not name:
         return [required(path)]
-    if len(name) > POOL:
-        return [too_long(path, POOL)]
-    return [invalid(path, part, SUBDOMAIN_TEXT) for part in name.split("/") if not SUBDOMAIN.fullmatch(part)]
+    causes = [too_long(path, POOL)] if len(name) > POOL else []
+    return causes + [invalid(path, part, fault) for part in name.split("/") for fault in subdomain_faults(part)]
 
 
 def label_causes(path: str, name: str) -> list[Cause]:

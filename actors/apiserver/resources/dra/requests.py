@@ -8,7 +8,7 @@ from actors.apiserver.resources.dra.names import (
     each,
     full_causes,
     label_causes,
-    repeated_names,
+    repeated,
     rows,
     table,
 )
@@ -70,7 +70,8 @@ def _names(requests: Any) -> set[str]:
 
 
 def _twice(path: str, values: Any, limit: int) -> list[Cause]:
-    return repeated_names(path, values) if len(rows(values)) <= limit else []
+    names = [value.get("name") or "" for value in rows(values)]
+    return repeated(path, names) if len(names) <= limit else []
 
 
 def _request_causes(path: str, request: Object, budget: Budget) -> list[Cause]:
@@ -79,7 +80,8 @@ def _request_causes(path: str, request: Object, budget: Budget) -> list[Cause]:
     if not isinstance(exactly, dict) and not alternatives:
         return [*causes, required(path, ONE_FORM)]
     if isinstance(exactly, dict) and alternatives:
-        causes.append(invalid(path, "{`exactly`, `firstAvailable`}", f"{ONE_FORM}, but multiple fields are set"))
+        text = f"{ONE_FORM}, but multiple fields are set"
+        return [*causes, invalid(path, "{`exactly`, `firstAvailable`}", text)]
     if isinstance(exactly, dict):
         causes += _part_causes(f"{path}.exactly", exactly, budget)
     causes += each(
@@ -114,9 +116,6 @@ def _constraint_causes(path: str, constraint: Object, names: set[str]) -> list[C
     given = [name for name in ("matchAttribute", "distinctAttribute") if constraint.get(name) is not None]
     if not given:
         return [*causes, required(path, "exactly one of `matchAttribute` or `distinctAttribute` is required")]
-    if len(given) > 1:
-        text = "exactly one of `matchAttribute` or `distinctAttribute` is required, but multiple fields are set"
-        return [*causes, invalid(path, "{`matchAttribute`, `distinctAttribute`}", text)]
     return causes + full_causes(f"{path}.{given[0]}", constraint[given[0]])
 
 

@@ -137,7 +137,8 @@ def stamp(taints: list[Object], before: list[Object]) -> None:
             taint["timeAdded"] = now()
 
 
-TOLERATIONS = 16
+TOLERATIONS = 1000
+"""Upstream checks no number; this one bounds the work of the scheduler."""
 OPERATORS = ("Equal", "Exists")
 
 

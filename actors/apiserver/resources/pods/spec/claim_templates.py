@@ -1,17 +1,14 @@
 """Templates of claims in volumes. Messages equal upstream's."""
 
 from actors.apiserver.api.causes import forbidden, invalid, required, unsupported
+from actors.apiserver.resources.validation.metadata import template_metadata
 from actors.apiserver.resources.validation.selectors import label_selector
 from actors.apiserver.resources.validation.table import Causes, Struct, one_of
-from actors.apiserver.resources.validation.values import labels, subdomain
+from actors.apiserver.resources.validation.values import subdomain
 from protocols.kube.meta import Object
-from protocols.kube.names import qualified_faults
 from protocols.kube.quantity import parse_quantity
 
 MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-FREE = ("labels", "annotations", "ownerReferences", "finalizers")
-"""Metadata that a template may have. The others are reported in the spelling of upstream's path."""
-SPELLED = {"uid": "uID"}
 
 
 def claim_template(path: str, value: Object, causes: Causes) -> None:
@@ -19,22 +16,8 @@ def claim_template(path: str, value: Object, causes: Causes) -> None:
     if template is None:
         causes.append(required(path))
         return
-    METADATA(f"{path}.metadata", template.get("metadata") or {}, causes)
+    template_metadata(f"{path}.metadata", template.get("metadata") or {}, causes)
     CLAIM(f"{path}.spec", template.get("spec") or {}, causes)
-
-
-def _nothing_else(path: str, value: Object, causes: Causes) -> None:
-    for field, part in value.items():
-        if field not in FREE and part:
-            causes.append(forbidden(f"{path}.{SPELLED.get(field, field)}", "cannot be set"))
-
-
-def _annotations(path: str, value: Object, causes: Causes) -> None:
-    for key in value:
-        causes.extend(invalid(path, key, fault) for fault in qualified_faults(key.lower()))
-
-
-METADATA = Struct(also=_nothing_else, labels=labels, annotations=_annotations)
 
 
 def _modes(path: str, value: Object, causes: Causes) -> None:

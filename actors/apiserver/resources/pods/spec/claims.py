@@ -1,6 +1,6 @@
 """Claims of devices in pods. Messages equal upstream's."""
 
-from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.api.objects import is_mirror, items
 from actors.apiserver.resources.dra.names import class_causes, label_causes
 from actors.apiserver.resources.pods.spec.resources import claim_use_causes
@@ -27,7 +27,8 @@ def claim_causes(pod: Object) -> list[Cause]:
 
 
 def _claim(path: str, claim: Object) -> list[Cause]:
-    causes = label_causes(f"{path}.name", claim.get("name") or "")
+    name = claim.get("name") or ""
+    causes = label_causes(f"{path}.name", name) if name else [required(f"{path}.name")]
     given = [source for source in SOURCES if claim.get(source) is not None]
     if not given:
         text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
