@@ -1,49 +1,17 @@
 """Services, Endpoints and EndpointSlices. This server neither proxies nor allocates addresses."""
 
-from actors.apiserver.api.causes import Cause, invalid, required
+from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.endpoint_rules import endpoints_causes, slice_causes
 from actors.apiserver.resources.parts import changed_causes
+from actors.apiserver.resources.services import ServiceStrategy
 from protocols.kube.meta import Object
 
-SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 MOST_ENDPOINTS = 3
 """Maximum number of endpoints in a table cell."""
-
-
-class ServiceStrategy(Strategy):
-    has_status = True
-
-    def default(self, obj: Object) -> None:
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
-        for port in items(spec, "ports"):
-            port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port"))
-
-    def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"loadBalancer": {}}
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        causes = []
-        kind = text(obj, "spec", "type")
-        if kind not in SERVICE_TYPES:
-            causes.append(invalid("spec.type", kind, f"must be one of {', '.join(SERVICE_TYPES)}"))
-        ports = items(obj, "spec", "ports")
-        if not ports and kind != "ExternalName" and text(obj, "spec", "clusterIP") != "None":
-            causes.append(required("spec.ports"))
-        for index, port in enumerate(ports):
-            number = port.get("port")
-            if not isinstance(number, int) or not 1 <= number <= 65535:
-                detail = "must be between 1 and 65535, inclusive"
-                causes.append(invalid(f"spec.ports[{index}].port", number, detail))
-            if len(ports) > 1 and not port.get("name"):
-                causes.append(required(f"spec.ports[{index}].name"))
-        return causes
 
 
 class EndpointsStrategy(Strategy):

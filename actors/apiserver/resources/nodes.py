@@ -4,49 +4,16 @@ The status of a node is set at creation, later through /status only. A PUT may c
 resourceVersion that it replaces.
 """
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid
+from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
+from actors.apiserver.resources.node_rules import NodeStrategy
 from protocols.kube.meta import Object
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
 ROLE_LABEL = "kubernetes.io/role"
-NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-"""Taint of a new node: upstream's admission plugin TaintNodesByCondition."""
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
-class NodeStrategy(Strategy):
-    has_status = True
-
-    def prepare_create(self, obj: Object) -> None:
-        """Preserve the status, with which kubelets register, and taint the node until a controller sees it Ready."""
-        spec = obj.setdefault("spec", {})
-        given = spec.get("taints") or [] if isinstance(spec, dict) else None
-        if isinstance(given, list) and not any(_same_taint(each) for each in items(spec, "taints")):
-            spec["taints"] = [*given, dict(NOT_READY)]
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        causes = []
-        for index, taint in enumerate(items(obj, "spec", "taints")):
-            if taint.get("effect") not in EFFECTS:
-                causes.append(
-                    invalid(f"spec.taints[{index}].effect", taint.get("effect"), f"must be one of {', '.join(EFFECTS)}")
-                )
-        return causes
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        before = at(old, "spec", "providerID")
-        if not before or at(new, "spec", "providerID") == before:
-            return self.validate_create(new)
-        text = 'node updates may not change providerID except from "" to valid'
-        return [*self.validate_create(new), forbidden("spec.providerID", text)]
-
-
-def _same_taint(taint: Object) -> bool:
-    return all(taint.get(field) == value for field, value in NOT_READY.items())
 
 
 def status(obj: Object) -> str:

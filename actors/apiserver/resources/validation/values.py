@@ -16,6 +16,7 @@ from protocols.kube.names import (
 
 MAX_INT32 = 2**31 - 1
 IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
@@ -39,6 +40,13 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def ip_faults(text: str) -> list[str]:
     return [] if address(text) is not None else [IP_TEXT]
+
+
+def cidr_faults(text: str) -> list[str]:
+    host, _, bits = text.partition("/")
+    parsed = address(host)
+    valid = parsed is not None and bits.isdecimal() and bits.isascii() and int(bits[:4]) <= parsed.max_prefixlen
+    return [] if valid else [CIDR_TEXT]
 
 
 def port_name_faults(text: str) -> list[str]:
@@ -83,6 +91,7 @@ label = texts(label_faults)
 label_key = texts(qualified_faults, empty=True)
 label_value = texts(label_value_faults)
 ip = texts(ip_faults, empty=True)
+cidr = texts(cidr_faults, empty=True)
 config_key = texts(config_key_faults)
 port_name = texts(port_name_faults)
 port_number = between(1, 65535)
@@ -102,6 +111,12 @@ def labels(path: str, value: Object, causes: Causes) -> None:
     for key, text in value.items():
         label_key(path, key, causes)
         label_value(path, text, causes)
+
+
+def is_extended(name: str) -> bool:
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return not qualified_faults(f"requests.{name}")
 
 
 def positive(path: str, value: Any, causes: Causes) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.resources.validation.table import Causes, found, one_of
-from actors.apiserver.resources.validation.values import label
+from actors.apiserver.resources.validation.values import is_extended, label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
@@ -37,12 +37,6 @@ def name_faults(name: str) -> tuple[str, ...]:
     if "/" not in name:
         return (CONTAINERS_STANDARD,) if name in OTHERS else (STANDARD, CONTAINERS_STANDARD)
     return () if "kubernetes.io/" in name or is_extended(name) else (EXTENDED,)
-
-
-def is_extended(name: str) -> bool:
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return not qualified_faults(f"requests.{name}")
 
 
 def resource_causes(path: str, container: Object) -> list[Cause]:

@@ -1,0 +1,111 @@
+"""Rules of nodes and services: faults at upstream's paths, and defaults."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from actors.apiserver.actor import TABLE
+
+Object = dict[str, Any]
+PORT = {"port": 80}
+
+
+def made(plural: str, group: str = "", **fields: Any) -> Object:
+    row = TABLE.of(plural, group) if group else TABLE.of(plural)
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
+    obj = {"apiVersion": row.api_version, "kind": row.kind, "metadata": metadata, **copy.deepcopy(fields)}
+    row.strategy.default(obj)
+    row.strategy.prepare_create(obj)
+    return obj
+
+
+def faults(plural: str, obj: Object) -> list[str]:
+    causes = TABLE.of(plural).strategy.validate_create(obj)
+    return [f"{cause.reason.removeprefix('FieldValue')} {cause.field}" for cause in causes]
+
+
+def changed(plural: str, new: Object, old: Object) -> list[str]:
+    strategy = TABLE.of(plural).strategy
+    strategy.default(new)
+    strategy.prepare_update(new, old)
+    return [cause.field for cause in strategy.validate_update(new, old)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"ports": [PORT]}, []),
+        ({}, ["Required spec.ports"]),
+        ({"clusterIP": "None"}, []),
+        ({"ports": [{"port": 0}]}, ["Invalid spec.ports[0].targetPort", "Invalid spec.ports[0].port"]),
+        ({"ports": [{**PORT, "protocol": "XXX"}]}, ["NotSupported spec.ports[0].protocol"]),
+        ({"ports": [PORT, {"port": 81, "name": "x"}]}, ["Required spec.ports[0].name"]),
+        ({"ports": [{**PORT, "nodePort": 30000}]}, ["Forbidden spec.ports[0].nodePort"]),
+        ({"ports": [PORT], "type": "Some"}, ["NotSupported spec.type"]),
+        ({"ports": [PORT], "selector": {"a b": "c"}}, ["Invalid spec.selector"]),
+        ({"ports": [PORT], "clusterIP": "nope"}, ["Invalid spec.clusterIPs[0]"]),
+        ({"ports": [PORT], "externalIPs": ["nope"]}, ["Invalid spec.externalIPs[0]"]),
+        ({"ports": [PORT], "ipFamilyPolicy": "Some"}, ["NotSupported spec.ipFamilyPolicy"]),
+        ({"ports": [PORT], "loadBalancerClass": "a/b"}, ["Forbidden spec.loadBalancerClass"]),
+    ],
+)
+def test_service_with_one_fault_is_rejected_at_its_field(spec: Object, found: list[str]) -> None:
+    assert faults("services", made("services", spec=spec)) == found
+
+
+def test_service_has_upstreams_defaults() -> None:
+    spec = made("services", spec={"clusterIP": "None", "sessionAffinity": "ClientIP", "ports": [PORT]})["spec"]
+    assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["None"], ["IPv4"], "SingleStack")
+    assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
+    assert spec["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert "externalTrafficPolicy" not in spec
+    assert made("services", spec={"type": "NodePort"})["spec"]["externalTrafficPolicy"] == "Cluster"
+
+
+def test_update_of_a_service_keeps_its_addresses() -> None:
+    old = made("services", spec={"clusterIP": "None"})
+    new = {**old, "spec": {}}
+    assert changed("services", new, old) == []
+    assert new["spec"]["clusterIPs"] == ["None"]
+    assert changed("services", {**old, "spec": {"clusterIP": "nope"}}, old) == ["spec.ports", "spec.clusterIPs[0]"]
+
+
+TAINT = {"key": "a", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"spec": {"taints": [TAINT]}}, []),
+        ({"spec": {"taints": [TAINT, TAINT]}}, ["Duplicate metadata.taints[1]"]),
+        ({"spec": {"taints": [{"key": "a"}]}}, ["Required metadata.taints[0].effect"]),
+        ({"spec": {"taints": [{**TAINT, "effect": "X"}]}}, ["NotSupported metadata.taints[0].effect"]),
+        ({"spec": {"taints": [{**TAINT, "key": "a b"}]}}, ["Invalid metadata.taints[0].key"]),
+        ({"spec": {"podCIDRs": ["nope"]}}, ["Invalid spec.podCIDRs[0]"]),
+        ({"spec": {"podCIDRs": ["10.0.0.0/8", "11.0.0.0/8"]}}, ["Invalid spec.podCIDRs"]),
+        ({"spec": {"podCIDRs": ["10.0.0.0/8", "fd00::/64"]}}, []),
+        ({"status": {"capacity": {"cpu": "-1"}}}, ["Invalid status.capacity.cpu", "Invalid status.allocatable.cpu"]),
+        ({"status": {"allocatable": {"pods": "500m"}}}, ["Invalid status.allocatable.pods"]),
+    ],
+)
+def test_node_with_one_fault_is_rejected_at_its_field(fields: Object, found: list[str]) -> None:
+    assert faults("nodes", made("nodes", **fields)) == found
+
+
+def test_node_that_is_known_keeps_its_provider_and_its_network() -> None:
+    old = made("nodes", spec={"providerID": "x://1", "podCIDR": "10.0.0.0/8"})
+    assert old["spec"]["podCIDRs"] == ["10.0.0.0/8"]
+    assert changed("nodes", {**old, "spec": {**old["spec"], "unschedulable": True}}, old) == []
+    assert changed("nodes", {**old, "spec": {}}, old) == ["spec.podCIDRs", "spec.providerID"]
+
+
+def test_node_allocates_what_it_has_by_default() -> None:
+    assert made("nodes", status={"capacity": {"cpu": "4"}})["status"]["allocatable"] == {"cpu": "4"}
+
+
+def test_status_of_a_node_has_each_address_once() -> None:
+    address = {"type": "InternalIP", "address": "10.0.0.1"}
+    node = made("nodes", status={"addresses": [address, address]})
+    causes = TABLE.of("nodes").strategy.validate_status(node, node)
+    assert [cause.field for cause in causes] == ["status.addresses[1]"]
