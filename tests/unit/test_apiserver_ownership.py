@@ -364,3 +364,13 @@ def test_fields_of_new_struct_that_always_exists_is_not_owned_itself() -> None:
     assert role is not None
     body = {"metadata": {}, "aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": None}
     assert fields_of_new(body, role) == {"f:aggregationRule": {".": {}, "f:clusterRoleSelectors": {}}}
+
+
+def test_field_that_becomes_null_is_owned_by_its_writer() -> None:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    old = {"metadata": {}, "status": {"conditions": [condition]}}
+    new = {"metadata": {}, "status": {"conditions": [{**condition, "status": "True", "lastTransitionTime": None}]}}
+    found = changes(old, new, pod_shape())
+    entry = {'k:{"type":"Ready"}': {"f:status": {}, "f:lastTransitionTime": {}}}
+    assert found.written == {"f:status": {"f:conditions": entry}}
+    assert found.removed == {}

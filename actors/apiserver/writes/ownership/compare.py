@@ -202,6 +202,10 @@ def _note(element: str, old: Any, new: Any, shape: Shape, written: Fields, remov
     sub_written: Fields = {}
     sub_removed: Fields = {}
     before, after = before or {}, after or {}
+    for part in [part for part, (value, _) in after.items() if value is None and part in before]:
+        if before[part][0] is not None:  # a typed field is null, not removed
+            sub_written[part] = {}
+        del after[part], before[part]
     for part, (value, kind) in after.items():
         was = before.get(part)
         _note(part, None if was is None else was[0], value, kind, sub_written, sub_removed)
