@@ -279,3 +279,12 @@ def test_status_of_a_pod_keeps_its_addresses_in_step() -> None:
     new["status"].update(podIP="10.0.0.2", podIPs=[{"ip": "10.0.0.1"}])
     PODS.strategy.prepare_status(new, old)
     assert new["status"]["podIPs"] == [{"ip": "10.0.0.2"}]
+
+
+def test_update_of_a_pod_keeps_a_priority_that_it_leaves_out() -> None:
+    old = pod(priority=5, preemptionPolicy="Never")
+    new = copy.deepcopy(old)
+    del new["spec"]["priority"], new["spec"]["preemptionPolicy"]
+    PODS.strategy.prepare_update(new, old)
+    assert PODS.strategy.validate_update(new, old) == []
+    assert (new["spec"]["priority"], new["spec"]["preemptionPolicy"]) == (5, "Never")

@@ -24,7 +24,7 @@ def spec_change_causes(new: Object, old: Object) -> list[Cause]:
         return []
     added = [field for field in CONTAINERS if len(items(after, field)) != len(items(before, field))]
     if added:
-        return [forbidden(f"spec.{field}", "pod updates may not add or remove containers") for field in added]
+        return [forbidden(f"spec.{added[0]}", "pod updates may not add or remove containers")]
     causes = _deadline_causes(after, before) + _gate_causes(after, before)
     causes += _toleration_causes(items(after, "tolerations"), items(before, "tolerations"))
     gated = bool(before.get("schedulingGates"))

@@ -173,6 +173,13 @@ def _projections(volume: Object) -> Iterator[Object]:
     yield from items(volume, "projected", "sources")
 
 
+def keep_priority(new: Object, old: Object) -> None:
+    """Retain the priority and preemption policy that an update leaves out, as upstream's admission does."""
+    spec, before = new.get("spec"), old.get("spec") or {}
+    if isinstance(spec, dict) and spec:
+        _fill(spec, {field: before[field] for field in ("priority", "preemptionPolicy") if field in before})
+
+
 ALPHA_SOURCES = ("clusterTrustBundle", "podCertificate")
 """Projections whose feature gates are disabled by default; the node has no agent for them."""
 

@@ -13,6 +13,7 @@ from actors.apiserver.resources.pods.defaults import (
     apply_defaults,
     drop_alpha_sources,
     initial_status,
+    keep_priority,
     qos_class,
 )
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
@@ -50,6 +51,7 @@ class PodStrategy(Strategy):
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
+        keep_priority(new, old)
         add_default_tolerations(new)
         if new.get("spec") != old.get("spec"):
             drop_alpha_sources(new)
