@@ -276,7 +276,8 @@ class ApiServer:
     def _node_client_options(self) -> NodeClientOptions:
         layout = self._context.layout
         cert, key = layout.client_cert("apiserver-kubelet-client")
-        return NodeClientOptions(cert=cert, key=key, ca=layout.ca_cert)
+        insecure = self._context.settings.kubelet_insecure_tls
+        return NodeClientOptions(cert=cert, key=key, ca=layout.ca_cert, insecure=insecure)
 
     def _listener(self, handler: Handler) -> Server:
         return Server(self._server_options(), handler)

@@ -127,6 +127,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_unsafe_sysctls: tuple[str, ...]
     """Names, and prefixes that end with `*`, that pods may set beside the safe ones."""
     pod_resources: PodResources
+    kubelet_insecure_tls: bool
+    """The API server accepts any certificate of a node's endpoint: kubelets sign their own by default."""
     adopt: Adopt | None = None
     """Set where the real kubelet gives out the devices: its pod resources are served, and nothing else is done."""
     device_health_rate: int

@@ -182,6 +182,14 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         int,
         flag("N", "changes a second of one pod's device health status", page="[explanation](../explanation/health.md)"),
     ] = 2
+    kubelet_insecure_tls: Annotated[
+        str,
+        flag(
+            "BOOL",
+            "true: the API server accepts any certificate of a node, since kubelets sign their own",
+            page="unless `serverTLSBootstrap` is set; who answers at a node's address then reads what `exec` sends",
+        ),
+    ] = "false"
     metrics_port: Annotated[
         int, flag("PORT", "port of the metrics page; 0 = a free one. The start waits for a port in use")
     ] = 10255

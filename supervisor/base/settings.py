@@ -49,6 +49,8 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         allowed_unsafe_sysctls=values.unsafe_sysctls(options.allowed_unsafe_sysctls),
         pod_resources=pod_resources(options),
         device_health_rate=values.at_least(1, options.device_health_rate, "--device-health-rate"),
+        kubelet_insecure_tls=values.one_of(options.kubelet_insecure_tls, ("false", "true"), "--kubelet-insecure-tls")
+        == "true",
         adopt=options.adopt,
         metrics_port=values.port(options.metrics_port, "--metrics-port"),
         metrics_address=values.bind_address(options.metrics_address, "--metrics-address"),

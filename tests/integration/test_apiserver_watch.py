@@ -126,6 +126,21 @@ async def test_objects_enter_and_leave_a_selector(plane: Plane) -> None:
     assert seen[2][1]["metadata"]["resourceVersion"] == str(left)
 
 
+async def test_a_path_below_watch_is_a_watch_of_all_or_of_one(plane: Plane) -> None:
+    async with plane.client() as session:
+        start = await version(session)
+        for name in ("a", "b"):
+            await create(session, name)
+        path = CONFIGMAPS.replace("/v1/", "/v1/watch/")
+        for url, wanted in ((path, ["a", "b"]), (f"{path}/b", ["b"])):
+            async with session.get(url, params={"resourceVersion": start}) as answer:
+                assert answer.status == 200, await answer.text()
+                events = Events(answer)
+                assert await events.names(len(wanted)) == [("ADDED", name) for name in wanted]
+        for name in ("a", "b"):
+            await delete(session, name)
+
+
 async def test_initial_events_end_with_the_annotated_bookmark(plane: Plane) -> None:
     async with plane.client() as session:
         await create(session, "b")

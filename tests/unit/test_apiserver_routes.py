@@ -7,9 +7,9 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.errors import NotFound
+from actors.apiserver.api.errors import MethodNotAllowed, NotFound
 from actors.apiserver.api.resource import Table
-from actors.apiserver.api.target import Attributes, Target, parse_target
+from actors.apiserver.api.target import Attributes, Target, parse_target, query_of
 from actors.apiserver.http.routing.route import CACHED_PATHS, LONGEST_PATH, Action, Routes
 
 
@@ -78,3 +78,43 @@ def test_what_is_asked_for_is_known_with_the_path() -> None:
     within = routes.of("GET", "/api/v1/namespaces/ns")
     assert within is not None
     assert within.attributes.namespace == within.attributes.name == "ns"
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted", "query"),
+    [
+        ("/api/v1/watch/pods", ("pods", "", ""), {"fieldSelector": ""}),
+        ("/api/v1/watch/namespaces/ns/pods", ("pods", "ns", ""), {"fieldSelector": ""}),
+        ("/api/v1/watch/namespaces/ns/pods/p", ("pods", "ns", "p"), {"fieldSelector": "metadata.name=p"}),
+        ("/api/v1/watch/nodes/a%3Db", ("nodes", "", "a=b"), {"fieldSelector": "metadata.name=a\\=b"}),
+        ("/api/v1/watch/namespaces/ns", ("namespaces", "", "ns"), {"fieldSelector": "metadata.name=ns"}),
+        ("/apis/coordination.k8s.io/v1/watch/leases", ("leases", "", ""), {"fieldSelector": ""}),
+    ],
+)
+def test_paths_of_watches_are_lists_that_watch(path: str, wanted: tuple[str, str, str], query: dict[str, str]) -> None:
+    target = parse_target(Table(TABLE.built_in), "GET", path)
+    assert target is not None
+    assert (target.resource.plural, target.namespace, target.watched) == wanted
+    assert (target.verb, target.name) == ("list", "")
+    assert query_of(target, {"watch": "0", "limit": "1"}) == {"watch": "true", "limit": "1", **query}
+
+
+def test_a_field_selector_narrows_the_watch_of_a_name() -> None:
+    target = parse_target(Table(TABLE.built_in), "GET", "/api/v1/watch/nodes/n")
+    assert target is not None
+    assert query_of(target, {"fieldSelector": "a=b"})["fieldSelector"] == "a=b,metadata.name=n"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "error"),
+    [
+        ("GET", "/api/v1/watch", NotFound),
+        ("GET", "/api/v1/watch/pods/p", NotFound),
+        ("GET", "/api/v1/watch/namespaces/ns/pods/p/log", NotFound),
+        ("GET", "/api/v1/watch/watch/pods", NotFound),
+        ("DELETE", "/api/v1/watch/namespaces/ns/pods", MethodNotAllowed),
+    ],
+)
+def test_other_paths_below_watch_are_not_served(method: str, path: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        parse_target(Table(TABLE.built_in), method, path)

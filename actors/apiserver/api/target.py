@@ -1,5 +1,7 @@
 """Targets: the resource, object or subresource that a request's path and method name."""
 
+import re
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 import msgspec
@@ -27,6 +29,8 @@ class Attributes(msgspec.Struct, frozen=True):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
+PROXY = "proxy"
+"""A subresource whose paths go on below it."""
 COLLECTION_VERBS = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 OBJECT_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 SUBRESOURCE_VERBS = {**OBJECT_VERBS, "POST": "create"}
@@ -40,6 +44,8 @@ class Target(msgspec.Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    watched: str | None = None
+    """Of a path below /watch/: the name of the only object to watch, empty for all."""
 
     @property
     def key(self) -> str:
@@ -68,13 +74,41 @@ def parse_target(table: Table, method: str, path: str) -> Target | None:
     if found is None:
         return None
     group, version, rest = found
+    if rest[0] == "watch" and len(rest) > 1:
+        return _watched(parse_rest(table, (group, version), "GET", rest[1:]), method)
+    return parse_rest(table, (group, version), method, rest)
+
+
+def parse_rest(table: Table, group_version: tuple[str, str], method: str, rest: list[str]) -> Target:
+    """Return the target of the path below a group's version. Raises as parse_target."""
     namespace, rest = _split_namespace(rest)
+    if rest[2:3] == [PROXY]:
+        rest = rest[:3]  # the rest is the node's
     if not 1 <= len(rest) <= 3 or not all(rest):
         raise unknown_path()
-    resource = table.find(group, version, rest[0])
+    resource = table.find(*group_version, rest[0])
     if resource is None or (namespace and not resource.namespaced and resource.plural != "namespaces"):
         raise unknown_path()
     return _target(resource, method, namespace, rest)
+
+
+def _watched(target: Target, method: str) -> Target:
+    """Return the watch of a target. The paths are deprecated since 1.11, and still served upstream."""
+    if target.subresource:
+        raise unknown_path()
+    if method != "GET":
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+    return Target(target.resource, "list", target.namespace, watched=target.name)
+
+
+def query_of(target: Target, query: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the query of a request with what its path says: that it is a watch, and of which object."""
+    if target.watched is None:
+        return query
+    name = re.sub(r"([\\,=])", r"\\\1", target.watched)
+    fields = query.get("fieldSelector", "")
+    selected = ",".join(filter(None, (fields, f"metadata.name={name}" if name else "")))
+    return {**query, "watch": "true", "fieldSelector": selected}
 
 
 def _split_namespace(rest: list[str]) -> tuple[str, list[str]]:

@@ -65,7 +65,10 @@ NODES = Resource(
         Column("Kernel-Version", kernel, 1),
         Column("Container-Runtime", cell("status", "nodeInfo", "containerRuntimeVersion", missing="<unknown>"), 1),
     ),
-    subresources=(Subresource("status", STATUS_VERBS, "Node", version="v1"),),
+    subresources=(
+        Subresource("proxy", ("create", "delete", "get", "patch", "update"), "NodeProxyOptions", version="v1"),
+        Subresource("status", STATUS_VERBS, "Node", version="v1"),
+    ),
     fields={"spec.unschedulable": lambda obj: field("spec", "unschedulable")(obj) or "false"},
 )
 

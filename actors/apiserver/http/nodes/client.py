@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict
 from yarl import URL
 
 from actors.apiserver.api.errors import ServiceUnavailable
@@ -41,6 +42,15 @@ class NodeClientOptions(msgspec.Struct, frozen=True):
     """Accept any certificate of a node: by default, kubelets sign their own."""
 
 
+class Forwarded(msgspec.Struct, frozen=True):
+    """The parts of a client's request that a node gets."""
+
+    query: str
+    """As sent, encoded."""
+    headers: CIMultiDict[str]
+    body: aiohttp.StreamReader | None
+
+
 class NodeClient:
     """A client session opened at the first request."""
 
@@ -54,6 +64,21 @@ class NodeClient:
 
         async def call(name: str) -> aiohttp.ClientResponse:
             return await self._opened().get(_url(where), server_hostname=name, timeout=_TIMEOUT, ssl=self._tls())
+
+        return await _called(where, call)
+
+    async def forward(self, method: str, where: Location, sent: Forwarded) -> aiohttp.ClientResponse:
+        """Return the response to a client's request, with its body unread. Raises ServiceUnavailable."""
+        url = URL.build(
+            scheme="https", host=where.host, port=where.port, path=where.path, query_string=sent.query, encoded=True
+        )
+        options: dict[str, Any] = {"headers": sent.headers, "data": sent.body, "allow_redirects": False}
+
+        async def call(name: str) -> aiohttp.ClientResponse:
+            session = self._opened()
+            return await session.request(
+                method, url, server_hostname=name, timeout=_TIMEOUT, ssl=self._tls(), **options
+            )
 
         return await _called(where, call)
 

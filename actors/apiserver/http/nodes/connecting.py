@@ -1,4 +1,4 @@
-"""Pod subresources served by the node: log, exec, attach, portforward."""
+"""Subresources served by the node: log, exec, attach and portforward of pods, proxy of nodes."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,12 @@ import aiohttp
 from aiohttp import web
 
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.target import PROXY, Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.dialing import Dialing, answered_error
 from actors.apiserver.http.nodes.location import Location, log_location, stream_location
+from actors.apiserver.http.nodes.proxy import NodeProxy, relay
 from actors.apiserver.reads.reader import Reader
 from protocols.kube.meta import Object
 from protocols.streams.accepting import (
@@ -31,13 +32,14 @@ from protocols.streams.spdy_channels import wanted
 from protocols.streams.websocket_channels import LOG_PROTOCOLS, log_message
 
 LOG = "log"
+STREAMED = (LOG, PROXY, "exec", "attach", "portforward")
 KINDS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
 """The node's names of the subresources."""
 
 
 def connect_verb(target: Target) -> str:
     """Return the verb to authorize: a connection needs `create`, also if the protocol starts with GET."""
-    return "get" if target.subresource == LOG else "create"
+    return "create" if target.subresource in KINDS else target.verb
 
 
 class Connecting:
@@ -47,15 +49,18 @@ class Connecting:
         self._reader = reader
         self._client = client
         self._dialing = Dialing(client)
+        self._proxy = NodeProxy(reader, client)
         self._node = node
 
     @staticmethod
     def serves(subresource: str) -> bool:
-        return subresource == LOG or subresource in KINDS
+        return subresource in STREAMED
 
     async def serve(self, request: Request) -> web.StreamResponse:
         """Raises StatusError before the first byte."""
         http = request.http
+        if request.target.subresource == PROXY:
+            return await self._proxy.serve(request)
         pod = (await self._reader.get(request.target, None)).obj
         if request.target.subresource == LOG:
             return await self._log(http, log_location(pod, self._node, http.query))
@@ -81,7 +86,7 @@ class Connecting:
             if http.version >= (1, 1):
                 sink.enable_chunked_encoding()
             await sink.prepare(http)
-            await _relay(source, sink, http)
+            await relay(source, sink, http)
             return sink
 
     async def _command(self, http: web.BaseRequest, where: Location) -> web.StreamResponse:
@@ -101,17 +106,6 @@ class Connecting:
             if client.socket is not None:
                 await join(client.socket, node)
         return client.response
-
-
-async def _relay(source: aiohttp.ClientResponse, sink: web.StreamResponse, http: web.BaseRequest) -> None:
-    """Relay a log. If it breaks off, the client's connection is aborted, or the log would look complete."""
-    try:
-        async for piece in source.content.iter_any():
-            await sink.write(piece)
-        await sink.write_eof()
-    except (aiohttp.ClientError, ConnectionError, TimeoutError):
-        if http.transport is not None:
-            http.transport.abort()
 
 
 async def _log_messages(source: aiohttp.ClientResponse, http: web.BaseRequest) -> web.StreamResponse:

@@ -14,7 +14,7 @@ from actors.apiserver.api.errors import MethodNotAllowed, NotFound, Unauthorized
 from actors.apiserver.api.query import ListOptions, flag, list_options, request_seconds
 from actors.apiserver.api.resource import Table
 from actors.apiserver.api.selection import equalities, selection
-from actors.apiserver.api.target import Attributes
+from actors.apiserver.api.target import Attributes, query_of
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
@@ -132,13 +132,13 @@ class Handler:
 
     def _request(self, call: Call, identity: Identity, route: Route) -> Request:
         http, target = call.http, route.target
-        query, row = http.query, target.resource
+        query, row = query_of(target, http.query), target.resource
         options = list_options(query) if target.verb in COLLECTION else NO_OPTIONS
         form = negotiate(http.headers.get(hdrs.ACCEPT, ""), query.get("includeObject", ""))
         form = check_form(form, row.api_version, row.kind, options.watch)
         selects = options.labels or options.fields
         wanted = selection(row, options.labels, options.fields) if selects else route.everything
-        dry_runs = query.getall("dryRun", [])
+        dry_runs = http.query.getall("dryRun", [])
         return Request(http, identity.user, target, query, dry_runs, form, options, wanted, identity.expires)
 
     async def _connect(self, call: Call, route: Route, request: Request) -> Response:
@@ -175,7 +175,8 @@ class Handler:
 
 def _attributes(call: Call, route: Route) -> Attributes:
     """Return the attributes of a request for authorization. Only the options that authorization needs are parsed."""
-    target, query = route.target, call.http.query
+    target = route.target
+    query = query_of(target, call.http.query)
     call.verb = "watch" if target.verb == "list" and flag(query, "watch") else target.verb
     fields = query.get("fieldSelector", "") if target.verb in COLLECTION else ""
     if not fields and call.verb == target.verb:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.target import Target, query_of
 from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.fairness.control import STREAM, FlowControl, LongRunning
@@ -32,7 +32,8 @@ def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Repli
     if target.verb == "list":
         replica = replicas.get(target.resource.store)
         stored = 0 if replica is None else len(replica.objects)
-        return list_width(stored, http.query if len(http.rel_url.raw_query_string) <= SHORT_QUERY else {})
+        query = http.query if len(http.rel_url.raw_query_string) <= SHORT_QUERY else {}
+        return list_width(stored, query_of(target, query))
     if target.verb in WRITES:
         return body_width(http.headers)
     return 1
