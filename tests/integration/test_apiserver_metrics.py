@@ -54,6 +54,8 @@ SERVED: list[tuple[str, str, set[str], str]] = [
     ("apiserver_response_sizes", "histogram", WHERE | {"verb"}, "1000 1e4 1e5 1e6 1e7 1e8 1e9"),
     ("apiserver_current_inflight_requests", "gauge", {"request_kind"}, ""),
     ("apiserver_resource_objects", "gauge", KIND, ""),
+    ("apiserver_storage_objects", "gauge", {"resource"}, ""),
+    ("apiserver_storage_size_bytes", "gauge", {"storage_cluster_id"}, ""),
     ("etcd_request_duration_seconds", "histogram", KIND | {"operation"}, SECONDS),
     ("etcd_requests_total", "counter", KIND | {"operation"}, ""),
     ("etcd_bookmark_total", "counter", KIND, ""),
@@ -199,6 +201,8 @@ def test_the_values_are_what_happened(page: Page) -> None:
     assert page.value("apiserver_watch_cache_events_dispatched_total", **kind) >= 4
     assert page.value("apiserver_watch_cache_initializations_total", **kind) == 1
     assert page.value("apiserver_resource_objects", **kind) == 3 + 1
+    assert page.value("apiserver_storage_objects", resource="configmaps") == 3 + 1
+    assert page.value("apiserver_storage_size_bytes", storage_cluster_id="etcd-0") > 4096
     assert page.value("etcd_requests_total", **kind, operation="create") == 3
     assert page.value("etcd_requests_total", **kind, operation="update") == 1
     assert page.value("etcd_requests_total", **kind, operation="list") == 1

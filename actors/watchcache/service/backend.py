@@ -35,6 +35,8 @@ class Backend:
         """The current error of following the store; empty while it works."""
         self.alarms = ""
         """Alarms of its members, such as NOSPACE."""
+        self.size: int | None = None
+        """Bytes of its database, the largest member's; None before it was asked."""
         self._client = EtcdClient(options.etcd)
         self._streams = BusStreams(bus, self.state)
         self._on_change = on_change
@@ -65,12 +67,14 @@ class Backend:
     async def _watch_alarms(self) -> None:
         # A store without space rejects writes but serves reads, so nobody else notices before the next write.
         while True:
-            await asyncio.sleep(self.options.alarm_interval)
             with suppress(EtcdError):  # the follower reports an unavailable store
-                found = sorted({error.strip() for status in await self._client.statuses() for error in status.errors})
+                statuses = await self._client.statuses()
+                self.size = max((status.size for status in statuses), default=None)
+                found = sorted({error.strip() for status in statuses for error in status.errors})
                 if (alarms := ", ".join(found)) != self.alarms:
                     self.alarms = alarms
                     self._on_change()
+            await asyncio.sleep(self.options.alarm_interval)
 
     async def close(self) -> None:
         await self._client.close()

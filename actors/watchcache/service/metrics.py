@@ -33,9 +33,26 @@ class WatchcacheCollector(Collector):
         yield self._gauge(version, "Revision of the cache, modulo 1e15.", lambda c: c.position % 10**15)
         yield self._counter("etcd_bookmark", "Progress notifications.", lambda c: c.progress)
         yield self._gauge("apiserver_resource_objects", "Stored objects.", lambda c: len(c.objects))
+        yield self._objects()
+        yield self._sizes()
         yield self._checks()
         reconnects = sum(backend.follower.reconnects for backend in self._backends)
         yield CounterMetricFamily("nodeplane_watchcache_reconnects", "Watches of the store opened again.", reconnects)
+
+    def _objects(self) -> Metric:
+        """Return the number of objects under the name that upstream deprecated in 1.34."""
+        family = GaugeMetricFamily("apiserver_storage_objects", "Stored objects.", labels=("resource",))
+        for cache in (cache for backend in self._backends for cache in backend.state.caches):
+            family.add_metric([cache.resource.qualified], len(cache.objects))
+        return family
+
+    def _sizes(self) -> Metric:
+        text = "Bytes of the store's database."
+        family = GaugeMetricFamily("apiserver_storage_size_bytes", text, labels=("storage_cluster_id",))
+        for number, backend in enumerate(self._backends):
+            if backend.size is not None:
+                family.add_metric([f"etcd-{number}"], backend.size)
+        return family
 
     def _checks(self) -> Metric:
         text = "Comparisons of the cache with the store."
