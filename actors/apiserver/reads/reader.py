@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 import time
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from actors.apiserver.api.selection import Selection
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.api.target import Target, not_found
 from actors.apiserver.reads.metrics import ReadMetrics
+from actors.apiserver.reads.snapshot import objects_at
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Compacted, Storage
 from protocols.errors import NodeplaneError
@@ -203,13 +205,28 @@ class Reader:
         return await self._page(query, rv, token.start)
 
     async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
-        """Read a page from the store at one revision. Read on while selectors leave the page short."""
+        """Read a page from the store at one revision. Read on while selectors leave the page short.
+
+        A revision that the store has compacted is served from the replica, as far as its window reaches back.
+        """
         work = _Work()
-        listing = await self._pages(query, rv, start, work)
+        try:
+            listing = await self._pages(query, rv, start, work)
+        except Compacted:
+            held = self._snapshot(query, rv, start)
+            if held is None:
+                raise
+            return await self._cut(query, held, rv)
         if query.wanted.everything and work.corrupt:
             listing = replace(listing, corrupt=tuple(work.corrupt))
         self._meter.from_store(query.resource, work.fetched, work.fetched, len(listing.objects))
         return listing
+
+    def _snapshot(self, query: "_Query", rv: int, start: str) -> Sequence[Stored] | None:
+        replica = self._replicas[query.resource.store]
+        if not replica.filled or not 0 < rv <= replica.mark:
+            return None
+        return objects_at(replica.objects, replica.window, rv, query.prefix, start)
 
     async def _pages(self, query: "_Query", rv: int, start: str, work: "_Work") -> Listing:
         found: list[Stored] = []
@@ -241,15 +258,18 @@ class Reader:
     async def _first_page(self, query: "_Query", replica: Replica) -> Listing:
         """List from the replica. Later pages are read from the store at the replica's mark."""
         rv, held = replica.mark, list(replica.objects.below(query.prefix))
-        found = held if query.wanted.everything else await _sift(held, query.wanted)
         corrupt = replica.corrupt.below(query.prefix) if query.wanted.everything else []
+        listing = await self._cut(query, held, rv)
+        return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing
+
+    async def _cut(self, query: "_Query", held: Sequence[Stored], rv: int) -> Listing:
+        """Return the first page of what is selected of `held`, the objects at a revision."""
+        found = list(held) if query.wanted.everything else await _sift(held, query.wanted)
         cut = bool(query.limit) and len(found) > query.limit
         self._meter.from_replica(query.resource, len(held), query.limit if cut else len(found))
         if cut:
-            listing = _truncated(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
-        else:
-            listing = Listing(found, rv)
-        return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing
+            return _truncated(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
+        return Listing(found, rv)
 
 
 class _Work(msgspec.Struct):
@@ -274,7 +294,7 @@ def _fitting_keys(replica: Replica, prefix: str, start: str, most: int) -> int:
     return most
 
 
-async def _sift(held: list[Stored], wanted: Selection) -> list[Stored]:
+async def _sift(held: Sequence[Stored], wanted: Selection) -> list[Stored]:
     """Return the matching objects. A long list takes several turns of the event loop."""
     found, ends = [], time.monotonic() + TURN_SECONDS
     for stored in held:
