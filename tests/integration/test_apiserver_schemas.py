@@ -45,3 +45,10 @@ def test_fields_are_listed_to_the_bottom(plane: Plane) -> None:
     told = plane.kubectl("explain", "pods", "--recursive")
     assert "containerPort\t<integer>" in told
     assert "resourceID\t<string>" in told
+
+
+def test_clients_of_v2_get_the_same_explanations(plane: Plane) -> None:
+    """kubectl before 1.27 asks for protobuf."""
+    explained = plane.kubectl("explain", "pod.spec.containers.ports", "--output=plaintext-openapiv2")
+    assert "containerPort\t<integer> -required-" in explained
+    assert "mode" in plane.kubectl("explain", "pods", "--recursive", "--output=plaintext-openapiv2")

@@ -1,7 +1,9 @@
 """Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health."""
 
+import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping
+from operator import is_not
 
 import msgspec
 
@@ -14,7 +16,8 @@ from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
-from actors.apiserver.http.endpoints.openapi import V2, V2_MEDIA, V2_PROTOBUF, OpenApi
+from actors.apiserver.http.endpoints.openapi import OpenApi
+from actors.apiserver.http.endpoints.openapi_v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 
@@ -106,6 +109,8 @@ class NonResource:
         self._openid = openid
         self._address = address
         self._openapi = OpenApi(table)
+        self._v2: tuple[list[bytes], bool, bytes] = ([], False, b"")
+        """The v3 documents that the last v2 document was made of, its form, and the document itself."""
 
     async def reply(self, path: str, query: Mapping[str, str], accept: str) -> Reply:
         """Raises NotFound."""
@@ -117,7 +122,7 @@ class NonResource:
         if parts[:2] == ["openapi", "v3"]:
             return self._document("/".join(parts[2:]))
         if parts == ["openapi", "v2"]:
-            return _openapi_v2(accept)
+            return await self._openapi_v2(accept)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
             found = discovery.aggregated(self._table, core=parts[0] == "api")
             return Reply(msgspec.json.encode(found), media_type=discovery.AGGREGATED)
@@ -144,6 +149,16 @@ class NonResource:
                 return discovery.resource_list(self._table, group, version)
         return None
 
+    async def _openapi_v2(self, accept: str) -> Reply:
+        """Return the v2 document, made in a thread: many custom resources make it long."""
+        documents, protobuf = list(self._openapi.documents.values()), "+protobuf" in accept
+        held, form, body = self._v2
+        if form is not protobuf or len(held) != len(documents) or any(map(is_not, held, documents)):
+            write = as_protobuf if protobuf else as_json
+            body = await asyncio.to_thread(lambda: write(definitions(documents)))
+            self._v2 = (documents, protobuf, body)
+        return Reply(body, media_type=MEDIA if protobuf else "application/json")
+
     def _document(self, root: str) -> Reply:
         if not root:
             return Reply(msgspec.json.encode(self._openapi.index()))
@@ -151,9 +166,3 @@ class NonResource:
         if found is None:
             raise unknown_path()
         return Reply(found, headers={"Cache-Control": "public, immutable"})
-
-
-def _openapi_v2(accept: str) -> Reply:
-    if "+protobuf" in accept:
-        return Reply(V2_PROTOBUF, media_type=V2_MEDIA)
-    return Reply(msgspec.json.encode(V2))

@@ -1,7 +1,6 @@
 """OpenAPI: one v3 document for each group and version, made on demand and again when its resources have changed.
 
-Shapes become component schemas, resources become paths and operations. OpenAPI v2 is an empty document: kubectl asks
-for a kind it does not find in v3, and an empty answer lets it go on to its own error message.
+Shapes become component schemas, resources become paths and operations.
 """
 
 import hashlib
@@ -14,12 +13,6 @@ from actors.apiserver.api.schemas.descriptions import description
 from actors.apiserver.api.schemas.registry import META, kind_shape, registry
 from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
 from protocols.kube.meta import Object
-
-V2: Object = {"swagger": "2.0", "info": {"title": "nodeplane", "version": "unversioned"}, "paths": {}}
-V2_PROTOBUF = b"\x0a\x032.0" + b"\x12\x18\x0a\x09nodeplane\x12\x0bunversioned" + b"\x42\x00"
-"""V2 as the message gnostic's openapi.v2.Document: swagger = 1, info = 2 (title = 1, version = 2), paths = 8."""
-V2_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-
 
 MACHINERY = "io.k8s.apimachinery.pkg"
 NAMED: dict[str, tuple[str, Object]] = {
