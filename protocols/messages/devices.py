@@ -257,6 +257,8 @@ class AdmitPod(msgspec.Struct, frozen=True):
     """QoS class Guaranteed: only such pods get CPUs and memory of their own."""
     running: bool = False
     """The pod already has running containers: it is recovered, not newly admitted."""
+    present: bool = False
+    """The runtime has a sandbox or container of the pod: the node went on since the pod was admitted."""
 
 
 class GrantedMount(msgspec.Struct, frozen=True):

@@ -137,7 +137,10 @@ REFERENCES = {
 }  # fmt: skip
 OWNERS: dict[str, tuple[list[Any], str]] = {
     "no owner": ([], OWNER),
-    "two owners": ([{}, {}], 'node "n1" can only create pods with a single owner reference set to itself'),
+    "two owners": (
+        [{}, {"uid": "another", "controller": False}],
+        'node "n1" can only create pods with a single owner reference set to itself',
+    ),
     "another's": ([{"name": "n2"}], OWNER),
     "of another kind": ([{"kind": "Pod"}], OWNER),
     "of another version": ([{"apiVersion": "apps/v1"}], OWNER),
@@ -193,7 +196,7 @@ CREATED: dict[str, tuple[str, Any, str]] = {
         "node n1 can only evict pods with spec.nodeName set to itself",
     ),
     "binding": (
-        f"{PODS}/mine/binding", {"target": {"name": "n1"}},
+        f"{PODS}/mine/binding", {"metadata": {"name": "mine"}, "target": {"name": "n1"}},
         "unexpected pod subresource \"binding\", only 'status' and 'eviction' are allowed",
     ),
     "another node": (

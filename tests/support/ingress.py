@@ -43,6 +43,8 @@ def definition(kind: str) -> dict[str, Any]:
 
 SERVICE = {"metadata": {"name": "web"}, "spec": {"clusterIP": "None", "ports": [{"name": "http", "port": 80}]}}
 ROUTE = {
+    "apiVersion": f"{GROUP}/{VERSION}",
+    "kind": "IngressRoute",
     "metadata": {"name": "web"},
     "spec": {"routes": [{"kind": "Rule", "match": "Host(`a.example`)", "services": [{"name": "web", "port": 80}]}]},
 }

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Sequence
 
+import msgspec
+
 from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object, required, too_long
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import now
@@ -91,10 +93,13 @@ def _owner_causes(owners: Sequence[Object], path: str) -> list[Cause]:
             causes.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
-    others = [CONTROLLERS.format(controllers[0], other) for other in controllers[1:]]
-    return causes + [invalid(path, list(owners), text) for text in others]
+    # Each cause shows the whole list, as upstream's: without bounds, this grows with the square of the list.
+    others = [CONTROLLERS.format(controllers[0], other) for other in controllers[1 : 1 + MOST_SHOWN]]
+    return causes + [invalid(path, list(owners[:MOST_SHOWN]), text) for text in others]
 
 
+MOST_SHOWN = 20
+"""Owners in a cause, and causes of owners that cannot be controllers."""
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 OF_DELETION = frozenset(("deletionTimestamp", "deletionGracePeriodSeconds"))
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -220,7 +225,7 @@ def _check_list(metadata: Object, field: str, kind: type) -> None:
     elif not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise BadRequest(f"metadata.{field} must be a list of {'strings' if kind is str else 'objects'}")
     elif kind is dict and len(value) > 1:
-        metadata[field] = [item for index, item in enumerate(value) if item not in value[:index]]
+        metadata[field] = list({msgspec.json.encode(item, order="sorted"): item for item in value}.values())
 
 
 def finished(obj: Object) -> bool:

@@ -141,9 +141,10 @@ class Admissions:
     def _is_current(self, pod: AdmitPod, known: PodRecord) -> bool:
         """Return False if a pod must be admitted again before it gets what it holds.
 
-        As in kubelet, one that does not run when the node restarts needs healthy devices: its plugin may be gone.
+        As in kubelet, one that the runtime lost (a reboot, a drained node) needs healthy devices: its plugin may be
+        gone. A crash of this process alone is no such restart: a pod that waits to start keeps what it holds.
         """
-        checked = pod.running or pod.uid in self._checked or not held_by(known.allocation)
+        checked = pod.running or pod.present or pod.uid in self._checked or not held_by(known.allocation)
         return known.has_pod_name and known.boot in ("", self._options.boot) and checked
 
     def _start(self, pod: AdmitPod) -> "asyncio.Task[AdmittedPod]":

@@ -281,7 +281,7 @@ class StatusManager:
     async def _failed(self, entry: _Entry, body: Object, error: Exception, failures: int) -> bool:
         """Return False when there is nothing more to try."""
         code = getattr(error, "code", 0)
-        if code == 404 or (code == 409 and await self._is_gone(entry)):
+        if code == 404 or (code in (409, 422) and await self._is_gone(entry)):  # 422: another uid
             entry.gone = True
             return False
         spec = entry.spec

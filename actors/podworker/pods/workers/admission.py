@@ -18,10 +18,11 @@ REJECTED = "Pod was rejected: "
 HUGE = "hugepages-"
 
 
-def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
+def admit_request(spec: PodSpec, live: Sequence[ContainerStatus], present: bool = False) -> AdmitPod:
     """Return the admission request.
 
-    `live`: running containers, newest first, which carry what they were started with.
+    `live`: running containers, newest first, which carry what they were started with. `present`: the runtime has
+    records of the pod.
     """
     held = {container.name: _held(container.devices) for container in reversed(live)}
     claimed = claimed_resources(spec)
@@ -32,6 +33,7 @@ def admit_request(spec: PodSpec, live: Sequence[ContainerStatus]) -> AdmitPod:
         containers=tuple(_request(container, held.get(container.name, {}), claimed) for container in spec.containers),
         guaranteed=_guaranteed(spec.raw.get("spec") or {}),
         running=bool(live),
+        present=present,
     )
 
 

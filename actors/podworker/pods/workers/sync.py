@@ -192,7 +192,9 @@ class PodSync:
             self._reject(forbidden)
             return
         try:
-            admitted = await self._deps.devices.admit(admit_request(state.spec, runtime_status.live(status)))
+            present = bool(status.sandboxes or status.containers)
+            request = admit_request(state.spec, runtime_status.live(status), present)
+            admitted = await self._deps.devices.admit(request)
         except BusError as error:
             if (rejected := rejection(error)) is None:
                 raise
