@@ -19,7 +19,7 @@ BASE64_V4, CHANNEL, BASE64_CHANNEL, UNNAMED = "v4.base64.channel.k8s.io", "chann
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """How a protocol writes messages."""
+    """Form of the messages of a protocol."""
 
     base64: bool = False
     statuses: bool = False

@@ -45,7 +45,7 @@ class Target(msgspec.Struct, frozen=True):
     name: str = ""
     subresource: str = ""
     watched: str | None = None
-    """Of a path below /watch/: the name of the only object to watch, empty for all."""
+    """Name of the only object to watch by a path below /watch/; empty for all."""
 
     @property
     def key(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.controllers.common.informers import trim_to_metadata
+from actors.controllers.common.pod_eviction import node_of
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import NODES, PODS
@@ -73,10 +74,6 @@ def _created(obj: Object) -> Object:
 def _decode(tolerations: bytes) -> list[Object]:
     """Return one list for equal tolerations: most pods have the two default ones, a kilobyte for each pod."""
     return msgspec.msgpack.decode(tolerations, type=list[Object])
-
-
-def node_of(pod: Object) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def pod_lost_patch(pod: Object) -> Object:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Mapping
 
-from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor
+from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor, node_of
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.taints import eviction_time, execute_taints
 from protocols.kube.meta import Object, key_of, name_of, terminating
@@ -21,10 +21,6 @@ TEXTS = EvictionTexts(
     message="Taint manager: deleting due to NoExecute taint",
 )
 POD = "pod"
-
-
-def node_of(pod: Object) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 class TaintEvictionController:

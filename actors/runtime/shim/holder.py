@@ -1,6 +1,6 @@
 """Holder of a pod's namespaces: PID 1 of a PID namespace that containers share, as other runtimes' pause process.
 
-The launcher forks it. It tells the runtime its pid, waits until that is on disk, then sleeps until it is killed; a
+The launcher forks it. It sends the runtime its pid, waits until that is on disk, then sleeps until it is killed; a
 runtime that dies before leaves none behind. Orphans of the pod's containers become its children, and are reaped.
 """
 

@@ -1,4 +1,4 @@
-"""What a container's shim executes, in the form of an OCI runtime specification, for `crictl inspect`."""
+"""A container as its shim executes it, in the form of an OCI runtime specification, for `crictl inspect`."""
 
 import base64
 import json
