@@ -1,31 +1,36 @@
-# setup: make .venv. run: start the node. demo: play the tutorial. test, lint: what CI runs. bench: the figures.
+# setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test, lint: what CI runs. bench: the figures.
+# pictures: draw those of the documentation from a running plane.
 # crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
 VENV := .venv
 PY := $(VENV)/bin/python
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
-# Many tests wait: three share two processors well. Long files go first, so that no worker ends alone.
+# Many tests wait: four share two processors well. Long files go first, so that no worker ends alone.
 LONG_FIRST := --dist loadfile --no-loadscope-reorder
 SEED := 0
 # Where the environment forbids Python to keep bytecode, every process would compile every module it imports.
+# (An empty PYTHONDONTWRITEBYTECODE permits it: every worker of the tests collects all of them.)
 CODE := protocols actors supervisor tests
+NOT_CODE := /test_
+COMPILE = @$(PY) -m compileall -q -j 0 -x $(NOT_CODE) $(CODE) || echo "bytecode cannot be kept here: processes start slower"
 ROUNDS := 1
 
-.PHONY: setup run demo test unit crash bench lint docs format clean compiled
+.PHONY: setup run demo test unit crash bench lint docs pictures format clean compiled compiled-run
 
 setup: compiled
 
-run: compiled
+run: compiled-run
 	@$(VENV)/bin/nodeplane up
 
-demo: compiled
+demo: compiled-run
 	@$(PY) examples/demo.py
 
 test: compiled
 	@sh tests/setup.sh
-	@$(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash tests/integration tests/unit
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 4 $(LONG_FIRST) tests/crash tests/integration tests/unit
 
 unit: compiled
-	@$(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit
 
 crash: compiled
 	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash
@@ -36,20 +41,33 @@ bench: compiled
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy && \
 		$(PY) -m protocols.wire.generate --check && $(PY) -m supervisor.cli.reference --check && \
+		$(PY) -m tests.conformance.page --check && \
+		$(PY) -m deploy.monitoring.generate --check && \
 		$(PY) -m pytest -q tests/unit/test_imports.py
 
 docs: $(STAMP)
-	@$(PY) -m supervisor.cli.reference
+	@$(PY) -m supervisor.cli.reference && $(PY) -m tests.conformance.page && $(PY) -m deploy.monitoring.generate
+
+pictures: $(STAMP)
+	@$(PY) -m tests.bench.session_picture && $(PY) -m tests.bench.trace_picture && \
+		$(PY) -m tests.bench.console_pictures
 
 format: $(STAMP)
 	@$(VENV)/bin/ruff check --fix-only -q . ; $(VENV)/bin/ruff format -q .
 
 compiled: $(STAMP)
-	@$(PY) -m compileall -q $(CODE) || echo "bytecode cannot be kept here: processes start slower"
+	$(COMPILE)
 
-$(STAMP): requirements.lock pyproject.toml deploy/bootstrap.sh
-	@sh deploy/bootstrap.sh $(VENV)
-	@touch $(STAMP)
+compiled-run: $(RUNS)
+	$(COMPILE)
+
+$(RUNS): requirements.lock pyproject.toml deploy/bootstrap.sh
+	@sh deploy/bootstrap.sh $(VENV) requirements.lock
+	@touch $(RUNS)
+
+$(STAMP): requirements-dev.lock pyproject.toml deploy/bootstrap.sh
+	@sh deploy/bootstrap.sh $(VENV) requirements-dev.lock
+	@touch $(RUNS) $(STAMP)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from supervisor.base.progress import Progress, progress
+
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 ACTORS = (
@@ -24,7 +26,10 @@ ACTORS = (
 
 
 class Demo:
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.done = 0
+        """Steps that are over."""
         self.root = Path(tempfile.mkdtemp(prefix="npdemo", dir="/tmp"))
         self.environment = {
             **os.environ,
@@ -38,6 +43,7 @@ class Demo:
     def run(self, *command: str, quiet: bool = False, check: bool = True) -> str:
         if not quiet:
             print(f"$ {' '.join(command)}")
+            self.progress.at(" ".join(command), self.done)
         done = subprocess.run(
             [str(BIN / command[0]), *command[1:]],
             env=self.environment,
@@ -68,6 +74,7 @@ class Demo:
 
     def check(self, what: str, holds: Callable[[], object], timeout: float = 20) -> None:
         """Wait until it holds, print how long that took, remember when it did not."""
+        self.progress.at(what, self.done)
         began = time.monotonic()
         while not (answer := holds()) and time.monotonic() - began < timeout:
             time.sleep(0.05)
@@ -281,13 +288,18 @@ def claim(demo: Demo) -> None:
     demo.run("kubectl", "delete", "pod", "gpu-pod", "gpu-claim")
 
 
+STEPS = (start, plug, apply, break_device, kill_container, kill_actors, delete, die, claim)
+
+
 def main() -> int:
-    demo = Demo()
-    try:
-        for step in (start, plug, apply, break_device, kill_container, kill_actors, delete, die, claim):
-            step(demo)
-    finally:
-        demo.close()
+    with progress("the demo", total=len(STEPS)) as shown:
+        demo = Demo(shown)
+        try:
+            for step in STEPS:
+                step(demo)
+                demo.done += 1
+        finally:
+            demo.close()
     print(f"\n{len(demo.failures)} checks failed" if demo.failures else "\nevery check held")
     for failure in demo.failures:
         print(f"  {failure}")

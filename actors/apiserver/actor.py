@@ -11,7 +11,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.api.resource import Table
+from actors.apiserver.api.resource import Resource, Table
 from actors.apiserver.api.workers import prepare_process
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
@@ -22,10 +22,11 @@ from actors.apiserver.custom.definitions.controller import DefinitionController,
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator
 from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority
+from actors.apiserver.http.endpoints.evictions import Evicting
 from actors.apiserver.http.endpoints.nonresource import Check, Health, NonResource, OpenId
 from actors.apiserver.http.endpoints.reading import Reading, Watching
 from actors.apiserver.http.endpoints.reviews import Reviews
-from actors.apiserver.http.endpoints.subresources import Evicting, Scaling
+from actors.apiserver.http.endpoints.subresources import Scaling
 from actors.apiserver.http.endpoints.token_requests import Tokens
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.fairness.control import FlowControl, LongRunning
@@ -45,17 +46,41 @@ from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
 from actors.apiserver.replica.replica import ProgressRequester, Replica
-from actors.apiserver.resources import classes, config, events, namespaces, network, nodes, virtual, volumes, workloads
+from actors.apiserver.resources import (
+    certificates,
+    classes,
+    config,
+    events,
+    namespaces,
+    nodes,
+    virtual,
+)
+from actors.apiserver.resources.admission import policies, webhooks
 from actors.apiserver.resources.dra import devices
 from actors.apiserver.resources.pods import pods
+from actors.apiserver.resources.policy import budgets, limits, network_policies, quotas
 from actors.apiserver.resources.rbac import rbac
 from actors.apiserver.resources.rbac.bootstrap import Bootstrap
+from actors.apiserver.resources.services import network
+from actors.apiserver.resources.services.kubernetes_service import ApiAddress, KubernetesService
+from actors.apiserver.resources.services.repair import repair
+from actors.apiserver.resources.services.services import ServiceStrategy, service_networks
+from actors.apiserver.resources.storage import attachments, volumes
+from actors.apiserver.resources.workloads import core
+from actors.apiserver.resources.workloads.apps import apps
+from actors.apiserver.resources.workloads.batch import batch
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.watch.catalog import Catalog, CatalogOptions
 from actors.apiserver.watch.timers import Alarms, Flusher
-from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.admission import Admission, PolicyObjects
+from actors.apiserver.writes.admission.claims import GATE as CLAIM_RIGHTS
+from actors.apiserver.writes.admission.policies.admission import PolicyAdmission, PolicyOptions
+from actors.apiserver.writes.admission.policies.index import PolicyIndex
+from actors.apiserver.writes.admission.quota import QuotaAdmission
+from actors.apiserver.writes.admission.service_accounts import PLUGIN
+from actors.apiserver.writes.budgets import Budgets
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
@@ -82,13 +107,28 @@ TABLE: Table = Table(
         *network.ROWS,
         *volumes.ROWS,
         *classes.ROWS,
-        *workloads.ROWS,
+        *core.ROWS,
+        *apps.ROWS,
+        *batch.ROWS,
+        network_policies.NETWORK_POLICIES,
+        budgets.BUDGETS,
+        *attachments.ROWS,
+        *policies.ROWS,
+        *webhooks.ROWS,
+        *certificates.ROWS,
+        limits.LIMITRANGES,
+        quotas.QUOTAS,
         *virtual.REVIEWS,
         *virtual.USAGE,
         definitions.DEFINITIONS,
     )
 )
 """Every built-in resource of the API server."""
+
+
+def served(disabled: tuple[str, ...]) -> tuple[Resource, ...]:
+    """Return the built-in resources without those of disabled versions."""
+    return tuple(row for row in TABLE.built_in if f"{row.group}/{row.version}" not in disabled)
 
 
 class Metrics:
@@ -113,8 +153,9 @@ class ApiServer:
         self._progress = [ProgressRequester(context.bus, number, context.spawn) for number in numbers]
         for row in TABLE.built_in:
             row.strategy.gate = context.settings.gate
-        self._catalog = Catalog(Table(TABLE.built_in), self._catalog_options())
+        self._catalog = Catalog(Table(served(context.settings.disabled_versions)), self._catalog_options())
         self.replicas = self._catalog.replicas
+        self._configure_services()
         context.registry.register(ReplicaCollector(self._replica_statuses))
         self._lookups = Lookups(self.replicas, self._storage)
         self._authenticator = Authenticator(
@@ -126,7 +167,9 @@ class ApiServer:
         self._monitor = LoopMonitor(self._monitor_options())
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
-        self._connecting = Connecting(reader, self._nodes, self._lookups.of("nodes"))
+        self._policies = self._policy_admission()
+        node = partial(self._lookups.stored, "nodes", "")
+        self._connecting = Connecting(reader, self._nodes, node, self._policies)
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._definition_controller = self._build_definition_controller()
         self._server = self._listener(self._handler(reader))
@@ -157,6 +200,7 @@ class ApiServer:
         self._watching.close()
         await self._server.close()
         await self._connecting.close()
+        await self._policies.close()
         await self._authenticator.audit.close()
         await self._stores.close()
         self._monitor.close()
@@ -174,8 +218,18 @@ class ApiServer:
                 await self._serving.filled(row)
         self._context.ready(f"serving {self._context.settings.api_url}")
         bootstrap = Bootstrap(self._storage, self.replicas, self._context.layout.ca_cert.read_text)
-        self._context.spawn(bootstrap.run(), "bootstrap")
+        self._context.spawn(self._create_defaults(bootstrap), "bootstrap")
         self._context.spawn(self._definition_controller.run(self._context.spawn), "definitions")
+
+    async def _create_defaults(self, bootstrap: Bootstrap) -> None:
+        settings = self._context.settings
+        await bootstrap.run()
+        with suppress(NodeplaneError, TimeoutError):  # done again at the next start
+            await repair(self._storage, self.replicas["services"])
+        address = ApiAddress(
+            settings.advertise_address, settings.port, settings.service_cluster_ip_range, settings.leader_elect
+        )
+        await KubernetesService(self._storage, self.replicas, address).run()
 
     async def _drain(self) -> None:
         """Wait until all watches have ended, but not longer than DRAIN_SECONDS for clients that do not read."""
@@ -185,6 +239,12 @@ class ApiServer:
 
     async def _freshen(self, replica: Replica) -> None:
         await replica.wait_for(await self._storage.revision(replica.resource), FRESH_BEFORE_STOP)
+
+    def _configure_services(self) -> None:
+        strategy, objects = network.SERVICES.strategy, self.replicas["services"].objects
+        assert isinstance(strategy, ServiceStrategy)
+        strategy.ranges = service_networks(self._context.settings.service_cluster_ip_range)
+        strategy.services = lambda: [stored.obj for stored in objects.below("")]
 
     def _catalog_options(self) -> CatalogOptions:
         return CatalogOptions(
@@ -208,20 +268,35 @@ class ApiServer:
         address = self._context.settings.api_url.removeprefix("https://")
         authenticator = self._authenticator
         runtime_class = partial(self._lookups.newest, "runtimeclasses", "")
+        account = None if PLUGIN in self._context.settings.disable_admission_plugins else self._account
         admission = Admission(
-            authenticator.authorizer, self._lookups.of("nodes"), self._lookups.of("serviceaccounts"), runtime_class
+            authenticator.authorizer,
+            self._lookups.of("nodes"),
+            account,
+            runtime_class,
+            self._policy_objects(),
+            QuotaAdmission(self._storage, self.replicas["resourcequotas"]),
+            self._context.settings.gate(CLAIM_RIGHTS),
         )
-        writing = Writing(creator, loop, reader, admission)
+        writing = Writing(creator, loop, reader, admission, self._policies)
         endpoints = Endpoints(
             reading=Reading(reader),
             writing=writing,
             scaling=Scaling(reader, writing),
-            evicting=Evicting(loop, admission),
+            evicting=Evicting(
+                loop, admission, self._policies, Budgets(self._storage, self.replicas["poddisruptionbudgets.policy"])
+            ),
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(authenticator.authorizer, authenticator.authority),
             usage=Usage(self._nodes, self._all_nodes, self._lookups.of("pods")),
-            tokens=Tokens(authenticator.authority, authenticator.authorizer, self._catalog.table, self._lookups.stored),
+            tokens=Tokens(
+                authenticator.authority,
+                authenticator.authorizer,
+                self._catalog.table,
+                self._lookups.stored,
+                self._policies,
+            ),
         )
         options = HandlerOptions(
             table=self._catalog.table,
@@ -235,6 +310,26 @@ class ApiServer:
             metrics=self._metrics.requests,
         )
         return Handler(options)
+
+    async def _account(self, namespace: str, name: str) -> Object | None:
+        return await self._lookups.newest("serviceaccounts", namespace, name)
+
+    def _policy_objects(self) -> PolicyObjects:
+        ranges, classes = self._lookups.all_of("limitranges"), self._lookups.all_of("priorityclasses")
+        return PolicyObjects(ranges, partial(classes, ""), partial(self._lookups.newest, "priorityclasses", ""))
+
+    def _policy_admission(self) -> PolicyAdmission:
+        table, replicas = self._catalog.table, self.replicas
+        slices = replicas["endpointslices.discovery.k8s.io"].objects
+        options = PolicyOptions(
+            authorizer=self._authenticator.authorizer,
+            namespace=partial(self._lookups.newest, "namespaces", ""),
+            find=table.of_kind,
+            below=lambda row, prefix: replicas[row.store].objects.below(prefix),
+            service=self._lookups.of("services"),
+            slices=lambda namespace: (stored.obj for stored in slices.below(f"{namespace}/")),
+        )
+        return PolicyAdmission(PolicyIndex(replicas, table), options)
 
     def _all_nodes(self) -> Iterator[Object]:
         return (stored.obj for stored in self.replicas["nodes"].objects.below(""))

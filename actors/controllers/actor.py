@@ -1,4 +1,4 @@
-"""controllers: run the namespace, node, pod, garbage, claim and device taint controllers.
+"""controllers: run the controllers of nodes, pods, workloads, services, claims, quotas, certificates and garbage.
 
 A process of its own because no other process waits for its work: it may lag or die without delaying an API call.
 Owns nothing. On kill -9 the controllers decide everything again from the API. Where other control planes use the same
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from actors.controllers.certificates.controller import CertificateController
 from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.common.informers import ChangeHandler, FanOut, trim_to_metadata
@@ -25,12 +26,16 @@ from actors.controllers.lifecycle.namespaces import (
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
 from actors.controllers.nodes.controller import NodeController, NodeControllerOptions
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
+from actors.controllers.policies.start import PolicyControllers
+from actors.controllers.services.start import ServiceControllers
 from actors.controllers.taints.eviction import EvictionController
+from actors.controllers.workloads.start import Workloads
 from protocols.actor import Context, run_actor
 from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.resources import (
     ALL,
+    CERTIFICATESIGNINGREQUESTS,
     CONFIGMAPS,
     DEFINITIONS,
     DEVICETAINTRULES,
@@ -170,17 +175,22 @@ class Controllers:
         nodes = self._node_controllers.nodes
         content = NamespaceContentHandler(self._namespaces)
         self._collector = Collector(self._client, context.log, kinds)
-        self._custom = CustomResourceFollower(kinds, self._metadata, self._collector, context.spawn)
+        self._workloads = Workloads(self._client, context)
+        self._services = ServiceControllers(self._client, context)
+        self._policies = PolicyControllers(self._client, context, kinds.find)
+        self._custom = CustomResourceFollower(kinds, self._metadata, self._collector, context.spawn, self._policies)
         self._pod_gc = PodGarbageCollector(self._client, context.log, self._namespaces.on_object_removed)
         known.namespaces = self._inform(NAMESPACES, self._namespaces).items
         known.accounts = self._inform(SERVICEACCOUNTS, content, field="metadata.name=default").items
         known.roots = self._inform(CONFIGMAPS, content, field=f"metadata.name={ROOT_CA}").items
-        nodes.nodes = self._inform(NODES, FanOut(nodes, self._pod_gc.nodes)).items
+        nodes.nodes = self._inform(NODES, FanOut(nodes, self._pod_gc.nodes, self._workloads)).items
+        self._workloads.nodes = nodes.nodes
         self._node_controllers.evictor.nodes = nodes.nodes
         self._inform(LEASES, nodes.leases, namespace="kube-node-lease")
         options = InformerOptions(keep=trim_definition)
         self._informers.append(Informer(self._client, DEFINITIONS, options, self._custom))
         self._devices = DeviceControllers(self._client, context)
+        self._certificates = CertificateController(self._client, context.log, ca, context.layout.pki / "ca.key")
         self._owned = [self._follow(resource) for resource in ALL if resource is not EVENTS]
         self._pod_gc.known = nodes.nodes
         self._leader = leader_elector(context, self._client, LEASE)
@@ -192,12 +202,20 @@ class Controllers:
 
     def _follow(self, resource: Resource) -> Informer:
         """Return the informer for garbage collection; it fetches metadata only, unless other controllers need more."""
-        handler: Handler = CollectorHandler(self._collector, resource)
+        handler: Handler = FanOut(CollectorHandler(self._collector, resource), *self._policies.handlers(resource))
+        for first in (self._workloads.first_object(resource), self._services.first_object(resource)):
+            handler = handler if first is None else FanOut(handler, first)
         others = (self._pod_gc, self._node_controllers.pods) if resource is PODS else ()
+        if resource is CERTIFICATESIGNINGREQUESTS:
+            both = FanOut(handler, self._certificates)
+            requests = Informer(self._client, resource, InformerOptions(optional=True), both)
+            self._certificates.requests = requests.items
+            return requests
         informer = self._devices.follow(resource, handler, *others)
         if informer is None:
             options = InformerOptions(keep=trim_to_metadata, optional=resource in OPTIONAL)
-            return Informer(self._metadata, resource, options, handler)
+            informer = Informer(self._metadata, resource, options, handler)
+        self._policies.follow(resource, informer)
         if resource is PODS:
             self._pod_gc.pods = self._node_controllers.evictor.pods = informer.items
         return informer
@@ -226,6 +244,7 @@ class Controllers:
         if not self._leader:
             self._context.ready()
         self._context.spawn(self._collect(), "garbage")
+        self._context.spawn(self._workloads.run(), "workloads")
         await self._namespaces.run()
 
     async def _collect(self) -> None:
@@ -241,6 +260,9 @@ class Controllers:
         self._context.spawn(self._pod_gc.run(), "pods")
         self._context.spawn(self._node_controllers.evictor.run(), "taint evictions")
         self._context.spawn(self._collector.run(), "collector")
+        self._context.spawn(self._certificates.run(), "certificates")
+        self._policies.lead()
+        self._services.lead()
         await self._devices.begin(self._context.spawn, SYNC_S)
 
 

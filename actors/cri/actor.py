@@ -13,8 +13,8 @@ import grpc.aio
 
 from actors.cri.event_stream import FALLEN_BACK, Connection, EventStream, EventStreamOptions, Phase
 from actors.cri.fault_injection import Faults
-from actors.cri.http2_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED, OperationUnknown, cri_metrics
+from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.runtime_status import RuntimeInfo, StatusPoller, StatusPollerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Op, StateSource, error_for
@@ -55,8 +55,8 @@ class Cri:
             self._context.spawn(self._stream.run(), "event stream")
 
     async def stop(self) -> None:
-        self._channel.close()
-        self._events_channel.close()
+        await self._channel.close()
+        await self._events_channel.close()
 
     # calls
 
@@ -130,14 +130,21 @@ class Cri:
 
     # state of the runtime
 
-    def _on_connected(self, info: RuntimeInfo, network: str) -> None:
+    def _on_connected(self, info: RuntimeInfo, network: str, handlers: tuple[messages.RuntimeHandler, ...]) -> None:
         back = not self._state.connected and self._stream.connection.phase is Phase.BROKEN
         other = self._state.name and (info.name, info.version) != (self._state.name, self._state.version)
         if back or other:
             self._stream.try_again()
         if other or self._lists.streaming is Streaming.UNKNOWN:
             self._context.spawn(self._probe_lists(), "streaming lists")
-        self._publish(connected=True, name=info.name, version=info.version, network=network, message=self._reason)
+        self._publish(
+            connected=True,
+            name=info.name,
+            version=info.version,
+            network=network,
+            message=self._reason,
+            handlers=handlers,
+        )
         self._context.ready(self._note())
 
     async def _probe_lists(self) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+import grpc
 import grpc.aio
 
-from actors.cri.grpc_calls import ServerStream
-from actors.cri.http2_client import RuntimeChannel
 from actors.cri.operations import OPERATIONS
+from actors.cri.runtime_client import RuntimeChannel
 
 STABLE_S = 30.0
 """A stream that lasted this long clears the count of failures; a shorter one does not, so that a runtime that accepts
@@ -90,8 +90,12 @@ SILENT_S = 2.0
 """A server that sends no headers before its first event (grpc-go) counts as streaming after this time, if it answers
 another call meanwhile: without an event stream it would have sent an error."""
 ANSWER_S = 5.0
+SETTLE_S = 0.02
+"""The status of a call that was rejected follows its headers, which gRPC makes up for it, by some turns of the loop."""
 ENDED = "the runtime ended the event stream"
 ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_pod_events = true)"
+
+EventCall = grpc.aio.UnaryStreamCall[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class EventStream:
         self._options = options
         self.connection = Connection()
         self._again = asyncio.Event()
-        self._call: ServerStream | None = None
+        self._call: EventCall | None = None
         self._cut = ""
 
     def try_again(self) -> None:
@@ -126,7 +130,7 @@ class EventStream:
             delay = await self._attempt()
             if delay > 0:
                 await self._pause(delay)
-            self._options.channel.renew()
+            await self._options.channel.renew()
             self.connection.connecting()
 
     async def _attempt(self) -> float:
@@ -134,6 +138,10 @@ class EventStream:
         try:
             was_open = await self._read()
             return self._broken(self._cut or (ENDED if was_open else ENDED_AT_ONCE))
+        except asyncio.CancelledError:
+            if not self._cut or _cancelled():
+                raise
+            return self._broken(self._cut)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 delay = self.connection.unsupported(time.monotonic())
@@ -143,10 +151,10 @@ class EventStream:
 
     async def _read(self) -> bool:
         """Read until the stream ends; return True if it was open before."""
-        call = self._call = await self._options.channel.events()
+        call = self._call = self._options.channel.events()
         opening = asyncio.ensure_future(self._opened(call))
         try:
-            while (message := await call.read()) is not None:
+            while isinstance(message := await call.read(), bytes):
                 self._mark_open()
                 self._options.on_message(message)
         finally:
@@ -155,22 +163,21 @@ class EventStream:
             call.cancel()
         return self.connection.phase is Phase.STREAMING
 
-    async def _opened(self, call: ServerStream) -> None:
+    async def _opened(self, call: EventCall) -> None:
         """Mark the stream open at its headers, unless they belong to an immediate error.
 
         A runtime that hangs is asked until it answers: later it may send no event, and so no headers, for hours.
         """
-        while not call.done:
-            try:
-                async with asyncio.timeout(SILENT_S):
-                    await call.begun.wait()
-            except TimeoutError:
-                if not await self._answers():
-                    continue
-            await asyncio.sleep(0)
-            if not call.done:
-                self._mark_open()
-            return
+        headers = asyncio.ensure_future(call.initial_metadata())
+        try:
+            while not (await asyncio.wait((headers,), timeout=SILENT_S))[0]:
+                if await self._answers():
+                    break
+        finally:
+            headers.cancel()
+        await asyncio.sleep(SETTLE_S)
+        if not call.done():
+            self._mark_open()
 
     async def _answers(self) -> bool:
         try:
@@ -196,3 +203,9 @@ class EventStream:
             async with asyncio.timeout(max(0.0, delay - EARLY_S)):
                 await self._again.wait()
         self._again.clear()
+
+
+def _cancelled() -> bool:
+    """True if this task is cancelled, and not merely a call that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

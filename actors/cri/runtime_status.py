@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from protocols.bus import BusError
 from protocols.errors import NodeplaneError
+from protocols.messages.cri import RuntimeHandler
 from protocols.wire import cri_pb2
 
 
@@ -56,6 +57,22 @@ def read_status(reply: bytes) -> str:
     return f"container runtime network not ready: {detail}"
 
 
+MAX_HANDLERS, MAX_HANDLER_NAME = 64, 253
+
+
+def read_handlers(reply: bytes) -> tuple[RuntimeHandler, ...]:
+    """Decode the runtime handlers of Status, the first MAX_HANDLERS. Raises RuntimeUnusable."""
+    handlers = _read(cri_pb2.StatusResponse, reply).runtime_handlers[:MAX_HANDLERS]
+    return tuple(
+        RuntimeHandler(
+            name=item.name[:MAX_HANDLER_NAME],
+            recursive_read_only=item.features.recursive_read_only_mounts,
+            user_namespaces=item.features.user_namespaces,
+        )
+        for item in handlers
+    )
+
+
 def _read(kind: type[M], reply: bytes) -> M:
     try:
         return kind.FromString(reply)
@@ -87,8 +104,8 @@ def poll_delay(good: int, now: float) -> float:
 class StatusPollerOptions:
     run: Callable[[str, bytes, float], Awaitable[bytes]]
     """Operation, request, timeout -> reply; raises BusError."""
-    on_good: Callable[[RuntimeInfo, str], None]
-    """Called with the runtime, and why its network is not ready (empty if it is)."""
+    on_good: Callable[[RuntimeInfo, str, tuple[RuntimeHandler, ...]], None]
+    """Called with the runtime, why its network is not ready (empty if it is), and its handlers."""
     on_bad: Callable[[str], None]
     on_silent: Callable[[], None]
 
@@ -124,13 +141,14 @@ class StatusPoller:
     async def _check(self) -> bool:
         try:
             info = await self._version()
-            network = read_status(await self._options.run("Status", b"", STATUS_S))
+            reply = await self._options.run("Status", b"", STATUS_S)
+            network, handlers = read_status(reply), read_handlers(reply)
         except (BusError, RuntimeUnusable) as error:
             self._bad(error)
             return False
         self._last_good, self._silence_reported = time.monotonic(), False
         self._good += 1
-        self._options.on_good(info, network)
+        self._options.on_good(info, network, handlers)
         return True
 
     async def _version(self) -> RuntimeInfo:

@@ -4,13 +4,15 @@ A process of its own, so that no device is allocated twice, whichever other proc
 inventory with its health, the ledger of allocations with its checkpoint, and the prepared claims of this node with
 theirs.
 On kill -9 nothing acknowledged is lost: the checkpoint is on disk before an admission is answered or published. Plugins
-see their socket vanish and register again; until then allocations stay, and nothing new is allocated.
+see their socket vanish and register again; until then allocations stay, and nothing new is allocated. Lost is the
+record of calls (`nodeplane calls`), which is in memory alone; it survives a plugin that reconnects.
 """
 
 import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+from actors.devices.calls.log import CallLog
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
 from actors.devices.manager import DeviceManager, DeviceManagerOptions
@@ -20,7 +22,9 @@ from actors.devices.plugins.registration import RegistrationOptions, Registratio
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
+from protocols.messages import calls as call_messages
 from protocols.messages import devices as messages
+from protocols.messages.calls import CallsReply, CallsRequest
 from protocols.messages.devices import (
     AdmitPod,
     ChaosDevice,
@@ -41,6 +45,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Devices:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._calls = CallLog()
         self._manager = DeviceManager(
             DeviceManagerOptions(
                 plugin_directory=context.layout.device_plugins,
@@ -52,10 +57,11 @@ class Devices:
                 kubelet_directory=context.layout.kubelet,
                 alignment=context.settings.alignment,
                 boot=boot_id(),
+                calls=self._calls,
             )
         )
         self._registration = RegistrationServer(
-            RegistrationOptions(context.layout.registration_socket, self._manager.plugins, context.log)
+            RegistrationOptions(context.layout.registration_socket, self._manager.plugins, context.log, self._calls)
         )
 
         self._dra = DraManager(self._dra_options())
@@ -75,6 +81,7 @@ class Devices:
             report_problem=self._manager.report_problem,
             overrides=self._manager.dra_overrides,
             wait_written=self._manager.wait_written,
+            calls=self._calls,
         )
 
     def _watcher_options(self) -> WatcherOptions:
@@ -83,6 +90,7 @@ class Devices:
             handlers={DEVICE_PLUGIN: self._manager.registry_handler, DRA_PLUGIN: self._dra.drivers},
             registry=self._context.registry,
             log=self._context.log,
+            calls=self._calls,
         )
 
     async def start(self) -> None:
@@ -97,6 +105,7 @@ class Devices:
         serve(messages.PRE_START, PreStart, self._manager.pre_start)
         serve(messages.CHAOS_DEVICE, ChaosDevice, self._chaos)
         serve(messages.HISTORY, Empty, self._manager.history)
+        serve(call_messages.CALLS, CallsRequest, self._serve_calls)
         self._context.spawn(self._watch_machine(), "machine")
         await self._registration.start()
         self._context.spawn(self._watcher.run(), "plugins_registry")
@@ -116,6 +125,9 @@ class Devices:
 
     async def _chaos(self, order: ChaosDevice, call: Call) -> Empty:
         return await (self._manager.chaos if order.resource else self._dra.chaos)(order, call)
+
+    async def _serve_calls(self, request: CallsRequest, call: Call) -> CallsReply:
+        return await self._calls.serve(request)
 
     async def stop(self) -> None:
         await self._registration.stop()

@@ -9,6 +9,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.admission import AdmissionOptions, Admissions, PluginAllocator, RecoveryWindow
+from actors.devices.calls.log import CallLog, Purpose
 from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.dra.health import HealthOverrides
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
@@ -44,6 +45,7 @@ from protocols.messages.devices import (
     ReleasePod,
 )
 from protocols.node.alignment import Alignment
+from protocols.trace import span
 
 PLUGINS_RING = 256
 
@@ -60,6 +62,7 @@ class DeviceManagerOptions:
     alignment: Alignment
     boot: str
     """Id of the machine's current boot."""
+    calls: CallLog
 
 
 class DeviceManager:
@@ -79,7 +82,9 @@ class DeviceManager:
         self.dra_overrides = HealthOverrides(override for override in state.overrides if not override.resource)
         self._history = AllocationHistory(state.mark, state.recent)
         self.machine = MachineManager(
-            MachineManagerOptions(options.alignment, options.kubelet_directory, options.log),
+            MachineManagerOptions(
+                options.alignment, options.kubelet_directory, options.log, messages.ledger_began(state.mark)
+            ),
             [record.allocation for record in state.pods if record.has_pod_name],
             found.foreign,
         )
@@ -148,10 +153,15 @@ class DeviceManager:
                     f"container {request.container}, resource {resource}"
                 )
             try:
-                await self.plugins.serving(resource).pre_start(held[resource])
+                with span(request.uid, "pre-start", container=request.container):
+                    await self.plugins.serving(resource).pre_start(held[resource], self._start_purpose(request))
             except PluginFailed as error:
                 raise PreStartFailed(str(error)) from None
         return Empty()
+
+    def _start_purpose(self, request: PreStart) -> Purpose:
+        pod = self._ledger.pods[request.uid].allocation
+        return Purpose(f"{pod.namespace}/{pod.name} {request.container}", "the container does not start")
 
     async def chaos(self, order: ChaosDevice, call: Call) -> Empty:
         """Override a device's health.
@@ -244,6 +254,7 @@ class DeviceManager:
             log=self._options.log,
             wait_written=self.committer.wait_written,
             status_table=self._status_table(),
+            calls=self._options.calls,
         )
 
     def _save(self, snapshot: Snapshot) -> None:

@@ -5,6 +5,8 @@ Invariant: folding every event up to a position over an empty list gives exactly
 
 from collections.abc import Callable, Iterable
 
+from xxhash import xxh64_hexdigest, xxh64_intdigest
+
 from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers
 from actors.frontdoor.encoding import (
     GET_POD_FIELD,
@@ -15,7 +17,6 @@ from actors.frontdoor.encoding import (
     pod_event,
     v1alpha1_pod,
 )
-from actors.frontdoor.fingerprint import fingerprint, pod_hash
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
@@ -25,6 +26,22 @@ NEW_LEDGER_DISTANCE = 1 << MARK_SHIFT
 
 Change = tuple[str, PodAllocation | None]
 """Pod uid, and its new allocation or None."""
+
+
+FINGERPRINT_VERSION = "pfp0v001"
+
+
+def pod_hash(namespace: str, name: str) -> int:
+    return xxh64_intdigest(name.encode(), xxh64_intdigest(namespace.encode()))
+
+
+def fingerprint(hashes: Iterable[int]) -> str:
+    """Return the fingerprint of the pods with these hashes, in any order.
+
+    Topology-aware schedulers compare it with the annotation topology.node.k8s.io/fingerprint.
+    """
+    whole = b"".join(one.to_bytes(8, "little") for one in sorted(hashes))
+    return f"{FINGERPRINT_VERSION}{xxh64_hexdigest(whole)}"
 
 
 class PodFeed:

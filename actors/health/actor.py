@@ -14,13 +14,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from actors.health.event_limiter import AllocatedDevice, Health, HealthEvent, HealthEventLimiter
 from actors.health.input_streams import InputStreams
-from actors.health.status_table import StatusChanges, StatusTable
+from actors.health.status_table import StatusChanges, StatusTable, held_devices
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Op, StateSource, Stream
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.messages import health
 from protocols.messages.health import PodResourceStatus
+from protocols.messages.trace import DEVICE_HEALTH
+from protocols.trace import clock, from_wall, record
 
 USER = "health"
 GATE = "ResourceHealthStatus"
@@ -114,6 +116,8 @@ class HealthActor:
 
     def _publish(self, uid: str, status: PodResourceStatus | None) -> None:
         if self._output is not None:
+            if status is not None and status.reported_ns:
+                record(uid, DEVICE_HEALTH, from_wall(status.reported_ns))
             op = Op.DELETE if status is None else Op.UPSERT
             self._output.publish(op, uid, status or PodResourceStatus(uid=uid, containers={}))
 
@@ -163,6 +167,7 @@ class HealthActor:
             self._metrics.events.labels(reason=event.reason).inc()
             metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
             reference = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+            record(event.uid, "event", clock(), reason=event.reason, message=event.message)
             path = self._inputs.field_path(event.uid, event.container)
             self._recorder.event(reference, event.type, event.reason, event.message, path)
 
@@ -193,6 +198,12 @@ class _TableCollector:
         pods = GaugeMetricFamily("nodeplane_health_pods", "Pods with published device health.")
         pods.add_metric([], len(self._table.published))
         yield pods
+        devices = GaugeMetricFamily(
+            "nodeplane_health_devices", "Devices that pods hold, by resource and health.", labels=["resource", "health"]
+        )
+        for (resource, state), count in held_devices(self._table.published.values()).items():
+            devices.add_metric([resource, state], count)
+        yield devices
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth
 from protocols.messages.health import (
+    CLAIM,
     HeldResource,
     PodHeld,
     PodResourceStatus,
@@ -162,6 +163,26 @@ def _device_status(resource: str, device_id: str, health: HealthReports) -> Reso
     # A newer plugin may report states that this version does not know; the API accepts only these three.
     state = report.health if report.health in STATES else UNKNOWN
     return ResourceHealth(resourceID=device_id, health=state, message=truncate_message(report.message))
+
+
+def held_devices(statuses: Iterable[PodResourceStatus]) -> dict[tuple[str, str], int]:
+    """Count the devices of these pods by resource and health, zeros included; a pod's device counts once.
+
+    All claims are one resource, since each has a name of its own.
+    """
+    counts: dict[tuple[str, str], int] = {}
+    for status in statuses:
+        for resource, _, health in {
+            (entry.name, device.resourceID, device.health)
+            for entries in (*status.containers.values(), status.pod)
+            for entry in entries
+            for device in entry.resources
+        }:
+            name = CLAIM.rstrip(":") if resource.startswith(CLAIM) else resource
+            for state in STATES:
+                counts.setdefault((name, state), 0)
+            counts[name, health] += 1
+    return counts
 
 
 def oldest_report_ns(new: PodResourceStatus, old: PodResourceStatus | None, health: HealthReports) -> int:

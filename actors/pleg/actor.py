@@ -25,6 +25,8 @@ from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
 from protocols.messages import cri as cri_messages
 from protocols.messages import pleg as messages
+from protocols.messages.trace import PASSED_ON, POD_EVENT, RUNTIME_EVENT
+from protocols.trace import clock, from_wall, record
 from protocols.wire import cri_pb2
 from protocols.wire.event_numbers import number_of
 
@@ -33,6 +35,8 @@ FAILING_WAIT_S = 2.0
 """Longest wait of GetNewerThan while inspections fail."""
 ANSWER_MARGIN_S = 0.1
 """GetNewerThan answers this long before its caller's deadline, so that the caller learns the reason."""
+EVENT_TYPES = {number: name for name, number in cri_pb2.ContainerEventType.items()}
+"""Names of the known types: a runtime may send others."""
 
 
 class PlegActor:
@@ -110,6 +114,7 @@ class PlegActor:
             self._lost.received(number_of(response))
             self._metrics.received(response.created_at, event.value.received_ns)
             self._missed.event(response.container_id, response.container_event_type)
+            self._record_event(response, event.value.received_ns)
             self._merge_event(response)
 
     def on_mark(self, mark: int) -> None:
@@ -122,6 +127,16 @@ class PlegActor:
         else:
             self._merger.trusted = False
             self._mode_selector.publish()
+
+    def _record_event(self, response: "cri_pb2.ContainerEventResponse", received_ns: int) -> None:
+        """Record the way of an event: here it is decoded, cri passes it on unread."""
+        if not (uid := response.pod_sandbox_status.metadata.uid):
+            return
+        arrived = from_wall(received_ns)
+        kind = EVENT_TYPES.get(response.container_event_type, str(response.container_event_type))
+        began = from_wall(response.created_at) if response.created_at > 0 else arrived
+        record(uid, RUNTIME_EVENT, began, arrived, "cri", type=kind, id=response.container_id)
+        record(uid, PASSED_ON, arrived, type=kind, id=response.container_id)
 
     def _merge_event(self, response: "cri_pb2.ContainerEventResponse") -> None:
         if self._mode_selector.plan.mode is Mode.GENERIC:
@@ -199,6 +214,10 @@ class PlegActor:
         if may_become_oom_killed(change.old, change.status):
             asyncio.get_running_loop().call_later(OOM_RECHECK_S, self._relister.request_inspection, change.uid)
         self._publisher.put(change)
+        for event in change.events:
+            record(
+                change.uid, POD_EVENT, clock(), type=event.type, id=event.id, mode=self._mode_selector.plan.mode.value
+            )
         self._waiters.wake(change.uid)
 
     # what others ask

@@ -20,6 +20,7 @@ from actors.runtime.model.pods import Clock, Pods
 from actors.runtime.operations.adoption import Adoption
 from actors.runtime.operations.cdi_devices import CdiFiles
 from actors.runtime.operations.containers import Containers, Dependencies
+from actors.runtime.operations.host_paths import MountPoints
 from actors.runtime.operations.sandboxes import Sandboxes
 from actors.runtime.rpc.dispatch import ServiceHandlers
 from actors.runtime.rpc.image_service import ImageMethods
@@ -71,6 +72,7 @@ class RuntimeServer:
             hollow=HollowBackend(lifecycle, state),
             images=self.images,
             cdi=CdiFiles(options.cdi),
+            mount_points=MountPoints(options.directory),
         )
         self.containers = Containers(self._dependencies)
         self.sandboxes = Sandboxes(self._dependencies, self.containers)

@@ -10,16 +10,17 @@ when it expires. Should two schedule all the same, no device is allocated twice 
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable
 
-from actors.scheduler.devices import DynamicResources
-from actors.scheduler.errors import ObjectUnreadable
+from actors.scheduler.claims.devices import DynamicResources
 from actors.scheduler.metrics import SchedulerMetrics, StateCollector
-from actors.scheduler.node_cache import Cache
-from actors.scheduler.placement import Binder, Decision, Placement
-from actors.scheduler.queue import ROOM, Queue
-from actors.scheduler.views import (
+from actors.scheduler.model.claim_demand import DEVICES
+from actors.scheduler.model.errors import ObjectUnreadable
+from actors.scheduler.model.nominations import Nominations
+from actors.scheduler.model.queue import ROOM, Queue
+from actors.scheduler.model.views import (
     has_valid_shape,
     is_finished,
     needs_scheduling,
@@ -28,6 +29,11 @@ from actors.scheduler.views import (
     pod_view,
     same_requirements,
 )
+from actors.scheduler.nodes.node_cache import Cache
+from actors.scheduler.placement import Binder, Decision, Placement
+from actors.scheduler.preemption.evictor import Evictor
+from actors.scheduler.preemption.planner import World
+from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.actor import Context, run_actor
 from protocols.dra.patching.types import Gates
 from protocols.kube.meta import key_of, name_of, uid_of
@@ -36,12 +42,16 @@ from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.messages.trace import SEEN
+from protocols.trace import clock, record
 
 NAME = "default-scheduler"
 TRACKER = "resource_slice_tracker"
 LEASE = "kube-scheduler"
 MAX_BINDING_CYCLES = 48
 """Concurrent binding cycles."""
+MAX_SEARCHES = 2
+"""Concurrent long searches for devices."""
 SYNC_TIMEOUT_S = 3600.0
 
 
@@ -57,8 +67,29 @@ class Scheduler:
         self._cache, self._queue = Cache(), Queue()
         self._pending: dict[str, Object] = {}
         self._wake = asyncio.Event()
-        gates = Gates(settings.gate("DRAAdminControlledDeviceAttributes"), settings.gate("DRADeviceTaints"))
-        self._devices = DynamicResources(self._client, gates, self._changed, context.log, self._tracker_events)
+        names = (
+            "DRAAdminControlledDeviceAttributes",
+            "DRADeviceTaints",
+            "DRADeviceBindingConditions",
+            "DRAConsumableCapacity",
+        )
+        self._devices = DynamicResources(
+            self._client,
+            Gates(*map(settings.gate, names)),
+            self._changed,
+            context.log,
+            self._tracker_events,
+            settings.device_binding_timeout_s,
+            lambda key: self._pods.items.get(key),
+        )
+        dice = random.Random(settings.scheduler_seed or None)
+        self._pods = Informer(self._client, PODS, InformerOptions(), self)
+        evictor = Evictor(self._client, self._recorder, context.log, NAME, self._devices.binding.give_way)
+        world = World(
+            self._cache, self._devices, self._pods.items, Nominations(), evictor.budgets, dice,
+            settings.gate("DRAPreemption"),
+        )  # fmt: skip
+        self._preemptor = Preemptor(world, evictor)
         self._placement = Placement(
             self._cache,
             self._queue,
@@ -66,10 +97,12 @@ class Scheduler:
             self._devices,
             SchedulerMetrics(context.registry),
             context.log,
+            self._wake.set,
+            dice,
+            self._preemptor,
         )
         context.registry.register(StateCollector(lambda: self._queue.counts(time.monotonic()), self._devices))
         self._slots = asyncio.Semaphore(MAX_BINDING_CYCLES)
-        self._pods = Informer(self._client, PODS, InformerOptions(), self)
         self._leader = leader_elector(context, self._client, LEASE)
         nodes = _Nodes(self._cache, self._devices, context.log, self._changed)
         self._nodes = Informer(self._client, NODES, InformerOptions(), nodes)
@@ -82,6 +115,11 @@ class Scheduler:
         for number, informer in enumerate((self._nodes, self._pods, *self._devices.informers)):
             spawn(informer.run(), f"informer-{number}")
         spawn(self._devices.feed.run(), "slices")
+        for number in range(MAX_SEARCHES):
+            spawn(self._devices.searches.run(), f"search-{number}")
+        spawn(self._devices.searches.run_wide(), "search-wide")
+        spawn(self._devices.explanations.run(), "explanations")
+        spawn(self._preemptor.run(), "preemption")
         spawn(self._run(), "placement")
 
     async def stop(self) -> None:
@@ -95,7 +133,7 @@ class Scheduler:
         self._observe_pod(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        self._observe_pod(new)
+        self._observe_pod(new, old)
 
     def on_delete(self, obj: Object) -> None:
         uid = uid_of(obj)
@@ -103,7 +141,7 @@ class Scheduler:
         if self._cache.forget(uid):
             self._changed(ROOM)
 
-    def _observe_pod(self, pod: Object) -> None:
+    def _observe_pod(self, pod: Object, before: Object | None = None) -> None:
         if not has_valid_shape(pod):
             return
         uid, node = uid_of(pod), node_name_of(pod)
@@ -113,10 +151,12 @@ class Scheduler:
             self._drop(uid)
             self._count_bound(pod, node)
         elif needs_scheduling(pod, NAME):
+            self._observe_nomination(pod, before)
             known = self._pending.get(uid)
             self._pending[uid] = pod
             if known is None or not same_requirements(known, pod):
-                self._queue.add(uid)
+                record(uid, SEEN, clock(), pod=key_of(pod))
+                self._queue.add(uid, _priority(pod))
                 self._wake.set()
         else:
             self.on_delete(pod)
@@ -127,9 +167,19 @@ class Scheduler:
         except ObjectUnreadable as error:
             self._context.log.warning("bound pod is not counted pod=%s node=%s error=%s", key_of(pod), node, error)
 
+    def _observe_nomination(self, pod: Object, before: Object | None) -> None:
+        try:
+            ended = self._preemptor.observe(pod, before)
+        except ObjectUnreadable:
+            return  # its scheduling cycle reports it
+        if ended:
+            self._changed(ROOM, DEVICES)
+
     def _drop(self, uid: str) -> None:
         self._pending.pop(uid, None)
         self._queue.remove(uid)
+        if self._preemptor.nominations.remove(uid) is not None:
+            self._changed(ROOM, DEVICES)
 
     def _changed(self, *topics: str) -> None:
         """Wake the pods that wait for one of the topics."""
@@ -151,6 +201,10 @@ class Scheduler:
         while True:
             for uid in self._queue.ready(time.monotonic()):
                 await self._slots.acquire()
+                if self._queue.outranked(uid):
+                    self._slots.release()
+                    self._wake.set()
+                    break
                 decision = await self._run_scheduling_cycle(uid)
                 if decision is None:
                     self._slots.release()
@@ -177,11 +231,16 @@ class Scheduler:
 
     async def _run_binding_cycle(self, decision: Decision) -> None:
         try:
-            if await self._placement.run_binding_cycle(decision):
+            if await self._placement.run_binding_cycle(decision, self._slots):
                 self._drop(decision.view.uid)
         finally:
             self._slots.release()
             self._wake.set()
+
+
+def _priority(pod: Object) -> int:
+    found = (pod.get("spec") or {}).get("priority")
+    return found if isinstance(found, int) else 0
 
 
 class _Nodes:

@@ -30,7 +30,7 @@ MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 63
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _SCRIPT_FLAGS_OF_PLUGIN = ("resource", "devices", "numa")
-_SCRIPT_FLAGS_OF_DRIVER = ("driver", "devices", "numa", "partitions", "health_timeout")
+_SCRIPT_FLAGS_OF_DRIVER = ("driver", "devices", "numa", "partitions", "shared", "attach", "health_timeout")
 """Flags that override a field of the script."""
 
 
@@ -87,13 +87,20 @@ def _add_driver_parser(subparsers: "argparse._SubParsersAction[argparse.Argument
     add("--devices", type=_count, metavar="N", help="how many devices to offer (1)")
     add("--numa", type=_count, metavar="N", help="spread them over N NUMA nodes (none)")
     add("--partitions", type=_count, metavar="N", help="each may also be given out in N parts, by shared counters (0)")
+    add(
+        "--shared",
+        action="store_true",
+        default=None,
+        help="each may be allocated several times, by parts of its memory",
+    )
+    add("--attach", type=_count, metavar="S", help="attach each S seconds after its allocation: binding conditions (0)")
     add("--health-timeout", type=_count, metavar="S", help="silence that makes a device's health unknown (30)")
     add("--health-file", type=Path, metavar="FILE", help="lines `DEVICE HEALTH [MESSAGE]`, followed as it changes")
     add("--script", type=Path, metavar="FILE", help="YAML: what fails when, and how (see docs/how-to)")
     add("--node-name", default="", metavar="NAME", help="the node (that of ROOT, or the host's name)")
     add("--kubelet-dir", default="", metavar="DIR", help="kubelet directory, if not ROOT/kubelet")
     add("--cdi-dir", default="", metavar="DIR", help="where CDI files are written (ROOT/cdi)")
-    add("--kubeconfig", default="", metavar="FILE", help="how to reach the API (ROOT/kubeconfig)")
+    add("--kubeconfig", default="", metavar="FILE", help="how to reach the API (the pod's token, or ROOT/kubeconfig)")
 
 
 def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
@@ -109,14 +116,25 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
         node=args.node_name or _node_name(layout),
         kubelet=layout.kubelet,
         cdi=Path(args.cdi_dir).absolute() if args.cdi_dir else layout.cdi,
-        kubeconfig=Path(args.kubeconfig).absolute() if args.kubeconfig else layout.kubeconfig,
+        kubeconfig=_kubeconfig(args, layout),
         numa=script.numa,
         partitions=script.partitions,
+        shared=script.shared,
+        attach=script.attach,
         health_file=args.health_file.absolute() if args.health_file else None,
         health_timeout=script.health_timeout,
         pid=os.getpid(),
     )
     return asyncio.run(run_driver(options, script, _print))
+
+
+def _kubeconfig(args: argparse.Namespace, layout: Layout) -> Path | None:
+    """Return the file to reach the API with; None in a pod, which has a token."""
+    from actors.simulator.driver.kubeconfig import in_cluster
+
+    if args.kubeconfig:
+        return Path(args.kubeconfig).absolute()
+    return None if in_cluster("") is not None else layout.kubeconfig
 
 
 def driver_script(args: argparse.Namespace) -> "DriverScript":

@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from protocols.bus import Bus
+from protocols.trace import Recorder
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped; those series are none of upstream's
 
@@ -111,6 +112,21 @@ class BusCollector(Collector):
         for reason in ("garbage", "unsent", "late", "refused"):
             dropped.add_metric([reason], getattr(self._bus.counters, reason))
         return dropped
+
+
+class SpanCollector(Collector):
+    """Number of spans that this process recorded, and of those it no longer retains."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily("nodeplane_trace_spans", "Spans recorded.", self._recorder.recorded)
+        text = "Spans that made room for newer ones."
+        yield CounterMetricFamily("nodeplane_trace_spans_dropped", text, self._recorder.dropped)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
 
 
 def page(registry: CollectorRegistry) -> str:

@@ -18,11 +18,12 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings, one_line
 from protocols.actor.heartbeats import STOPPING, Heartbeats, LivenessDeadlines
 from protocols.actor.memory import Heap, Trimmer
-from protocols.actor.metrics import BusCollector, page
+from protocols.actor.metrics import BusCollector, SpanCollector, page
 from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, load_settings
+from protocols.trace import RECORDER, serve_spans
 
 Factory = Callable[[Context], Actor]
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -89,6 +90,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
     faults.append(context)
     asyncio.get_running_loop().set_exception_handler(lambda _, details: _unhandled(context, details))
     _serve_metrics(bus, registry)
+    serve_spans(bus)
     beats.start()
     context.spawn(Trimmer(heap).run(), "trim")
     return await _act(context, factory, beats, timings)
@@ -172,6 +174,7 @@ def _unhandled(context: Context, details: dict[str, Any]) -> None:
 def _serve_metrics(bus: Bus, registry: CollectorRegistry) -> None:
     ProcessCollector(registry=registry)
     registry.register(BusCollector(bus))
+    registry.register(SpanCollector(RECORDER))
 
     async def metrics(request: Empty, call: Call) -> MetricsText:
         return MetricsText(page(registry))

@@ -160,11 +160,11 @@ class Peer:
 
     def _on_tick(self, frame: TickFrame, proof: bool) -> None:
         """Hand positions on without repeated work: most ticks carry no more than new marks of dozens of streams."""
-        now, epoch, position_of = self._loop.time(), frame.epoch, frame.positions.get
+        now = self._loop.time()
         for following in self.followings():
-            position = position_of(following.stream)
+            position = frame.positions.get(following.stream)
             if position is not None:
-                following.tick(epoch, position, proof, now)
+                following.tick(frame.epoch, position, proof, now)
 
     def _on_answers(self, batch: list[bytes]) -> None:
         for data in batch:

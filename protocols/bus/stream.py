@@ -90,7 +90,6 @@ class Stream:
         self.mark = 0
         self._source = source
         self._ring = Ring(ring)
-        self._remember = self._ring.append
         self._send = send
 
     def publish(self, op: Op, key: str, value: Value, mark: int = 0) -> None:
@@ -100,7 +99,7 @@ class Stream:
             self.mark = mark
         body = value if isinstance(value, bytes) else encode(value)
         data = self.topic + encode(Event(op, key, body, seq, mark, self.epoch))
-        self._remember(data)
+        self._ring.append(data)
         self._send(data)
 
     def set_mark(self, mark: int) -> None:

@@ -8,10 +8,19 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocols.cel.functions import as_written, renamed
-from protocols.cel.named import EngineText, engine_text
-from protocols.cel.sizes import pattern_cost
-from protocols.cel.source import CompileError, check_length, check_text, check_tokens, compile_text_of, pointed, tokens
+from protocols.cel.costs.sizes import pattern_cost
+from protocols.cel.libraries.functions import ON_LISTS, as_written, renamed
+from protocols.cel.libraries.named import EngineText, engine_text
+from protocols.cel.text.optionals import check_optionals
+from protocols.cel.text.source import (
+    CompileError,
+    check_length,
+    check_text,
+    check_tokens,
+    compile_text_of,
+    pointed,
+    tokens,
+)
 from protocols.wire.protobuf import Value, fields, message
 
 if TYPE_CHECKING:
@@ -103,8 +112,11 @@ def _named(kind: bytes) -> str:
             return f"list({_named(message(value, 1))})"
         if number == 7:
             return f"map({_named(message(value, 1))}, {_named(message(value, 2))})"
-        if number in (9, 14):
-            return value.decode() if number == 9 else message(value, 1).decode()
+        if number == 9:
+            return value.decode()
+        if number == 14:
+            inner = [_named(part) for kind, part in fields(value) if kind == 2 and isinstance(part, bytes)]
+            return message(value, 1).decode() + (f"({', '.join(inner)})" if inner else "")
     return "dyn"
 
 
@@ -164,8 +176,20 @@ def compile_text(env: "cel.Env", text: EngineText) -> "cel.Expression":
         raise _refusal(text, compile_text_of(str(error))) from None
 
 
+def _check_optionals(serialized: bytes, text: EngineText) -> None:
+    checked = message(serialized, _CHECKED)
+    types = {
+        _number(each, 1): _named(message(each, 2))
+        for number, each in fields(checked)
+        if number == _TYPES and isinstance(each, bytes)
+    }
+    check_optionals(message(checked, _EXPRESSION), types, any(name in text.written for name in ON_LISTS))
+
+
 def check_literals(serialized: bytes, text: EngineText) -> None:
-    """Raise CompileError when a checked expression has faulty literals."""
+    """Raise CompileError when a checked expression has faulty literals, or optionals where no function can be."""
+    if b"optional_type" in serialized:
+        _check_optionals(serialized, text)
     if not any(word in text.written for word in SUSPECT):
         return
     faults = literal_faults(serialized)

@@ -8,8 +8,8 @@ own, only the one to run has functions behind them.
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from protocols.cel import addresses, named
-from protocols.cel.functions import (
+from protocols.cel.libraries import addresses, named
+from protocols.cel.libraries.functions import (
     ANY_LIST,
     CONFIG,
     DYN,
@@ -19,10 +19,12 @@ from protocols.cel.functions import (
     LIST_CHECKED,
     LIST_RUN,
     LISTS,
+    STRINGS_CHECKED,
+    STRINGS_RUN,
     orders,
 )
-from protocols.cel.library import BOOL, DOUBLE, INT, QUANTITY, STRING, VERSION, declared
-from protocols.cel.rewrite import MAPS, VARIABLES, variable
+from protocols.cel.libraries.quantities import BOOL, DOUBLE, INT, QUANTITY, STRING, VERSION, declared
+from protocols.cel.text.rewrite import MAPS, VARIABLES, variable
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -51,8 +53,8 @@ def types(native: Any, run: bool) -> dict[str, "cel.Type"]:
     kinds = native.Type
     opaque = {name: kinds.BYTES if run else kinds.AbstractType(full) for name, full in OPAQUE.items()}
     plain = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, DYN: kinds.DYN}
+    plain |= {"uint": kinds.UINT, "bytes": kinds.BYTES, "timestamp": kinds.TIMESTAMP, "duration": kinds.DURATION}
     made = {name: kinds.List(plain[kind]) for kind, name in LISTS.items()}
-    made |= {"uint": kinds.UINT, "bytes": kinds.BYTES, "timestamp": kinds.TIMESTAMP, "duration": kinds.DURATION}
     made |= {"null": kinds.NULL, "map": kinds.Map(kinds.DYN, kinds.DYN)}
     texts = kinds.List(kinds.STRING)
     made |= {named.FORMATS: kinds.List(opaque[named.FORMAT]), named.FAULTS: kinds.List(texts)}
@@ -61,7 +63,8 @@ def types(native: Any, run: bool) -> dict[str, "cel.Type"]:
 
 
 def functions(native: Any, known: dict[str, "cel.Type"], run: bool) -> list["cel.FunctionDecl"]:
-    more = (*LIST_RUN, *INDEX_RUN) if run else (*LIST_CHECKED, *INDEX_CHECKED)
+    checked = (*LIST_CHECKED, *INDEX_CHECKED, *STRINGS_CHECKED)
+    more = (*LIST_RUN, *INDEX_RUN, *STRINGS_RUN) if run else checked
     return [*declared(native, known, run, (*_EVERYWHERE, *more)), *orders(native)]
 
 

@@ -10,12 +10,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from protocols.cel.compiling import check_literals, compile_text, prepared
-from protocols.cel.cost import LIMIT, cost_of
+from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.environment import engine
-from protocols.cel.library import encode_quantity, encode_version
-from protocols.cel.named import EngineText
-from protocols.cel.rewrite import Domain, Rewritten, rewrite
-from protocols.cel.source import (
+from protocols.cel.libraries.named import EngineText
+from protocols.cel.libraries.quantities import encode_quantity, encode_version
+from protocols.cel.text.rewrite import Domain, Rewritten, rewrite
+from protocols.cel.text.source import (
     TOO_COMPLEX,
     CompileError,
     EvaluationError,

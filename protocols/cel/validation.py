@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from protocols.cel import compiling, environment
 from protocols.cel.compiling import Around, check_literals, prepared
-from protocols.cel.cost import cost_of
-from protocols.cel.sizes import Size
+from protocols.cel.costs.estimate import cost_of
+from protocols.cel.costs.sizes import Size
 
 if TYPE_CHECKING:
     from cel_expr_python import cel

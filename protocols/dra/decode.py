@@ -45,6 +45,11 @@ def slice_of(obj: Obj) -> Slice:
     return _read("ResourceSlice", obj, _slice)
 
 
+def exclusive_slice_of(obj: Obj) -> Slice:
+    """Read a slice as if no device allowed multiple allocations."""
+    return _read("ResourceSlice", obj, _exclusive_slice)
+
+
 def class_of(obj: Obj) -> DeviceClass:
     return _read("DeviceClass", obj, _class)
 
@@ -82,6 +87,11 @@ def _slice(meta: Obj, spec: Obj, obj: Obj) -> Slice:
     )
 
 
+def _exclusive_slice(meta: Obj, spec: Obj, obj: Obj) -> Slice:
+    devices = [{**device, "allowMultipleAllocations": False} for device in spec.get("devices") or ()]
+    return _slice(meta, {**spec, "devices": devices}, obj)
+
+
 def device_of(obj: Obj, driver: str) -> Device:
     """One element of spec.devices."""
     attributes, capacity = obj.get("attributes"), obj.get("capacity")
@@ -90,7 +100,7 @@ def device_of(obj: Obj, driver: str) -> Device:
         _named(driver, attributes, _attribute) if attributes else _NOTHING,
         _named(driver, capacity, _capacity) if capacity else _NOTHING,
         taints_of(obj),
-        _extras(obj),
+        _extras(obj, driver),
     )
 
 
@@ -176,18 +186,25 @@ _RARE = (
 )
 
 
-def _extras(obj: Obj) -> Extras:
+def _extras(obj: Obj, driver: str) -> Extras:
     if not any(name in obj for name in _RARE):
         return PLAIN
     uses = obj.get("consumesCounters") or ()
+    shared = bool(obj.get("allowMultipleAllocations"))
     return Extras(
         tuple([CounterUse(use["counterSet"], _counters(use)) for use in uses]),
         _reach(obj) if any(name in obj for name in ("nodeName", "nodeSelector", "allNodes")) else None,
         bool(obj.get("bindsToNode")),
         tuple(obj.get("bindingConditions") or ()),
         tuple(obj.get("bindingFailureConditions") or ()),
-        bool(obj.get("allowMultipleAllocations")),
+        shared,
+        _bare(obj.get("capacity") or _NOTHING, driver) if shared else frozenset(),
     )
+
+
+def _bare(capacity: Obj, driver: str) -> frozenset[str]:
+    names = ((name, qualified(driver, name)) for name in capacity)
+    return frozenset(full for name, full in names if name != full and full not in capacity)
 
 
 def _reach(obj: Obj) -> Reach:
@@ -229,10 +246,18 @@ def _patch(meta: Obj, spec: Obj, obj: Obj) -> Patch:
         _created(meta),
         _filter(devices.get("filter") or _NOTHING),
         _int(devices.get("priority") or 0),
-        {sys.intern(name): None if "null" in value else _known(name, value) for name, value in attributes.items()},
+        {sys.intern(name): _nullable(name, value) for name, value in attributes.items()},
         {sys.intern(name): parse_quantity(value["value"]) for name, value in capacity.items()},
         taints_of(devices),
     )
+
+
+def _nullable(name: str, value: Obj) -> Attribute | None:
+    """Return None for the value that removes the attribute; a member that is JSON null is not set."""
+    given = [member for member, each in value.items() if each is not None]
+    if len(given) > 1:
+        raise ObjectUnreadable(f"attribute {name} sets {' and '.join(given)}; exactly one value must be specified")
+    return None if given == ["null"] else _known(name, value)
 
 
 def _known(name: str, value: Obj) -> Attribute:

@@ -99,6 +99,8 @@ class Extras(msgspec.Struct, frozen=True):
     binding_failures: tuple[str, ...] = ()
     shared: bool = False
     """allowMultipleAllocations."""
+    bare: frozenset[str] = frozenset()
+    """Capacities of a shared device that the driver published without a domain."""
 
 
 PLAIN = Extras()

@@ -7,7 +7,17 @@ from protocols.etcd.calls import Answer, ask, call
 from protocols.etcd.errors import EtcdError
 from protocols.etcd.members import Members, Method
 from protocols.etcd.options import EtcdOptions
-from protocols.etcd.types import Granted, KeyValue, Ranged, StoreStatus, Written, key_value, prefix_end
+from protocols.etcd.types import (
+    ALONE,
+    Companions,
+    Granted,
+    KeyValue,
+    Ranged,
+    StoreStatus,
+    Written,
+    key_value,
+    prefix_end,
+)
 from protocols.etcd.watch import Watch
 from protocols.wire import etcd_pb2 as pb
 
@@ -77,9 +87,11 @@ class EtcdClient:
         answer = await call(self._put, request, self._timeout(timeout), retry=False)
         return int(answer.message.header.revision)
 
-    async def create_if_absent(self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None) -> Written:
-        """Not ok when the key exists."""
-        answer = await self._guarded(guarded.create(key, value, lease), timeout)
+    async def create_if_absent(
+        self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None, also: Companions = ALONE
+    ) -> Written:
+        """Not ok when the key exists, or one of the companions to add."""
+        answer = await self._guarded(guarded.accompany(guarded.create(key, value, lease), also), timeout)
         return guarded.put_result(answer.message, value, answer.retried, 0)
 
     async def create_all_if_absent(self, pairs: list[tuple[bytes, bytes]], timeout: float | None = None) -> bool:
@@ -87,15 +99,23 @@ class EtcdClient:
         return bool((await self._guarded(guarded.create_all(pairs), timeout)).message.succeeded)
 
     async def update_if_revision(
-        self, key: bytes, value: bytes, revision: int, lease: int = 0, timeout: float | None = None
+        self,
+        key: bytes,
+        value: bytes,
+        revision: int,
+        lease: int = 0,
+        timeout: float | None = None,
+        also: Companions = ALONE,
     ) -> Written:
-        """Not ok when the key's mod_revision is another, or it is absent."""
-        answer = await self._guarded(guarded.update(key, value, revision, lease), timeout)
+        """Not ok when the key's mod_revision is another, it is absent, or one of the companions to add exists."""
+        answer = await self._guarded(guarded.accompany(guarded.update(key, value, revision, lease), also), timeout)
         return guarded.put_result(answer.message, value, answer.retried, revision)
 
-    async def delete_if_revision(self, key: bytes, revision: int, timeout: float | None = None) -> Written:
+    async def delete_if_revision(
+        self, key: bytes, revision: int, timeout: float | None = None, also: Companions = ALONE
+    ) -> Written:
         """Not ok when the key's mod_revision is another, or it is absent."""
-        answer = await self._guarded(guarded.delete(key, revision), timeout)
+        answer = await self._guarded(guarded.accompany(guarded.delete(key, revision), also), timeout)
         return guarded.delete_result(answer.message, answer.retried)
 
     def _guarded(self, request: pb.TxnRequest, timeout: float | None) -> Awaitable[Answer]:

@@ -1,6 +1,6 @@
 """Requests of writes guarded by a comparison, and results from their responses. Pure."""
 
-from protocols.etcd.types import Written, key_value
+from protocols.etcd.types import Companions, Written, key_value
 from protocols.wire import etcd_pb2 as pb
 
 
@@ -22,6 +22,18 @@ def delete(key: bytes, revision: int) -> pb.TxnRequest:
     request = _guarded(key, revision)
     removal = request.success.add().request_delete_range
     removal.key, removal.prev_kv = key, True
+    return request
+
+
+def accompany(request: pb.TxnRequest, also: Companions) -> pb.TxnRequest:
+    """Add companions to a guarded request."""
+    for key, value in also.added.items():
+        request.compare.add(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=0)
+        put = request.success.add().request_put
+        put.key, put.value = key, value
+        request.failure.add().request_range.key = key
+    for key in also.removed:
+        request.success.add().request_delete_range.key = key
     return request
 
 
@@ -52,7 +64,8 @@ def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int
     own = retried and current is not None and current.value == value and current.mod_revision > guard
     if own and current is not None and (guard or current.version == 1):
         return Written(True, current.mod_revision, current, repeated=True)
-    return Written(False, response.header.revision, current)
+    taken = tuple(kv.key for each in response.responses[1:] for kv in each.response_range.kvs)
+    return Written(False, response.header.revision, current, taken)
 
 
 def delete_result(response: pb.TxnResponse, retried: bool) -> Written:

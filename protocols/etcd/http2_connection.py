@@ -17,8 +17,8 @@ _OVER = b"UNAVAILABLE\0the store ended the call"
 
 
 class EtcdConnection:
-    def __init__(self, heard: OnMessage, lost: Callable[[], None]) -> None:
-        self._heard = heard
+    def __init__(self, on_message: OnMessage, lost: Callable[[], None]) -> None:
+        self._on_message = on_message
         self._lost = lost
         self.inner: Http2Connection
 
@@ -41,21 +41,18 @@ class EtcdConnection:
     def on_lost(self, connection: Http2Connection) -> None:
         self._lost()
 
-    def on_begun(self, number: int) -> None:
-        """Ignore it: the first message says the same."""
-
     def on_message(self, number: int, message: bytes) -> None:
-        self._heard(number, OK, message)
+        self._on_message(number, OK, message)
 
     def on_end(self, number: int, code: str, text: str) -> None:
         """Report the end; a clean one is still an error for a pending call."""
         error = f"{code}\0{text}".encode() if code != "OK" else _OVER
-        self._heard(number, ERROR, error)
+        self._on_message(number, ERROR, error)
 
 
-async def open_connection(address: Address, heard: OnMessage, lost: Callable[[], None]) -> Connection:
+async def open_connection(address: Address, on_message: OnMessage, lost: Callable[[], None]) -> Connection:
     """Raises OSError."""
-    connection = EtcdConnection(heard, lost)
+    connection = EtcdConnection(on_message, lost)
     connection.inner = await dial(address, connection)
     return connection
 

@@ -1,5 +1,7 @@
 """Results of the etcd client: keys, ranges, guarded writes, batches of a watch."""
 
+from collections.abc import Collection, Mapping
+
 import msgspec
 
 from protocols.wire import mvcc_pb2
@@ -37,9 +39,22 @@ class Written(msgspec.Struct, frozen=True):
     """The object's new revision, or that of its deletion; when not ok, the store's."""
     current: KeyValue | None = None
     """Not ok: what is stored now, None when absent. A deletion that is ok: what was deleted."""
+    taken: tuple[bytes, ...] = ()
+    """Not ok: companions of the key that exist already."""
     repeated: bool = False
     """A lost answer made the client try again, and it found its own write: `ok` with the revision of that first try. A
     repeated deletion that is ok found the key gone: its revision is the store's, and there is no `current`."""
+
+
+class Companions(msgspec.Struct, frozen=True):
+    """Keys that a guarded write changes with its own, in one transaction."""
+
+    added: Mapping[bytes, bytes] = {}
+    """Keys that must be absent, with their values."""
+    removed: Collection[bytes] = ()
+
+
+ALONE = Companions()
 
 
 class Granted(msgspec.Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""HTTP/2 and gRPC framing, as much of it as a client needs: no thread, no wake-up but the socket's."""
+"""HTTP/2 and gRPC framing, as much of it as the client of etcd needs: no thread, no wake-up but the socket's."""

@@ -14,10 +14,10 @@ from protocols.http2.hpack import Header
 from protocols.http2.session import Session
 
 QUIET_S = 6.0
-"""Silence, with calls under way, after which we ask whether the other side lives. etcd ends connections that ask more
-often than each 5 s."""
+"""Silence, with calls under way, after which the server is pinged. etcd ends connections that ping more often than each
+5 s."""
 PATIENCE_S = 4.0
-"""For the answer."""
+"""Time for the answer to a ping."""
 CONNECT_S = 3.0
 PONG_S = 0.01
 """Delay of an answer to a ping. Go's servers measure latency with a ping for the next message after the last answer:
@@ -27,8 +27,6 @@ LOST = "the connection broke"
 
 class CallListener(Protocol):
     """Callbacks of a connection, in the event loop; each call has exactly one end, unless it was cancelled."""
-
-    def on_begun(self, number: int) -> None: ...
 
     def on_message(self, number: int, message: bytes) -> None: ...
 
@@ -40,13 +38,13 @@ class CallListener(Protocol):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a server listens: host and port, or `path`, that of a unix socket."""
+    """A server's host and port, or the `path` of its unix socket."""
 
     host: str = "localhost"
     port: int = 0
     path: str = ""
     tls: Callable[[], ssl.SSLContext] | None = None
-    """Asked for each connection."""
+    """Called for each connection."""
     largest: int = 16 << 20
     """Bytes of one message."""
     greets: bool = False
@@ -63,15 +61,15 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Http2Connection(asyncio.Protocol):
-    def __init__(self, address: Address, hears: CallListener) -> None:
-        self._address, self._hears = address, hears
-        self._session = Session(hears.on_message, self._ended, address.largest, hears.on_begun)
+    def __init__(self, address: Address, listener: CallListener) -> None:
+        self._address, self._listener = address, listener
+        self._session = Session(listener.on_message, self._ended, address.largest)
         self._headers: dict[str, tuple[Header, ...]] = {}
         self._begun: set[int] = set()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._heard_at = 0.0
-        self._asked = False
+        self._received_at = 0.0
+        self._pinged = False
         self._alarm: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
         self._soon = False
@@ -87,7 +85,7 @@ class Http2Connection(asyncio.Protocol):
         return self._session.draining or (self._transport is not None and self._transport.is_closing())
 
     def send(self, number: int, path: str, message: bytes, last: bool, more: tuple[Header, ...] = ()) -> None:
-        """The first message of a number begins its call; `last`: it is the only one."""
+        """Send a message. The first one of a number begins its call; `last` marks the end of the client's messages."""
         if number not in self._begun:
             self._begun.add(number)
             self._session.call(number, self._headers_of(path, more))
@@ -96,8 +94,8 @@ class Http2Connection(asyncio.Protocol):
             self._soon = True
             self._loop.call_soon(self._flush_soon)
         if self._alarm is None and self._address.asks:
-            self._heard_at = self._loop.time()
-            self._alarm = self._loop.call_later(QUIET_S, self._beat)
+            self._received_at = self._loop.time()
+            self._alarm = self._loop.call_later(QUIET_S, self._check_silence)
 
     async def greeted(self) -> None:
         """Wait for the server's settings. Raises OSError when it hangs up instead."""
@@ -106,7 +104,7 @@ class Http2Connection(asyncio.Protocol):
             await self._greeted
 
     def cancel(self, number: int) -> None:
-        """Give up a call."""
+        """Cancel a call; it has no end."""
         self._begun.discard(number)
         self._session.cancel(number)
         self._flush()
@@ -116,7 +114,7 @@ class Http2Connection(asyncio.Protocol):
         transport = self._transport
         if transport is not None and not transport.is_closing() and transport.is_reading() == pause:
             transport.pause_reading() if pause else transport.resume_reading()
-            self._heard_at = self._loop.time()
+            self._received_at = self._loop.time()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -124,7 +122,7 @@ class Http2Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a socket's is one for both directions
-        self._heard_at = self._loop.time()
+        self._received_at = self._loop.time()
         if self._address.asks and self._address.port:
             # A call may end before it is worth asking: who takes no bytes any more is found out by the kernel.
             wire = transport.get_extra_info("socket")
@@ -132,7 +130,7 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at, self._asked = self._loop.time(), False
+        self._received_at, self._pinged = self._loop.time(), False
         try:
             self._session.feed(data)
         except BadHttp2:
@@ -151,12 +149,12 @@ class Http2Connection(asyncio.Protocol):
         for timer in (self._alarm, self._pong):
             if timer is not None:
                 timer.cancel()
-        self._hears.on_lost(self)
+        self._listener.on_lost(self)
         self._session.lost(LOST)
 
     def _ended(self, number: int, code: str, text: str) -> None:
         self._begun.discard(number)
-        self._hears.on_end(number, code, text)
+        self._listener.on_end(number, code, text)
 
     def _answer(self) -> None:
         self._pong = None
@@ -176,7 +174,7 @@ class Http2Connection(asyncio.Protocol):
             self._transport.close()
 
     def _headers_of(self, path: str, more: tuple[Header, ...]) -> tuple[Header, ...]:
-        """There are as many paths as the code has methods."""
+        """Return the headers of a call, cached by path: there are as many as the code has methods."""
         found = self._headers.get(path)
         if found is None:
             found = self._headers[path] = (
@@ -189,29 +187,29 @@ class Http2Connection(asyncio.Protocol):
             )
         return found + more
 
-    def _beat(self) -> None:
-        """Runs while calls are under way."""
+    def _check_silence(self) -> None:
+        """Ping a silent server, close after a ping without an answer; runs while calls are under way."""
         self._alarm = None
-        transport, quiet = self._transport, self._loop.time() - self._heard_at
+        transport, quiet = self._transport, self._loop.time() - self._received_at
         if transport is None or not self._session.busy:
             return
         wait = QUIET_S - quiet
         if not transport.is_reading():
             wait = QUIET_S
-        elif self._asked:
+        elif self._pinged:
             self.close()
             return
         elif wait <= 0:
-            self._asked, wait = True, PATIENCE_S
+            self._pinged, wait = True, PATIENCE_S
             self._session.ping()
             self._flush()
-        self._alarm = self._loop.call_later(wait, self._beat)
+        self._alarm = self._loop.call_later(wait, self._check_silence)
 
 
-async def dial(address: Address, hears: CallListener) -> Http2Connection:
-    """Raises OSError; a fault of TLS is one, too."""
+async def dial(address: Address, listener: CallListener) -> Http2Connection:
+    """Open a connection. Raises OSError; a fault of TLS is one, too."""
     loop = asyncio.get_running_loop()
-    made: Callable[[], Http2Connection] = partial(Http2Connection, address, hears)
+    made: Callable[[], Http2Connection] = partial(Http2Connection, address, listener)
     connection: Http2Connection | None = None
     try:
         async with asyncio.timeout(CONNECT_S):

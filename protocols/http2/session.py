@@ -18,19 +18,15 @@ FIRST_WINDOW = 65_535
 LARGEST_WINDOW = (1 << 31) - 1
 LAST_STREAM = (1 << 31) - 1
 HEADERS_LIMIT = 64 * 1024
-Heard = Callable[[int, bytes], None]
-Ended = Callable[[int, str, str], None]
-Begun = Callable[[int], None]
+OnMessage = Callable[[int, bytes], None]
+OnEnd = Callable[[int, str, str], None]
 
 
 class Session:
-    """`heard(number, message)` and `ended(number, code, text)` are called for each call, by its caller's number.
+    """Calls of one connection, each with a number chosen by its caller."""
 
-    `begun` when the server took it up: its headers came, and not as those of an error.
-    """
-
-    def __init__(self, heard: Heard, ended: Ended, largest: int, begun: Begun = lambda number: None) -> None:
-        self._heard, self._ended, self._begun, self._largest = heard, ended, begun, largest
+    def __init__(self, on_message: OnMessage, on_end: OnEnd, largest: int) -> None:
+        self._on_message, self._on_end, self._largest = on_message, on_end, largest
         self._splitter, self._decoder, self._encoder = Splitter(), Decoder(), Encoder()
         self._out = [
             h2.PREFACE,
@@ -44,16 +40,16 @@ class Session:
         self._most = LAST_STREAM
         self._window, self._first_window, self._frame = FIRST_WINDOW, FIRST_WINDOW, h2.LARGEST_FRAME
         self._blocked: deque[Stream] = deque()
-        """Streams with more to send than a window took."""
+        """Streams that wait for a window."""
         self._taken = 0
         self._block: tuple[int, int, bytes] | None = None
-        """Headers that go on in the next frame: stream, flags, what came so far."""
+        """Headers that continue in the next frame: stream, flags, bytes so far."""
         self.set_up = False
-        """The server has begun, with its settings."""
+        """True after the server's settings."""
         self._answers: list[bytes] = []
-        """To pings: they go out when the owner of the socket wants them to."""
+        """Answers to pings, sent when the owner of the socket takes them."""
         self.draining = False
-        """New calls go elsewhere."""
+        """True when new calls need another connection."""
         self.pongs = 0
 
     @property
@@ -82,7 +78,7 @@ class Session:
         self._unopened.append(stream)
 
     def send(self, number: int, message: bytes, last: bool) -> None:
-        """Nothing happens when the call is over."""
+        """Send a message, unless the call is over."""
         stream = self._numbers.get(number)
         if stream is None:
             return
@@ -105,13 +101,13 @@ class Session:
         self._out.append(pack(h2.PING, 0, 0, bytes(8)))
 
     def lost(self, text: str) -> None:
-        """The connection is gone, and with it all calls."""
+        """End all calls: the connection is gone."""
         self._most, self.draining = 0, True
         for stream in list(self._numbers.values()):
             self._finish(stream, ("UNAVAILABLE", text))
 
     def feed(self, data: bytes) -> None:
-        """Raises BadHttp2."""
+        """Handle received bytes. Raises BadHttp2."""
         for kind, flags, stream, payload in self._splitter.feed(data):
             if (self._block is None) is (kind == h2.CONTINUATION):
                 raise BadHttp2("headers are interrupted, or continue where none began")
@@ -134,14 +130,6 @@ class Session:
     def _pump(self, stream: Stream) -> None:
         """Send what the windows take; the rest waits for them."""
         pending, at = stream.pending, 0
-        size = len(pending)
-        if size <= stream.window and size <= self._window and size <= self._frame:
-            if size:
-                stream.window -= size
-                self._window -= size
-                self._out.append(pack(h2.DATA, h2.END_STREAM if stream.last else 0, stream.id, pending))
-                stream.pending = b""
-            return
         while at < len(pending):
             size = min(len(pending) - at, stream.window, self._window, self._frame)
             if size <= 0:
@@ -170,7 +158,7 @@ class Session:
         self._numbers.pop(stream.number, None)
         if not stream.id and stream in self._unopened:
             self._unopened.remove(stream)
-        self._ended(stream.number, *end)
+        self._on_end(stream.number, *end)
         if self._unopened:
             self._open_some()
 
@@ -193,7 +181,7 @@ class Session:
     def _deliver(self, stream: Stream, data: bytes) -> None:
         try:
             for message in stream.take(data):
-                self._heard(stream.number, message)
+                self._on_message(stream.number, message)
         except ValueError as error:
             self._reset(stream.id, h2.CANCEL)
             self._finish(stream, ("RESOURCE_EXHAUSTED", str(error)))
@@ -221,11 +209,9 @@ class Session:
         stream = self._streams.get(id)
         if stream is None:
             return
-        stream.hear(headers)
+        stream.add_headers(headers)
         if flags & h2.END_STREAM:
             self._finish(stream, stream.end())
-        else:
-            self._begun(stream.number)
 
     def _on_reset(self, flags: int, id: int, payload: bytes) -> None:
         stream = self._streams.get(id)

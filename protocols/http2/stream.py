@@ -12,7 +12,7 @@ CODES = (
     "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
     "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 )  # fmt: skip
-"""Names of gRPC's codes; a code is its place."""
+"""Names of gRPC's codes, by number."""
 RESETS = {
     NO_ERROR: "UNAVAILABLE",
     REFUSED_STREAM: "UNAVAILABLE",
@@ -32,20 +32,20 @@ class Stream:
 
     def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:
         self.number = number
-        """As its caller knows it."""
+        """The caller's number."""
         self.id = 0
-        """As the connection knows it, once it is open."""
+        """The stream's identifier; 0 until it is open."""
         self.headers = headers
         self.window = 0
-        """Bytes the server takes of this stream."""
+        """Bytes that the server accepts now."""
         self.pending = b""
         self.last = False
-        """Nothing comes after what is pending."""
+        """True when `pending` ends the client's messages."""
         self.taken = 0
         """Bytes received that no WINDOW_UPDATE has returned to the server."""
         self._largest = largest
         self._buffer = bytearray()
-        """The beginning of a message whose end has not come."""
+        """An unfinished message."""
         self._trailers: dict[bytes, bytes] = {}
 
     def queue(self, message: bytes, last: bool) -> None:
@@ -53,10 +53,7 @@ class Stream:
         self.last = last
 
     def take(self, data: bytes) -> Iterator[bytes]:
-        """Whole messages. Raises ValueError for one that cannot be read."""
-        if not self._buffer and self._is_one(data):
-            yield data[_PREFIX.size :]
-            return
+        """Yield complete messages. Raises ValueError for one that is compressed or too large."""
         self._buffer += data
         while len(self._buffer) >= _PREFIX.size:
             packed, size = _PREFIX.unpack_from(self._buffer)
@@ -71,15 +68,8 @@ class Stream:
             del self._buffer[:end]
             yield message
 
-    def _is_one(self, data: bytes) -> bool:
-        """Most messages come in one piece and alone."""
-        if len(data) < _PREFIX.size:
-            return False
-        packed, size = _PREFIX.unpack_from(data)
-        return not packed and size <= self._largest and len(data) == _PREFIX.size + size
-
-    def hear(self, headers: list[Header]) -> None:
-        """At the beginning, and at the end."""
+    def add_headers(self, headers: list[Header]) -> None:
+        """Add headers, or the trailers at the end."""
         self._trailers.update(headers)
 
     def end(self) -> End:
@@ -97,5 +87,5 @@ class Stream:
 
 
 def reset(code: int) -> End:
-    """The server gave the call up."""
+    """Return the status of a call that the server reset."""
     return RESETS.get(code, "INTERNAL"), f"the server reset the call (HTTP/2 error {code})"

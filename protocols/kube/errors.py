@@ -63,6 +63,11 @@ class ApiError(NodeplaneError):
         self.retry_after = retry_after
         """Seconds the server asks to wait before the same request; None when it does not ask."""
 
+    @property
+    def namespace_ends(self) -> bool:
+        """True for an object that cannot be created because its namespace is being deleted."""
+        return any(cause.get("reason") == "NamespaceTerminating" for cause in self.details.get("causes") or ())
+
 
 class ApiAway(NodeplaneError):
     """Raised when the API could not be reached, broke off or answered nonsense within the deadline.

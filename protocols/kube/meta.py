@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+UNROUTED = "nodeplane.dev/unrouted"
+"""Annotation of a service whose clusterIP leads nowhere: pods get no variables of it."""
 Object = dict[str, Any]
 """One API object as plain JSON values."""
 

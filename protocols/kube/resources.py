@@ -83,11 +83,40 @@ CSIDRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False)
 PRIORITYCLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 RUNTIMECLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False)
 REPLICATIONCONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController", True, "controllers")
+PODTEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True)
+CONTROLLERREVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision", True)
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True)
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", True)
+CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob", True)
+JOBS = Resource("batch", "v1", "jobs", "Job", True)
+LIMITRANGES = Resource("", "v1", "limitranges", "LimitRange", True)
+RESOURCEQUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True)
+NETWORKPOLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", True)
 PODDISRUPTIONBUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
 CSISTORAGECAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True)
 VOLUMEATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False)
+ADMISSION = "admissionregistration.k8s.io"
+VALIDATINGADMISSIONPOLICIES = Resource(
+    ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
+)
+VALIDATINGADMISSIONPOLICYBINDINGS = Resource(
+    ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False
+)
+MUTATINGADMISSIONPOLICIES = Resource(ADMISSION, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", False)
+MUTATINGADMISSIONPOLICYBINDINGS = Resource(
+    ADMISSION, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", False
+)
+VALIDATINGWEBHOOKCONFIGURATIONS = Resource(
+    ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
+)
+MUTATINGWEBHOOKCONFIGURATIONS = Resource(
+    ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
+)
+CERTIFICATESIGNINGREQUESTS = Resource(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", False
+)
 
 ALL = (
     NAMESPACES,
@@ -120,11 +149,27 @@ ALL = (
     PRIORITYCLASSES,
     RUNTIMECLASSES,
     REPLICATIONCONTROLLERS,
+    PODTEMPLATES,
+    CONTROLLERREVISIONS,
+    DAEMONSETS,
+    DEPLOYMENTS,
     REPLICASETS,
     STATEFULSETS,
+    CRONJOBS,
+    JOBS,
+    NETWORKPOLICIES,
     PODDISRUPTIONBUDGETS,
+    LIMITRANGES,
+    RESOURCEQUOTAS,
     CSISTORAGECAPACITIES,
     VOLUMEATTACHMENTS,
+    VALIDATINGADMISSIONPOLICIES,
+    VALIDATINGADMISSIONPOLICYBINDINGS,
+    MUTATINGADMISSIONPOLICIES,
+    MUTATINGADMISSIONPOLICYBINDINGS,
+    VALIDATINGWEBHOOKCONFIGURATIONS,
+    MUTATINGWEBHOOKCONFIGURATIONS,
+    CERTIFICATESIGNINGREQUESTS,
 )
 """Every served resource, in the order discovery shows them."""
 

@@ -178,6 +178,22 @@ def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelec
     return LabelSelector((*exact, *map(_from_expression, found.get("matchExpressions") or ())))
 
 
+def selector_text(selector: Mapping[str, Any]) -> str:
+    """Return the query form of an object form, or of plain labels, as kube-apiserver writes it."""
+    if any(isinstance(value, str) for value in selector.values()):
+        selector = {"matchLabels": selector}
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    expressions = map(_from_expression, selector.get("matchExpressions") or ())
+    terms += [(each.key, _term_text(each)) for each in expressions]
+    return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
+
+
+def _term_text(term: Requirement) -> str:
+    if term.operator in (EXISTS, ABSENT):
+        return term.key if term.operator == EXISTS else f"!{term.key}"
+    return f"{term.key} {term.operator} ({','.join(sorted(term.values))})"
+
+
 def _from_expression(expression: Mapping[str, Any]) -> Requirement:
     operator = _OBJECT_OPERATORS.get(str(expression.get("operator")))
     if operator is None:

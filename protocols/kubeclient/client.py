@@ -82,6 +82,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """None with a token."""
     token: str = ""
     """A bearer token instead of the certificate."""
+    token_file: Path | None = None
+    """A bearer token that is read again when it changes, as kubelet renews those of pods."""
     user_agent: str = "nodeplane"
     accept: str = "application/json"
     timeout: float = 10.0
@@ -95,10 +97,13 @@ class ApiClient:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
         self._contexts: Renewed[ssl.SSLContext] | None = None
+        self._token: Renewed[str] | None = None
 
     async def start(self) -> None:
-        """Raises CertificateUnusable."""
+        """Raises CertificateUnusable; OSError if the token cannot be read."""
         options = self._options
+        if options.token_file is not None:
+            self._token = Renewed((options.token_file,), options.token_file.read_text, "token")
         self._contexts = Renewed((options.ca, options.cert, options.key), partial(_tls, options))
         self._session = aiohttp.ClientSession(
             base_url=self._options.server,
@@ -155,9 +160,14 @@ class ApiClient:
             options["propagationPolicy"] = policy
         return await self._write("DELETE", resource.path(name, namespace), _json(options))
 
-    async def delete_collection(self, resource: Resource, namespace: str = "", *, field_selector: str = "") -> None:
-        """All there is of it in one namespace, or of a cluster-wide kind, that the selector picks."""
-        query = _selectors(field_selector, "")
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", *, field_selector: str = "", policy: str = ""
+    ) -> None:
+        """All there is of it in one namespace, or of a cluster-wide kind, that the selector picks.
+
+        `policy`: of what the objects own; without it, that of the kind.
+        """
+        query = {**_selectors(field_selector, ""), **({"propagationPolicy": policy} if policy else {})}
         await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", None)
 
     async def watch(
@@ -172,7 +182,7 @@ class ApiClient:
         try:
             path = resource.path("", namespace)
             async with self._http().get(
-                path, params={"watch": "true", **query}, timeout=timeout, ssl=self._now()
+                path, params={"watch": "true", **query}, timeout=timeout, ssl=self._now(), headers=self._bearer()
             ) as answer:
                 if answer.status != 200:
                     raise _failure(answer, await answer.read())
@@ -212,7 +222,9 @@ class ApiClient:
     async def _once(
         self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, left: float
     ) -> Object:
-        headers = {"Content-Type": media} if body is not None else {}
+        headers = self._bearer()
+        if body is not None:
+            headers["Content-Type"] = media
         timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)
         options: Any = {"headers": headers, "timeout": timeout, "ssl": self._now()}
         async with self._http().request(method, path, params=query, data=body, **options) as answer:
@@ -229,6 +241,9 @@ class ApiClient:
         if self._contexts is None:
             raise RuntimeError("ApiClient.start() was not called")
         return self._contexts.now()
+
+    def _bearer(self) -> dict[str, str]:
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token.now().strip()}"}
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:

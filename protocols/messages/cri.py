@@ -43,6 +43,15 @@ class ContainerEvent(msgspec.Struct, frozen=True):
     received_ns: int
 
 
+class RuntimeHandler(msgspec.Struct, frozen=True):
+    """Features of a runtime handler, as Status reports them."""
+
+    name: str
+    """Empty: the default handler."""
+    recursive_read_only: bool = False
+    user_namespaces: bool = False
+
+
 class RuntimeState(msgspec.Struct, frozen=True):
     connected: bool = False
     """The Status call answers and RuntimeReady is true."""
@@ -60,6 +69,8 @@ class RuntimeState(msgspec.Struct, frozen=True):
     """Why it is not connected or not streaming; empty when all is well."""
     network: str = ""
     """Why pods get no network of their own, as the runtime says; empty: they do."""
+    handlers: tuple[RuntimeHandler, ...] = ()
+    """In the order of the runtime; empty: it reports none."""
 
 
 ANSWERED = "answered"

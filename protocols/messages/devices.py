@@ -79,6 +79,9 @@ DEVICES_ANNOTATION = "nodeplane.io/devices"
 MARK_SHIFT = 22
 """Below this bit a mark counts events, above it stands its lineage: the time its ledger began."""
 
+MARKS_BEGAN_MS = 1_577_836_800_000
+"""2020, from which the time in a mark is counted."""
+
 HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 
 
@@ -187,6 +190,8 @@ class Placement(msgspec.Struct, frozen=True):
     """Kept from pods: `cpu` in thousandths, everything else in bytes."""
     shared: str = ""
     """CPU list of the shared pool, `0,2-3`; empty = the CPU manager's policy is none, nobody is pinned."""
+    ledger_ns: int = 0
+    """Unix time at which the ledger began; 0 = unknown. It knows every resource that plugins registered since."""
 
 
 class ContainerAllocation(msgspec.Struct, frozen=True):
@@ -386,4 +391,9 @@ class LedgerHistory(msgspec.Struct, frozen=True):
 
 def first_mark(now_ns: int) -> int:
     """Where a ledger that begins now begins to count: past all that an earlier one can have reached."""
-    return (now_ns // 1_000_000 - 1_577_836_800_000) << MARK_SHIFT  # milliseconds since 2020 keep it below 63 bits
+    return (now_ns // 1_000_000 - MARKS_BEGAN_MS) << MARK_SHIFT  # milliseconds since 2020 keep it below 63 bits
+
+
+def ledger_began(mark: int) -> int:
+    """Return the Unix time in ns at which the ledger of a mark began, in whole milliseconds; 0 for none."""
+    return ((mark >> MARK_SHIFT) + MARKS_BEGAN_MS) * 1_000_000 if mark >> MARK_SHIFT else 0

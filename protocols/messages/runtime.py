@@ -11,6 +11,9 @@ STOP_CONTAINERS = "stop_containers"
 IMPORT_IMAGE = "import_image"
 """RPC ImportImage -> ImageInfo: answered when the image can be used."""
 
+ALIAS_IMAGE = "alias_image"
+"""RPC AliasImage -> ImageInfo."""
+
 LIST_IMAGES = "list_images"
 """RPC Empty -> Images: those imported."""
 
@@ -21,8 +24,15 @@ REMOVE_IMAGE = "remove_image"
 class ImportImage(msgspec.Struct, frozen=True):
     path: str
     """An archive (OCI image layout or `docker save`), or a directory that is used in place."""
-    name: str = ""
+    names: tuple[str, ...] = ()
     """Empty: as the archive says."""
+
+
+class AliasImage(msgspec.Struct, frozen=True):
+    image: str
+    """A name or an id."""
+    names: tuple[str, ...]
+    """Names that it gets beside its own; other images lose them."""
 
 
 class RemoveImage(msgspec.Struct, frozen=True):

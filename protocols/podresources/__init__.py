@@ -13,6 +13,7 @@ from protocols.podresources.client import PodResources
 from protocols.podresources.types import (
     Action,
     AllocatableEvent,
+    NotAnswering,
     PodEvent,
     WatchOptions,
     WatchRefused,
@@ -23,6 +24,7 @@ __all__ = [
     "Action",
     "AllocatableEvent",
     "BlockingPodResources",
+    "NotAnswering",
     "PodEvent",
     "PodResources",
     "WatchOptions",

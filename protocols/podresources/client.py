@@ -10,12 +10,13 @@ import grpc.aio
 from protocols.messages.devices import PodAllocation
 from protocols.podresources.convert import allocatable, machine, pod
 from protocols.podresources.session import Session
-from protocols.podresources.types import Allocatable, AllocatableEvent, PodEvent, WatchOptions
+from protocols.podresources.types import Allocatable, AllocatableEvent, NotAnswering, PodEvent, WatchOptions
 from protocols.podresources.watch_state import AllocatableState, PodState
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.pod_resources import GET, GET_ALLOCATABLE, LIST, LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE
 
 ANSWER_S = 10.0
+FAILED = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 DEFAULTS = WatchOptions()
 E = TypeVar("E")
 
@@ -35,6 +36,19 @@ class PodResources:
 
     async def close(self) -> None:
         await self._channel.close()
+
+    async def connect(self) -> None:
+        """Wait for a connection. Raises NotAnswering if the first attempt fails, or none succeeds in time."""
+        try:
+            await asyncio.wait_for(self._connected(), self._timeout)
+        except TimeoutError:
+            raise NotAnswering(f"no answer in {self._timeout:g} s") from None
+
+    async def _connected(self) -> None:
+        while (state := self._channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+            if state in FAILED:
+                raise NotAnswering("nothing answers there")
+            await self._channel.wait_for_state_change(state)
 
     async def list(self) -> list[PodAllocation]:
         """Return all pods; uids are empty, since List has none."""

@@ -50,6 +50,13 @@ class WatchOptions(msgspec.Struct, frozen=True):
     """Called with one line when the stream broke; the watch resumes by itself."""
 
 
+class NotAnswering(NodeplaneError):
+    """Raised when no server accepts connections."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
 class WatchUnsupported(NodeplaneError):
     """Raised when the server has no watch: kubelet itself, or a gate that is off."""
 

@@ -17,6 +17,10 @@ GATES = (
     "ResourceHealthStatusMessage",
     "DRAAdminControlledDeviceAttributes",
     "DRADeviceTaints",
+    "DRADeviceBindingConditions",
+    "DRAConsumableCapacity",
+    "DRAResourceClaimGranularStatusAuthorization",
+    "DRAPreemption",
     "EfficientWatchResumption",
     "EventedPLEG",
 )
@@ -92,6 +96,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """IP address the API listens on; 0.0.0.0 or :: = all."""
     api_names: tuple[str, ...]
     """Names and addresses beside the plane's own that clients may know the API by: they stand in its certificate."""
+    advertise_address: str = "127.0.0.1"
+    """Address of the API in the endpoints of the service `kubernetes`, and for pods."""
     api_url: str
     """Where API clients connect: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
     store_endpoints: tuple[str, ...]
@@ -137,6 +143,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     metrics_address: str
     alignment: Alignment
     """Placement of CPUs, memory and devices on the machine."""
+    disable_admission_plugins: tuple[str, ...] = ()
+    """Upstream's names of admission plugins that the API server leaves out."""
+    disabled_versions: tuple[str, ...] = ()
+    """API versions that are not served, such as `resource.k8s.io/v1alpha3`."""
+    otlp: str
+    """URL to which spans are posted (OTLP/HTTP); empty = they are not exported."""
+    service_cluster_ip_range: str = "10.96.0.0/16"
+    """CIDRs from which services get addresses, separated by a comma: one, or one of each IP family."""
+    scheduler_seed: int = 0
+    """Seed of the scheduler's choice among equal nodes; 0 = random."""
+    device_binding_timeout_s: int = 600
+    """Seconds from the allocation of devices with binding conditions until they must be ready for their pod."""
     feature_gates: dict[str, bool]
     log_level: str
 

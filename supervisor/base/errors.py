@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.errors import NodeplaneError, SettingsInvalid
+from supervisor.base.terminal import printable
 
 
 class SupervisorError(NodeplaneError):
@@ -44,6 +45,13 @@ class PortTaken(SupervisorError):
 
 class RootUnusable(SupervisorError):
     """Raised when ROOT cannot be made or written: permissions, a full disk, a file in its place."""
+
+
+class RootTooNew(RootUnusable):
+    """Raised when a newer release wrote ROOT in a format that this one does not read."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class DirectoryNotTrusted(RootUnusable):
@@ -126,7 +134,10 @@ def explain(error: Exception) -> str:
 
 
 def _print_error(text: str, code: int) -> int:
-    print(f"nodeplane: {text}", file=sys.stderr)
+    from supervisor.base import journal  # a command that succeeds does without
+
+    line = f"nodeplane: {printable(text)}"
+    print(journal.for_journal(line, journal.ERROR) if journal.is_journal(journal.STDERR) else line, file=sys.stderr)
     return code
 
 

@@ -70,6 +70,8 @@ ADOPT = "adopt"
 """The group of `nodeplane adopt`, beside a real kubelet; no part of a plane."""
 GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
+OTLP = "otlp"
+"""The exporter of traces, which runs only if they are exported."""
 EMBEDDED = "embedded"
 """The runtime that runs as an actor of the node group."""
 MAX_WATCHERS = 64
@@ -78,13 +80,13 @@ NODE_GRACE_S = 20.0
 """An additional node ends its whole group, perhaps with its containers."""
 
 ACTORS = {
-    CONTROL: ("store", "watchcache", "controllers", "scheduler"),
+    CONTROL: ("store", "watchcache", "controllers", "scheduler", OTLP),
     WATCHER: (APISERVER,),
-    NODE: ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"),
+    NODE: ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor", OTLP),
     ADOPT: ("cri", "adopt", "frontdoor"),
 }
 
-DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor"})
+DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor", OTLP})
 """Actors without which running pods go on as promised; one that failed only shows in the status."""
 
 
@@ -99,6 +101,8 @@ class PlaneShape(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the first API process; not 0 only in further watcher lines of honcho."""
     store_embedded: bool = True
     runtime_embedded: bool = True
+    otlp: str = ""
+    """Group that exports the traces of the whole root; empty: none."""
 
 
 def child(actor: str, group: str, instance: str = "") -> ChildSpec:
@@ -156,5 +160,7 @@ def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:
     if actor == APISERVER:
         return [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
     if (actor == "store" and not shape.store_embedded) or (actor == "runtime" and not shape.runtime_embedded):
+        return []
+    if actor == OTLP and shape.otlp != group:
         return []
     return [child(actor, group)]

@@ -51,6 +51,14 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     bind_address: Annotated[str, flag("IP", "address the API listens on; 0.0.0.0 or :: = all of the machine's")] = (
         LOOPBACK
     )
+    advertise_address: Annotated[
+        str,
+        flag(
+            "IP",
+            "address of the API for pods, in its certificate and in the endpoints of the service kubernetes",
+            default="--bind-address; of all: the machine's",
+        ),
+    ] = ""
     api_names: Annotated[str, flag("NAME,...", "further names and addresses of the API, for its certificate")] = ""
     kubelet_dir: Annotated[
         str, flag("DIR", "kubelet directory; /var/lib/kubelet makes it a drop-in", default="ROOT/kubelet")
@@ -121,6 +129,22 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "controllers and scheduler work only while they hold their Lease: true, false, or auto: with an etcd",
         ),
     ] = "auto"
+    scheduler_seed: Annotated[
+        int,
+        flag(
+            "N",
+            "seed of the scheduler's choice among nodes with the same score, to repeat a run; 0 = a new one each start",
+            page="[how it chooses](../explanation/scheduling.md#which-node)",
+        ),
+    ] = 0
+    device_binding_timeout: Annotated[
+        int,
+        flag(
+            "S",
+            "seconds that devices with binding conditions may take until they are ready for their pod, at least 1",
+            page="[binding conditions](../how-to/schedule-devices.md#wait-for-devices-that-are-prepared-late)",
+        ),
+    ] = 600
     store_port: Annotated[
         int,
         flag(
@@ -182,6 +206,23 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         int,
         flag("N", "changes a second of one pod's device health status", page="[explanation](../explanation/health.md)"),
     ] = 2
+    service_cluster_ip_range: Annotated[
+        str,
+        flag("CIDR", "addresses for clusterIPs; two CIDRs with a comma, one of each family: dual-stack services"),
+    ] = "10.96.0.0/16"
+    disable_admission_plugins: Annotated[
+        str,
+        flag("NAMES", "ServiceAccount: pods need no service account and get no token"),
+    ] = ""
+    runtime_config: Annotated[
+        str,
+        flag(
+            "GROUP/VERSION=BOOL,...",
+            "API versions to serve or not: resource.k8s.io/v1alpha3 and resource.k8s.io/v1beta1",
+            default="all on",
+            page="without v1alpha3 there are no ResourceSlicePatches; stored ones stay stored",
+        ),
+    ] = ""
     kubelet_insecure_tls: Annotated[
         str,
         flag(
@@ -253,6 +294,15 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     system_reserved: Annotated[str, flag("NAME=AMOUNT,...", "subtracted beside that", kubelet="systemReserved")] = ""
     sysfs_root: Annotated[str, flag("DIR", "directory with the machine's sys and proc")] = _ALIGNMENT.sysfsRoot
     metrics_address: Annotated[str, flag("IP", "address of the metrics page; 0.0.0.0 for a scraper outside")] = LOOPBACK
+    otlp: Annotated[
+        str,
+        flag(
+            "URL",
+            "export the traces of pods to an OpenTelemetry receiver, such as http://127.0.0.1:4318",
+            default="not",
+            page="OTLP over HTTP, [the trace](trace.md#export)",
+        ),
+    ] = ""
     feature_gates: Annotated[str, flag("NAME=BOOL,...", "upstream's feature gates to turn off", default="all on")] = ""
     log_level: Annotated[str, flag("LEVEL", "debug, info, warning or error")] = "info"
     watchers: Annotated[int, flag("N", "API processes")] = 1

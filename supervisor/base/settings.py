@@ -9,7 +9,7 @@ from protocols.node.alignment import Alignment, check_alignment
 from protocols.process.settings import EtcdFiles, PodResources, Settings, Store
 from supervisor.base import values
 from supervisor.base.errors import Usage
-from supervisor.base.groups import PlaneShape
+from supervisor.base.groups import CONTROL, NODE, PlaneShape
 from supervisor.base.options import PlaneOptions, layout_of
 
 
@@ -18,6 +18,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
     where = layout_of(options)
     main, *others = stores(options.store, str(where.store_socket))
     external = [store for store in (main, *others) if not store.embedded]
+    advertised = values.advertise_address(options.advertise_address, options.bind_address)
     runtime = values.runtime_endpoint(options.runtime)
     return Settings(
         root=str(where.root),
@@ -28,7 +29,8 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         healthz_port=values.port(options.healthz_port, "--healthz-port"),
         port=port,
         bind_address=values.bind_address(options.bind_address),
-        api_names=values.api_names(options.api_names, options.bind_address),
+        api_names=values.api_names(options.api_names, options.bind_address, advertised),
+        advertise_address=advertised,
         api_url=f"https://{values.reached_at(options.bind_address)}:{port}",
         store_endpoints=main.endpoints,
         store_embedded=main.embedded,
@@ -37,6 +39,8 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         etcd_compaction_s=values.seconds(options.etcd_compaction_interval, "--etcd-compaction-interval"),
         node_monitor_grace_s=values.at_least(15, options.node_monitor_grace_period, "--node-monitor-grace-period"),
         leader_elect=values.leader_elect(options.leader_elect, main.embedded),
+        scheduler_seed=values.at_least(0, options.scheduler_seed, "--scheduler-seed"),
+        device_binding_timeout_s=values.at_least(1, options.device_binding_timeout, "--device-binding-timeout"),
         store_port=values.port(options.store_port, "--store-port"),
         store_sync=values.one_of(options.store_sync, ("full", "normal"), "--store-sync"),
         store_quota_bytes=values.quota(options.store_quota_bytes, "--store-quota-bytes"),
@@ -55,6 +59,10 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         metrics_port=values.port(options.metrics_port, "--metrics-port"),
         metrics_address=values.bind_address(options.metrics_address, "--metrics-address"),
         alignment=alignment(options),
+        disabled_versions=values.disabled_versions(options.runtime_config),
+        disable_admission_plugins=values.admission_plugins(options.disable_admission_plugins),
+        service_cluster_ip_range=values.service_ranges(options.service_cluster_ip_range),
+        otlp=values.otlp(options.otlp),
         feature_gates=values.feature_gates(options.feature_gates),
         log_level=values.one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
     )
@@ -70,6 +78,7 @@ def shape_of(
         first_watcher=first_watcher,
         store_embedded=settings.runs_store,
         runtime_embedded=settings.runtime_embedded,
+        otlp="" if not settings.otlp else NODE if settings.joined else CONTROL,
     )
 
 

@@ -4,6 +4,7 @@ rich is imported only where it is used, on a terminal: it would double the start
 piped is plain and stable, since scripts read it.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,23 +17,44 @@ if TYPE_CHECKING:
 
 GOOD, PENDING, BAD = "green", "yellow", "bold red"
 STYLES = {
-    **dict.fromkeys(("live", "ready", "serves", "connected", "healthy", "yes"), GOOD),
-    **dict.fromkeys(("starting", "waiting", "backoff", "stopping", "silent", "replaced", "unknown"), PENDING),
-    **dict.fromkeys(("failed", "hung", "unhealthy", "gone", "no"), BAD),
+    **dict.fromkeys(("live", "ready", "serves", "connected", "healthy", "yes", "ok"), GOOD),
+    **dict.fromkeys(
+        ("starting", "waiting", "backoff", "stopping", "silent", "replaced", "unknown", "limited"), PENDING
+    ),
+    **dict.fromkeys(("failed", "hung", "unhealthy", "gone", "no", "fails"), BAD),
 }
 """Styles of cells that are a state, in lower case."""
+
+
+CLEAR = "\x1b[H\x1b[2J"
+MIN_CLIPPED = 8
+UNSAFE = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that change what a terminal shows; JSON encoders escape those below U+0020 themselves."""
 
 
 class Table(NamedTuple):
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    clipped: bool = False
+    """On a terminal each row is one line: the last column is cut at the edge."""
 
     def __str__(self) -> str:
         return table(self.header, self.rows)
 
 
+def printable(text: str) -> str:
+    """Return a text of one line as it is safe to show: control and direction characters as `\\x1b`, `\\n`, `\\u202e`.
+
+    Plugins choose ids and messages; a newline or an escape sequence in one must not forge lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def show(*parts: Table | str) -> None:
-    """Print tables and texts with a blank line between them."""
+    """Print tables and texts with a blank line between them. Cells and lines are made printable."""
+    parts = tuple(_printable_part(part) for part in parts)
     if not sys.stdout.isatty():
         print("\n\n".join(map(str, parts)), flush=True)
         return
@@ -48,6 +70,12 @@ def show(*parts: Table | str) -> None:
             _show_table(console, part)
 
 
+def _printable_part(part: Table | str) -> Table | str:
+    if isinstance(part, str):
+        return "\n".join(map(printable, part.split("\n")))
+    return part._replace(rows=[tuple(map(printable, row)) for row in part.rows])
+
+
 def _show_table(console: "Console", part: Table) -> None:
     from rich import table as rich_table
     from rich.text import Text
@@ -56,8 +84,18 @@ def _show_table(console: "Console", part: Table) -> None:
     for name in part.header:
         shown.add_column(Text(name), overflow="fold")
     for row in part.rows:
-        shown.add_row(*(Text(cell, style=STYLES.get(cell.lower(), "")) for cell in row))
+        cells = [Text(cell, style=STYLES.get(cell.lower(), "")) for cell in row]
+        if part.clipped:
+            cells[-1].truncate(_last_width(part, console.width), overflow="ellipsis")
+        shown.add_row(*cells)
     console.print(shown)
+
+
+def _last_width(part: Table, width: int) -> int:
+    """Return the columns that the other cells, each with a gap of two, leave to the last one."""
+    others = range(len(part.header) - 1)
+    used = sum(max(len(row[index]) for row in (part.header, *part.rows)) + 2 for index in others)
+    return max(MIN_CLIPPED, width - used)
 
 
 @contextmanager
@@ -73,11 +111,18 @@ def working(text: str) -> Iterator[None]:
 
 
 def print_json(value: object) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(json_text(msgspec.json.format(msgspec.json.encode(value), indent=2)) + "\n")
+
+
+def json_text(encoded: bytes) -> str:
+    """Return JSON whose control and direction characters are escapes: encoders leave those beyond ASCII as they are."""
+    text = encoded.decode()
+    return text if text.isascii() and "\x7f" not in text else UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return left-aligned columns, two blanks apart; the last one is not padded."""
+    """Return left-aligned columns of printable cells, two blanks apart; the last one is not padded."""
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)

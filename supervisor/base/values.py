@@ -4,6 +4,7 @@ import grp
 import ipaddress
 import re
 import socket
+from urllib.parse import urlsplit
 
 from protocols.errors import SettingsInvalid
 from protocols.kube.errors import QuantityInvalid
@@ -14,6 +15,15 @@ from protocols.process.settings import GATES
 from supervisor.base.errors import Usage
 from supervisor.base.options import LOOPBACK
 
+ADMISSION_PLUGINS = ("ServiceAccount",)
+LEAST_ADDRESSES = 8
+"""Smallest range of services, upstream's."""
+NOWHERE = {
+    4: (socket.AF_INET, "192.0.2.1", LOOPBACK),
+    6: (socket.AF_INET6, "2001:db8::1", "::1"),
+}
+"""Addresses of documentation by IP version: connecting a datagram socket to one sends nothing but selects the local
+address."""
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -22,6 +32,20 @@ def bind_address(value: str, flag: str = "--bind-address") -> str:
         return str(ipaddress.ip_address(value))
     except ValueError:
         raise Usage(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
+
+
+def otlp(text: str) -> str:
+    """Return the URL to post spans to; a URL without a path gets that of OTLP. Empty: spans are not exported."""
+    if not text:
+        return ""
+    parts = urlsplit(text)
+    try:
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not text.isprintable() or " " in text or parts.query or parts.fragment:
+        raise Usage(f"--otlp {text!r} is no URL of a receiver; write it like http://127.0.0.1:4318")
+    return text if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/v1/traces"
 
 
 def node_ip(text: str) -> str:
@@ -40,7 +64,29 @@ def reached_at(address: str) -> str:
     return str(found) if found.version == 4 else f"[{found}]"
 
 
-def api_names(text: str, bound: str) -> tuple[str, ...]:
+def advertise_address(text: str, bound: str) -> str:
+    """Return the address by which pods and other clients reach an API bound to `bound`."""
+    bound = bind_address(bound)
+    if text:
+        found = ipaddress.ip_address(bind_address(text, "--advertise-address"))
+        if found.is_unspecified:
+            raise Usage(f"--advertise-address {text} is no address of one machine; name the one that clients use")
+        return str(found)
+    return own_address(ipaddress.ip_address(bound).version) if ipaddress.ip_address(bound).is_unspecified else bound
+
+
+def own_address(version: int) -> str:
+    """Return the address that other machines would see; loopback without a network."""
+    family, nowhere, loopback = NOWHERE[version]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((nowhere, 9))
+        except OSError:
+            return loopback
+        return str(probe.getsockname()[0])
+
+
+def api_names(text: str, bound: str, advertised: str = LOOPBACK) -> tuple[str, ...]:
     """Return the additional names of the API's certificate."""
     names = list(filter(None, text.split(",")))
     for name in names:
@@ -50,7 +96,8 @@ def api_names(text: str, bound: str) -> tuple[str, ...]:
             raise Usage(f"--api-names: {name!r} is a name that nodes serve by; use another")
     bound = bind_address(bound)
     own = () if ipaddress.ip_address(bound).is_unspecified or bound == LOOPBACK else (bound,)
-    return (*own, *names)
+    announced = () if ipaddress.ip_address(advertised).is_loopback or advertised in (*own, *names) else (advertised,)
+    return (*own, *names, *announced)
 
 
 def _is_address(text: str) -> bool:
@@ -88,6 +135,46 @@ def feature_gates(text: str) -> dict[str, bool]:
             raise Usage(f"feature gate {name}={value}: the value is true or false")
         gates[name] = value.lower() == "true"
     return gates
+
+
+def admission_plugins(text: str) -> tuple[str, ...]:
+    """Parse the admission plugins to turn off, by upstream's names."""
+    names = tuple(filter(None, text.split(",")))
+    for name in names:
+        if name not in ADMISSION_PLUGINS:
+            raise Usage(f"--disable-admission-plugins: {name!r} cannot be disabled; use {', '.join(ADMISSION_PLUGINS)}")
+    return names
+
+
+VERSIONS = ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta1")
+"""API versions that can be turned off: the plane itself needs no others of their objects."""
+
+
+def disabled_versions(text: str) -> tuple[str, ...]:
+    """Parse --runtime-config into the API versions that are turned off; the last mention of one counts."""
+    wanted: dict[str, bool] = {}
+    for part in filter(None, text.split(",")):
+        version, _, value = part.partition("=")
+        if version not in VERSIONS or value not in ("true", "false"):
+            raise Usage(f"--runtime-config: {part!r} is not NAME=true or NAME=false with one of {', '.join(VERSIONS)}")
+        wanted[version] = value == "true"
+    return tuple(version for version, on in wanted.items() if not on)
+
+
+def service_ranges(text: str) -> str:
+    """Check the CIDRs of services: one, or one of each IP family."""
+    flag, ranges = "--service-cluster-ip-range", []
+    for part in text.split(","):
+        try:
+            found = ipaddress.ip_network(part)
+        except ValueError as error:
+            raise Usage(f"{flag} {part!r} is no CIDR: {error}; write it like 10.96.0.0/16") from None
+        if found.num_addresses < LEAST_ADDRESSES:
+            raise Usage(f"{flag} {part} has {found.num_addresses} addresses; use {LEAST_ADDRESSES} or more")
+        ranges.append(found)
+    if len(ranges) > 2 or (len(ranges) == 2 and ranges[0].version == ranges[1].version):
+        raise Usage(f"{flag} {text}: use one CIDR, or an IPv4 and an IPv6 one")
+    return ",".join(map(str, ranges))
 
 
 def leader_elect(value: str, alone: bool) -> bool:

@@ -20,10 +20,12 @@ Say = Callable[[str], None]
 
 
 class Player:
-    def __init__(self, script: Script, stage: Stage, say: Say) -> None:
+    def __init__(self, script: Script, stage: Stage, say: Say, begin: Say = lambda text: None) -> None:
+        """`say` is called with the result of each line that succeeded, `begin` with each line before it is played."""
         self._script = script
         self._stage = stage
         self._say = say
+        self._begin = begin
         self._background: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
@@ -54,6 +56,7 @@ class Player:
 
     async def _step(self, step: Step) -> None:
         began = time.monotonic()
+        self._begin(step.text)
         note = await (self._expect(step) if step.verb == "expect" else self._order(step))
         self._say(f"{time.monotonic() - began:7.2f} s  {step.text}{f'  ({note})' if note else ''}")
 
@@ -89,3 +92,11 @@ class Player:
 
     def _failed(self, step: Step, why: str) -> ScriptFailed:
         return ScriptFailed(f"{self._script.name}:{step.line}: {step.text}: {why}")
+
+
+def line_count(steps: Iterable[Step]) -> int:
+    """Return how many lines are played, repetitions included."""
+    return sum(
+        int(float(step.words[0])) * line_count(step.body) if step.verb == "repeat" else step.verb != "join"
+        for step in steps
+    )

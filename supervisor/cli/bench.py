@@ -1,12 +1,13 @@
-"""This machine and this installation: `nodeplane bench` (tests/bench, also in the wheel) and `nodeplane version`."""
+"""`nodeplane bench`: measure this machine with tests/bench of a clone, or the copy in an installation."""
 
 import argparse
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
-TREE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[1]
+INSTALLED = PACKAGE / "benches"
+"""Where deploy/build.py puts tests/bench and what it needs of tests/support."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -14,22 +15,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.set_defaults(run=bench)
-    about = subparsers.add_parser("version", help="print the version", allow_abbrev=False)
-    about.set_defaults(run=print_version)
 
 
 def bench(arguments: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "tests.bench.main", *arguments.names, "-o", arguments.output]
-    return subprocess.run(command, cwd=TREE, check=False).returncode
+    return subprocess.run(command, cwd=_tree(), check=False).returncode
 
 
-def print_version(args: argparse.Namespace) -> int:
-    print(f"nodeplane {version()}")
-    return 0
-
-
-def version() -> str:
-    try:
-        return metadata.version("nodeplane")
-    except metadata.PackageNotFoundError:
-        return "unknown (not installed)"
+def _tree() -> Path:
+    return INSTALLED if INSTALLED.is_dir() else PACKAGE.parent

@@ -9,6 +9,7 @@ from pathlib import Path
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor
 from supervisor.base.errors import Usage
+from supervisor.base.progress import Progress, progress
 from supervisor.chaos.script import parse
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
@@ -64,15 +65,35 @@ def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
     seed = args.seed or random.randrange(1, 10**6)
 
     async def question(asking: Asking) -> None:
-        print(f"seed {seed}")
+        print(f"seed {seed}", flush=True)
         options = stage.StageOptions(asking=asking, directory=file.parent, dice=random.Random(seed))
         played = stage.Stage(options)
         try:
-            await player.Player(parsed, played, lambda line: print(line, flush=True)).play()
+            with progress(file.name, player.line_count(parsed.steps)) as shown:
+                tally = Tally(shown)
+                await player.Player(parsed, played, tally.say, tally.begin).play()
         finally:
             await played.close()
 
     return question
+
+
+class Tally:
+    """Progress of a script: the line that was begun last, and how many are done."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._done = 0
+        self._text = ""
+
+    def begin(self, text: str) -> None:
+        self._text = text
+        self._shown.at(text, self._done)
+
+    def say(self, line: str) -> None:
+        self._done += 1
+        self._shown.say(line)
+        self._shown.at(self._text, self._done)
 
 
 async def kill(asking: Asking, args: argparse.Namespace) -> None:

@@ -11,13 +11,10 @@ from protocols.messages import devices as messages
 from protocols.messages.devices import (
     HEALTHY,
     AllocatedMemory,
-    DeviceHealth,
-    DraDriver,
     Machine,
     Placement,
     PluginView,
     PodAllocation,
-    PreparedClaim,
     ResourceInventory,
 )
 from protocols.node.cpulist import format_list, parse_list
@@ -25,9 +22,10 @@ from supervisor.base.terminal import Table, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask, devices_known
 from supervisor.client.devices import DeviceRow, device_rows
+from supervisor.client.drivers import DriverRow, DriversView, driver_state, drivers_view
 
 DEVICE_HEADER = ("RESOURCE", "DEVICE", "NUMA", "HEALTH", "POD", "CONTAINER", "WHY")
-DRA_VIEW_FLAGS = ("patched", "published", "explain", "slices", "patches", "claim", "kubeconfig")
+DRA_VIEW_FLAGS = ("shares", "patched", "published", "explain", "slices", "patches", "claim", "kubeconfig", "why")
 """Flags that ask for devices of ResourceSlices instead of the node's own."""
 
 
@@ -41,6 +39,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("--patched", action="store_true", help="each value as the scheduler sees it, and who says so")
     one.add_argument("--published", action="store_true", help="each value as its driver publishes it")
     one.add_argument("--explain", metavar="DEVICE", help="one device: NAME or DRIVER/POOL/NAME")
+    one.add_argument("--shares", action="store_true", help="shared devices: who consumes how much of their capacity")
+    one.add_argument("--why", metavar="POD", help="why no device suits a pod that waits: NAME or NAMESPACE/NAME")
     views.add_argument("--kubeconfig", metavar="FILE", help="of the API to ask (default ROOT/kubeconfig)")
     views.add_argument("--slices", metavar="FILE", action="append", help="read these instead of an API")
     views.add_argument("--patches", metavar="FILE", action="append", help="patches, rules and classes for --slices")
@@ -151,26 +151,6 @@ DRIVER_HEADER = ("DRIVER", "STATE", "SERVICE", "HEALTH SERVICE", "CLAIMS", "ENDP
 CLAIM_DEVICE_HEADER = ("DEVICE", "HEALTH", "CLAIM", "PODS", "WHY")
 
 
-class DriverRow(msgspec.Struct, frozen=True):
-    driver: DraDriver
-    claims: int
-    """Number of its prepared claims that pods use."""
-
-
-class ClaimDeviceRow(msgspec.Struct, frozen=True):
-    device: str
-    """DRIVER/POOL/DEVICE"""
-    health: str
-    message: str
-    claim: str
-    pods: tuple[str, ...]
-
-
-class DriversView(msgspec.Struct, frozen=True):
-    drivers: tuple[DriverRow, ...]
-    devices: tuple[ClaimDeviceRow, ...]
-
-
 def _show_drivers(args: argparse.Namespace) -> int:
     view = ask(layout_from(args), drivers_view)
     if args.output == "json":
@@ -182,46 +162,6 @@ def _show_drivers(args: argparse.Namespace) -> int:
     return 0
 
 
-async def drivers_view(asking: Asking) -> DriversView:
-    drivers, health, pods = Replica[DraDriver](), Replica[DeviceHealth](), Replica[PodAllocation]()
-    follow, owner = asking.bus.follow, messages.OWNER
-    following = (
-        follow(owner=owner, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver),
-        follow(owner=owner, stream=messages.DRA_HEALTH, sink=health, type=DeviceHealth),
-        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
-    )
-    await devices_known(following)
-    return drivers_view_of(drivers.items, health.items, pods.items)
-
-
-def drivers_view_of(
-    drivers: dict[str, DraDriver], health: dict[str, DeviceHealth], pods: dict[str, PodAllocation]
-) -> DriversView:
-    """Return drivers by name, and devices by claim."""
-    users: dict[tuple[str, str], set[str]] = {}
-    claims: dict[str, set[str]] = {}
-    for pod in pods.values():
-        for held in _claims(pod):
-            for device in held.devices:
-                name = f"{device.driver}/{device.pool}/{device.device}"
-                users.setdefault((f"{held.namespace}/{held.name}", name), set()).add(f"{pod.namespace}/{pod.name}")
-                claims.setdefault(device.driver, set()).add(held.uid)
-    unknown = DeviceHealth(resource="", id="", health=messages.UNKNOWN)
-    return DriversView(
-        drivers=tuple(DriverRow(drivers[name], len(claims.get(name, ()))) for name in sorted(drivers)),
-        devices=tuple(
-            ClaimDeviceRow(
-                name, (state := health.get(name, unknown)).health, state.message, claim, tuple(sorted(found))
-            )
-            for (claim, name), found in sorted(users.items())
-        ),
-    )
-
-
-def _claims(pod: PodAllocation) -> list[PreparedClaim]:
-    return [*(claim for container in pod.containers for claim in container.claims), *pod.claims]
-
-
 def _driver_tables(view: DriversView) -> list[Table]:
     """Return the tables that have rows."""
     found = []
@@ -229,15 +169,19 @@ def _driver_tables(view: DriversView) -> list[Table]:
         found.append(Table(DRIVER_HEADER, [_driver_cells(row) for row in view.drivers]))
     if view.devices:
         cells = [(row.device, row.health, row.claim, ",".join(row.pods), row.message) for row in view.devices]
-        found.append(Table(CLAIM_DEVICE_HEADER, cells))
+        if not any(row.shares for row in view.devices):
+            found.append(Table(CLAIM_DEVICE_HEADER, cells))
+        else:
+            ids = [",".join(share[:8] for share in row.shares) or "-" for row in view.devices]
+            shared = [(*row[:3], share, *row[3:]) for row, share in zip(cells, ids, strict=True)]
+            found.append(Table(("DEVICE", "HEALTH", "CLAIM", "SHARES", "PODS", "WHY"), shared))
     return found
 
 
 def _driver_cells(row: DriverRow) -> tuple[str, ...]:
     driver = row.driver
-    state = "connected" if driver.connected else "silent" if driver.endpoints else "gone"
     endpoints = ",".join(driver.endpoints) or "-"
-    return driver.name, state, driver.version or "-", driver.health or "-", str(row.claims), endpoints
+    return driver.name, driver_state(driver), driver.version or "-", driver.health or "-", str(row.claims), endpoints
 
 
 CPU_HEADER = ("CPUS", "MEMORY", "POD", "CONTAINER")

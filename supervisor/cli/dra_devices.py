@@ -1,26 +1,32 @@
-"""`nodeplane devices --patched | --published | --explain DEVICE`: DRA devices and their patches, by an API or files."""
+"""`nodeplane devices --patched | --published | --shares | --explain DEVICE`: DRA devices of an API or of files."""
 
 import argparse
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+from protocols.dra.decode import qualified
 from protocols.dra.patching.types import Gates
 from protocols.errors import SettingsInvalid
 from protocols.kube.meta import Object
 from protocols.process.settings import load_settings
 from supervisor.base.errors import NotRunning, Usage
-from supervisor.base.terminal import print_json, show
+from supervisor.base.terminal import print_json, printable, show
 from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
+from supervisor.dra.shares import SharedDevice, shared_devices, shares_table
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
-from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
-from supervisor.dra.sources import read_api, read_objects
+from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, held_devices, placements, snapshot_of
+from supervisor.dra.sources import read_api, read_objects, read_pod
+from supervisor.dra.why import pod_answer
+from supervisor.dra.why_text import answer_parts
 
 CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 
 
 def show_dra_devices(args: argparse.Namespace) -> int:
+    if args.why:
+        return _show_why(args)
     objects = _objects(args)
     snapshot = snapshot_of(objects, _gates(args))
     claims = read_objects(args.claim or [])
@@ -28,9 +34,11 @@ def show_dra_devices(args: argparse.Namespace) -> int:
         if claim.get("kind") not in CLAIMS:
             raise Usage(f"--claim takes {' and '.join(CLAIMS)}, not {claim.get('kind')}")
     for line in [*snapshot.unreadable, *fault_lines(snapshot.faults())]:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
+    if args.shares:
+        return _show_shares(args, shared_devices(snapshot.tracker.slices(), objects))
     if claims:
-        return _show_claims(args, placements(snapshot.tracker, claims))
+        return _show_claims(args, placements(snapshot.tracker, claims, held_devices(objects)))
     return _show(args, snapshot)
 
 
@@ -40,12 +48,16 @@ def _objects(args: argparse.Namespace) -> list[Object]:
             raise Usage("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
         found = read_objects([*(args.slices or ()), *(args.patches or ())])
         for obj in found:
-            check_kind(obj)
+            check_kind(obj, ("ResourceClaim",) if args.shares else ())
         return found
+    return read_api(_kubeconfig(args), claims=bool(args.claim or args.shares))
+
+
+def _kubeconfig(args: argparse.Namespace) -> Path:
     path = Path(args.kubeconfig) if args.kubeconfig else layout_from(args).kubeconfig
     if not args.kubeconfig and not path.exists():
         raise NotRunning(f"no plane has run below {path.parent}; start it with `nodeplane up`, or give --kubeconfig")
-    return read_api(path)
+    return path
 
 
 def _gates(args: argparse.Namespace) -> Gates:
@@ -54,7 +66,8 @@ def _gates(args: argparse.Namespace) -> Gates:
     if not gates and not (args.slices or args.patches or args.kubeconfig):
         with suppress(SettingsInvalid):
             gates = load_settings(layout_from(args).settings).feature_gates
-    return Gates(gates.get("DRAAdminControlledDeviceAttributes", True), gates.get("DRADeviceTaints", True))
+    names = ("DRAAdminControlledDeviceAttributes", "DRADeviceTaints", "DRADeviceBindingConditions")
+    return Gates(*(gates.get(name, True) for name in names))
 
 
 def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:
@@ -64,11 +77,32 @@ def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:
     if args.output == "json":
         print_json(found)
     elif args.explain:
-        print("\n\n".join(map(explained, found)))
+        show(*map(explained, found))
     elif found:
         show(published_table(found) if args.published else patched_table(found))
     else:
         print("no driver has published a device")
+    return 0
+
+
+def _show_shares(args: argparse.Namespace, found: list[SharedDevice]) -> int:
+    if args.output == "json":
+        print_json(found)
+    elif found:
+        show(shares_table(found))
+    else:
+        print("no driver has published a device that allows multiple allocations")
+    return 0
+
+
+def _show_why(args: argparse.Namespace) -> int:
+    if args.slices or args.patches or args.claim:
+        raise Usage("--why asks an API about a pod; --claim with --slices shows what a claim would get")
+    found = pod_answer(*read_pod(_kubeconfig(args), args.why), _gates(args))
+    if args.output == "json":
+        print_json(found)
+    else:
+        show(*answer_parts(found))
     return 0
 
 
@@ -78,11 +112,26 @@ def _show_claims(args: argparse.Namespace, found: list[Placement]) -> int:
         print_json(found)
     else:
         for each in found:
-            print(f"{each.claim} on {each.node}: {_given(each.allocation) if each.allocation else each.why}")
+            given = _given(each) if each.allocation else each.why
+            print(printable(f"{each.claim} on {each.node}: {given}"))
     fit = {each.claim for each in found if each.allocation}
     return 0 if fit == {each.claim for each in found} else 1
 
 
-def _given(allocation: Object) -> str:
-    results = allocation["devices"]["results"]
-    return ", ".join(f"{each['request']} = {each['driver']}/{each['pool']}/{each['device']}" for each in results)
+def _given(placement: Placement) -> str:
+    results = (placement.allocation or {})["devices"]["results"]
+    return ", ".join(f"{each['request']} = {each['driver']}/{each['pool']}/{each['device']}{_share(placement, each)}"
+                     for each in results)  # fmt: skip
+
+
+def _share(placement: Placement, result: Object) -> str:
+    """Return what a share consumes, and how much claims consume then of how much there is."""
+    device = f"{result['driver']}/{result['pool']}/{result['device']}"
+    consumed = {
+        qualified(result["driver"], name): value for name, value in (result.get("consumedCapacity") or {}).items()
+    }
+    uses = {each.name: each for each in placement.uses.get(device, ())}
+    parts = [
+        f"{value} of {name}, {uses[name].used} of {uses[name].total} used" for name, value in sorted(consumed.items())
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""

@@ -21,8 +21,18 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def add_root(parser: argparse.ArgumentParser) -> None:
-    _add_flag(parser, ROOT)
+def add_root_everywhere(parser: argparse.ArgumentParser) -> None:
+    """Add --root to a parser and to the parsers of its subcommands, at any depth."""
+    if ROOT.option not in parser._option_string_actions:
+        _add_flag(parser, ROOT)
+    for _, nested in subcommands(parser):
+        add_root_everywhere(nested)
+
+
+def subcommands(parser: argparse.ArgumentParser) -> list[tuple[str, argparse.ArgumentParser]]:
+    """Return the subcommands of a parser by name; argparse has no public way to them."""
+    found = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return [pair for choices in found for pair in choices.items()]
 
 
 def add_plane_flags(parser: argparse.ArgumentParser, fields: Container[str] = FLAGS) -> None:

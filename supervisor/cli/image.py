@@ -1,11 +1,12 @@
-"""`nodeplane image import|ls|rm`: images of the embedded runtime, from archives and directories."""
+"""`nodeplane image import|alias|ls|rm`: images of the embedded runtime, from archives and directories."""
 
 import argparse
 import os
 
 from protocols.messages import runtime as messages
-from protocols.messages.runtime import Empty, ImageInfo, Images, ImportImage, RemoveImage
-from supervisor.base.terminal import Table, show, working
+from protocols.messages.runtime import AliasImage, Empty, ImageInfo, Images, ImportImage, RemoveImage
+from supervisor.base.progress import progress
+from supervisor.base.terminal import Table, printable, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
 
@@ -20,7 +21,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     verbs = parser.add_subparsers(dest="verb", required=True)
     bring = verbs.add_parser("import", help="from a file (OCI layout or docker save) or a directory")
     bring.add_argument("path", metavar="FILE")
-    bring.add_argument("--name", default="", help="what to call it; needed where the file does not say")
+    bring.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="what to call it; needed where the file does not say; may be repeated",
+    )
+    alias = verbs.add_parser("alias", help="give an image more names, such as those that a chart uses")
+    alias.add_argument("existing", metavar="EXISTING", help="a name or an id of the image")
+    alias.add_argument("names", metavar="NEW", nargs="+")
     verbs.add_parser("ls", help="list them")
     remove = verbs.add_parser("rm", help="remove a name, and the image with its last one")
     remove.add_argument("name", metavar="NAME")
@@ -35,10 +45,15 @@ def run_image_command(args: argparse.Namespace) -> int:
 
 
 async def bring(asking: Asking, args: argparse.Namespace) -> str:
-    request = ImportImage(args.path, args.name)
-    with working(f"importing {args.path}"):
+    request = ImportImage(args.path, tuple(args.name))
+    with progress(f"importing {args.path}"):
         image = await asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S)
-    return f"{', '.join(map(short, image.names))}: {image.size / MIB:.1f} MiB, {digits(image)}"
+    return described(image)
+
+
+async def alias(asking: Asking, args: argparse.Namespace) -> str:
+    request = AliasImage(args.existing, tuple(args.names))
+    return described(await asking.call(messages.OWNER, messages.ALIAS_IMAGE, request, ImageInfo, QUICK_S))
 
 
 async def list_images(asking: Asking, args: argparse.Namespace) -> Table | str:
@@ -56,11 +71,15 @@ async def remove(asking: Asking, args: argparse.Namespace) -> str:
     return f"{args.name} removed"
 
 
-VERBS = {"import": bring, "ls": list_images, "rm": remove}
+VERBS = {"import": bring, "alias": alias, "ls": list_images, "rm": remove}
 
 
 def short(name: str) -> str:
     return name.removeprefix("docker.io/library/").removeprefix("docker.io/")
+
+
+def described(image: ImageInfo) -> str:
+    return printable(f"{', '.join(map(short, image.names))}: {image.size / MIB:.1f} MiB, {digits(image)}")
 
 
 def digits(image: ImageInfo) -> str:

@@ -3,12 +3,15 @@
 import argparse
 import asyncio
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from protocols.bus import BusError, Cancelled, Unavailable
+from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import RESTART, STOP, ActorName, Empty, StopPlane
 from supervisor.base.errors import SupervisorError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
+from supervisor.base.progress import Progress, progress
 from supervisor.base.terminal import working
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
@@ -38,14 +41,29 @@ def down(args: argparse.Namespace) -> int:
     """Stop the plane and wait until it is gone."""
 
     async def stop(asking: Asking) -> None:
-        for name in sorted(asking.names(), key=_stop_order):
-            pid = supervisors(asking.layout.run).get(name, 0)
-            await _order_stop(asking, name, StopPlane(containers=not args.keep_containers))
-            with working(f"stopping {name}"):
-                await _wait_gone(asking, name, pid)
+        names = sorted(asking.names(), key=_stop_order)
+        actors = await _actors(asking)
+        with progress("stopping the plane", len(actors) or None) as shown:
+            for name in names:
+                pid = supervisors(asking.layout.run).get(name, 0)
+                await _order_stop(asking, name, StopPlane(containers=not args.keep_containers))
+                await _wait_gone(asking, name, pid, lambda: _show_left(shown, actors))
 
     ask(layout_from(args), stop)
     return 0
+
+
+async def _actors(asking: Asking) -> dict[str, int]:
+    """Return the pids of the actors, for the progress; none of a plane that cannot report them."""
+    try:
+        return {actor.instance: actor.pid for actor in (await asking.status()).actors if actor.pid}
+    except NodeplaneError:
+        return {}
+
+
+def _show_left(shown: Progress, actors: Mapping[str, int]) -> None:
+    left = [name for name, pid in actors.items() if _runs(pid)]
+    shown.at(f"stopping {', '.join(reversed(left)) or 'the supervisor'}", len(actors) - len(left))
 
 
 async def _order_stop(asking: Asking, name: str, order: StopPlane) -> None:
@@ -58,12 +76,13 @@ async def _order_stop(asking: Asking, name: str, order: StopPlane) -> None:
         raise SupervisorError(str(error)) from None
 
 
-async def _wait_gone(asking: Asking, name: str, pid: int) -> None:
+async def _wait_gone(asking: Asking, name: str, pid: int, waiting: Callable[[], None]) -> None:
     """Wait for the locks, which are released first, and for the process."""
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while name in supervisors(asking.layout.run) or _runs(pid):
         if time.monotonic() > deadline:
             raise SupervisorError(f"{name} did not end in {STOP_TIMEOUT_S:g} s; see {asking.layout.logs}")
+        waiting()
         await asyncio.sleep(POLL_S)
 
 

@@ -1,39 +1,35 @@
-"""Look at a running plane: `nodeplane status`, `top` and `logs`."""
+"""Look at a running plane: `nodeplane status` and `logs`."""
 
 import argparse
-import asyncio
-import os
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from protocols.messages import cri
-from protocols.messages.cri import CriCall, CriReply
+from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from supervisor.base.errors import Usage
-from supervisor.base.terminal import Table, duration, print_json, show
+from supervisor.base.terminal import CLEAR, Table, duration, print_json, printable, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
 from supervisor.root.logs import Tail
+from supervisor.tree.states import SERVING
 
-if TYPE_CHECKING:
-    from protocols.wire import cri_pb2 as pb
-
-HEADER = ("ACTOR", "GROUP", "PID", "STATE", "UPTIME", "RESTARTS", "SYNCED", "LAST REASON", "NOTE")
+HEADER = ("ACTOR", "STATE", "PID", "UPTIME", "RESTARTS", "NOTE")
+WIDE_HEADER = ("ACTOR", "GROUP", "PID", "STATE", "UPTIME", "RESTARTS", "SYNCED", "LAST REASON", "NOTE")
+STREAM_HEADER = ("ACTOR", "STREAM", "SEQ", "MARK", "SYNCED")
 DEFAULT_LINES = 200
 AUDIT = "audit"
 """The audit log, shown only when named."""
 POLL_S = 0.25
+REFRESH_S = 1.0
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("status", help="what runs", allow_abbrev=False)
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("-o", "--output", choices=("text", "wide", "json"), default="text", help="default: text")
+    parser.add_argument("--streams", action="store_true", help="also the position of every stream")
+    parser.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
     parser.set_defaults(run=status)
-    usage = subparsers.add_parser("top", help="CPU and memory", allow_abbrev=False)
-    usage.add_argument("what", nargs="?", choices=("actors", "pods"), default="actors", help="default: actors")
-    usage.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
-    usage.set_defaults(run=top)
     logs = subparsers.add_parser("logs", help="show logs", allow_abbrev=False)
     logs.add_argument("actor", nargs="?", help="an actor's name, supervisor, forkserver or audit; default: all actors")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as lines are written")
@@ -48,25 +44,75 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def status(args: argparse.Namespace) -> int:
+    if not args.watch:
+        _print_status(args)
+        return 0
+    try:
+        while True:
+            _refresh(args)
+            time.sleep(REFRESH_S)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _print_status(args: argparse.Namespace) -> None:
     plane = ask(layout_from(args), Asking.status)
     if args.output == "json":
         print_json(plane)
     else:
-        show(*sections(plane))
-    return 0
+        _clear(args)
+        wide = args.output == "wide"
+        show(*sections(plane, wide=wide, streams=wide or args.streams))
 
 
-def sections(plane: PlaneStatus) -> list[Table | str]:
-    """Return the tables of actors, streams and endpoints."""
-    parts: list[Table | str] = [Table(HEADER, [actor_row(actor) for actor in plane.actors])]
-    streams = [row for actor in plane.actors if actor.beat for row in stream_rows(actor.beat)]
-    if streams:
-        parts.append(Table(("ACTOR", "STREAM", "SEQ", "MARK", "SYNCED"), streams))
+def _refresh(args: argparse.Namespace) -> None:
+    """Show the status, or why there is none: a plane that restarts is watched on."""
+    try:
+        _print_status(args)
+    except NodeplaneError as error:
+        _clear(args)
+        print(f"nodeplane: {printable(str(error))}", file=sys.stderr)
+
+
+def _clear(args: argparse.Namespace) -> None:
+    if args.watch and sys.stdout.isatty():
+        print(CLEAR, end="")
+
+
+def sections(plane: PlaneStatus, *, wide: bool = False, streams: bool = False) -> list[Table | str]:
+    """Return the tables of actors and endpoints; `streams` adds the position of every stream."""
+    actors = sorted(plane.actors, key=lambda actor: not problem(actor))  # stable: else the order of the start
+    if wide:
+        parts: list[Table | str] = [Table(WIDE_HEADER, [wide_row(actor) for actor in actors])]
+    else:
+        parts = [Table(HEADER, [actor_row(actor) for actor in actors], clipped=True)]
+    if streams and (rows := [row for actor in actors if actor.beat for row in stream_rows(actor.beat)]):
+        parts.append(Table(STREAM_HEADER, rows))
     parts.append("\n".join(f"{name:<11} {value}" for name, value in plane.endpoints.items()))
     return parts
 
 
+def problem(actor: ActorStatus) -> str:
+    """Return why an actor does not do its work, or ""."""
+    if actor.state not in SERVING:
+        return ": ".join(filter(None, (actor.last_reason, actor.beat.note if actor.beat else ""))) or actor.state
+    if actor.beat is None:
+        return ""
+    if actor.beat.stuck:
+        return f"no progress: {actor.beat.stuck}"
+    stale = [f"{stream.owner}/{stream.stream}" for stream in actor.beat.follows if not stream.synced]
+    return f"not synced: {', '.join(stale)}" if stale else ""
+
+
 def actor_row(actor: ActorStatus) -> tuple[str, ...]:
+    return (*_process(actor), problem(actor) or (actor.beat.note if actor.beat else ""))
+
+
+def _process(actor: ActorStatus) -> tuple[str, ...]:
+    return actor.instance, actor.state, str(actor.pid or "-"), duration(actor.uptime_s), str(actor.restarts)
+
+
+def wide_row(actor: ActorStatus) -> tuple[str, ...]:
     return (
         actor.instance,
         actor.group,
@@ -95,106 +141,6 @@ def stream_rows(beat: Heartbeat) -> list[tuple[str, ...]]:
 def _followed(instance: str, stream: FollowedStream) -> tuple[str, ...]:
     name = f"follows {stream.owner}/{stream.stream}"
     return instance, name, str(stream.seq), str(stream.mark), "yes" if stream.synced else "NO"
-
-
-TICKS = os.sysconf("SC_CLK_TCK")
-SAMPLE_S = 1.0
-CLEAR = "\x1b[H\x1b[2J"
-
-
-def top(args: argparse.Namespace) -> int:
-    layout = layout_from(args)
-    while True:
-        measured = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
-        if args.watch:
-            print(CLEAR, end="")
-        show(measured)
-        if not args.watch:
-            return 0
-
-
-def sample(plane: PlaneStatus) -> Table:
-    """Measure every process for a second."""
-    actors = {actor.instance: actor.pid for actor in plane.actors if actor.pid}
-    pids = {"supervisor": plane.pid, "forkserver": parent_of(next(iter(actors.values()), 0)), **actors}
-    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
-    time.sleep(SAMPLE_S)
-    rows = [_process_row(name, pid, before[name]) for name, pid in pids.items()]
-    cpu, memory = sum(row[2] for row in rows), sum(row[3] for row in rows)
-    shown = [(name, str(pid), f"{use:.1f}", f"{mib:.1f}") for name, pid, use, mib in rows]
-    return Table(("ACTOR", "PID", "CPU%", "PSS MiB"), [*shown, ("total", "", f"{cpu:.1f}", f"{memory:.1f}")])
-
-
-async def sample_pods(asking: Asking) -> Table:
-    """Measure every running container for a second, with any runtime."""
-    return Table(("NAMESPACE", "POD", "CONTAINER", "CPU%", "MEMORY MiB"), await pod_rows(asking, SAMPLE_S))
-
-
-def _process_row(name: str, pid: int, before: float) -> tuple[str, int, float, float]:
-    return name, pid, max(0.0, cpu_seconds(pid) - before) / SAMPLE_S * 100, pss_mib(pid)
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0 if it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the user and system time of a process; 0 if it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def pss_mib(pid: int) -> float:
-    """Return the proportional set size of a process; 0 if it is gone or not ours."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
-
-
-MIB = 1024 * 1024
-PodRow = tuple[str, str, str, str, str]
-
-
-async def pod_rows(asking: Asking, seconds: float) -> list[PodRow]:
-    """Return a row per running container from the counters of the runtime, read twice; sorted."""
-    before = {item.attributes.id: item.cpu for item in (await _stats(asking)).stats}
-    await asyncio.sleep(seconds)
-    return sorted(
-        _pod_row(item, before.get(item.attributes.id)) for item in (await _stats(asking)).stats if _is_running(item)
-    )
-
-
-def _is_running(item: "pb.ContainerStats") -> bool:
-    return bool(item.memory.working_set_bytes.value)
-
-
-def _pod_row(item: "pb.ContainerStats", before: "pb.CpuUsage | None") -> PodRow:
-    labels = item.attributes.labels
-    used = passed = 0
-    if before is not None:
-        used = item.cpu.usage_core_nano_seconds.value - before.usage_core_nano_seconds.value
-        passed = item.cpu.timestamp - before.timestamp
-    name = labels.get("io.kubernetes.container.name") or item.attributes.metadata.name
-    pod = (labels.get("io.kubernetes.pod.namespace", ""), labels.get("io.kubernetes.pod.name", ""))
-    memory = item.memory.working_set_bytes.value / MIB
-    return (*pod, name, f"{max(0, used) / passed * 100 if passed > 0 else 0.0:.1f}", f"{memory:.1f}")
-
-
-async def _stats(asking: Asking) -> "pb.ListContainerStatsResponse":
-    from protocols.wire import cri_pb2  # loads protobuf
-
-    call = CriCall(operation="ListContainerStats", request=b"")
-    reply = await asking.call(cri.OWNER, cri.CALL, call, CriReply)
-    return cri_pb2.ListContainerStatsResponse.FromString(reply.response)
 
 
 def show_logs(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import msgspec
 
 from protocols.bus import Event, Op, Unavailable
 from supervisor.base.errors import SupervisorError
+from supervisor.base.terminal import json_text
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
 
@@ -82,5 +83,5 @@ def _readable(value: Any) -> Any:
 
 
 def _print(line: dict[str, Any]) -> None:
-    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+    sys.stdout.write(json_text(msgspec.json.encode(line)) + "\n")
     sys.stdout.flush()

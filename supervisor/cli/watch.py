@@ -4,16 +4,19 @@ import argparse
 import asyncio
 import contextlib
 import json
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PreparedClaim
-from protocols.podresources import Action, AllocatableEvent, PodEvent, PodResources, WatchOptions
+from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEvent, PodResources, WatchOptions
 from supervisor.base.errors import SupervisorError
+from supervisor.base.terminal import printable
 from supervisor.cli.flags import layout_from
 
 
@@ -29,6 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=True,
         help="first show what is there already (default)",
     )
+    parser.add_argument("--retry", action="store_true", help="wait for a socket that nothing serves yet")
     parser.set_defaults(run=watch)
 
 
@@ -40,13 +44,18 @@ def watch(args: argparse.Namespace) -> int:
 
 async def _print_events(args: argparse.Namespace) -> None:
     show = printer(args.what, args.output)
-    options = WatchOptions(snapshot=args.snapshot, on_break=lambda line: print(f"# {line}", flush=True))
+    notes = sys.stderr if args.output == "json" else sys.stdout
+    options = WatchOptions(snapshot=args.snapshot, on_break=lambda line: print(f"# {line}", file=notes, flush=True))
     socket = args.socket or layout_from(args).pod_resources_socket
     async with PodResources(socket) as node:
         events: AsyncIterator[Any] = node.watch(options) if args.what == "pods" else node.watch_allocatable(options)
         try:
+            if not args.retry:
+                await node.connect()
             async for event in events:
                 show(event)
+        except NotAnswering as error:
+            raise SupervisorError(f"{socket}: {error}; start its server, or wait for it with --retry") from None
         except NodeplaneError as error:
             raise SupervisorError(f"{socket}: {error}") from None
 
@@ -57,7 +66,7 @@ def printer(what: str, output: str) -> Callable[[Any], None]:
 
     def show(event: Any) -> None:
         for line in make(event):
-            print(line, flush=True)
+            print(printable(line), flush=True)
 
     return show
 
@@ -83,14 +92,14 @@ def pod_json(event: PodEvent) -> Iterable[str]:
     kept = {key: shown[key] for key in ("uid", "namespace", "name", "containers", "cpus", "memory") if shown.get(key)}
     for container in kept.get("containers", ()):
         del container["kind"]
-    yield json.dumps({"time": _now(), "action": event.action.name, **kept})
+    yield json.dumps({"time": _timestamp(), "action": event.action.name, **kept})
 
 
 def allocatable_json(event: AllocatableEvent) -> Iterable[str]:
     shown = {**msgspec.to_builtins(event), "action": event.action.name}
     for device in shown["devices"]:
         del device["health"]
-    yield json.dumps({"time": _now(), **shown})
+    yield json.dumps({"time": _timestamp(), **shown})
 
 
 def _parts(container: ContainerAllocation) -> Iterable[str]:
@@ -120,6 +129,11 @@ def _claim(claim: PreparedClaim) -> str:
 
 def _numa(nodes: Sequence[int]) -> str:
     return f"(numa {','.join(map(str, nodes))})" if nodes else ""
+
+
+def _timestamp() -> str:
+    """Return the time as of RFC 3339, with milliseconds and the offset of the local zone."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
 
 
 def _now() -> str:

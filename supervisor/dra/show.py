@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from protocols.dra.tracker.faults import Report
-from supervisor.base.terminal import Table, table
+from supervisor.base.terminal import Table, printable, table
 from supervisor.dra.explain import DRIVER, Entry, Explanation
 
 More = Callable[[Entry], Sequence[str]]
@@ -36,7 +36,7 @@ def _rows(found: Iterable[Explanation], more: More) -> Iterator[Sequence[str]]:
 
 def explained(each: Explanation) -> str:
     """Return all values of one device, and the verdict on each patch."""
-    lines = [f"{each.device}  (slice {each.slice}, node {each.node or '-'})"]
+    lines = [printable(f"{each.device}  (slice {each.slice}, node {each.node or '-'})")]
     rows = [
         (entry.kind, entry.name, entry.value or "(removed)", entry.source, entry.published or "-", _others(entry))
         for entry in each.entries

@@ -13,19 +13,25 @@ from protocols.dra.allocator import (
     Ground,
     Node,
     NodeFault,
+    Pick,
     TimedOut,
     allocation,
     claim_of,
+    held_by_picks,
+    held_by_results,
 )
 from protocols.dra.allocator.plan import CelSelectors
+from protocols.dra.allocator.shares import Held, added
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
 from protocols.dra.patching.types import Gates
+from protocols.dra.pods import results_of
 from protocols.dra.tracker.faults import Report
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
 from protocols.kube.meta import Object
 from supervisor.base.errors import Usage
 from supervisor.dra.explain import Explanation, explain, published
+from supervisor.dra.shares import CapacityUse, capacity_use
 
 READERS = {
     "ResourceSlice": (slice_of, "put_slice"),
@@ -102,26 +108,38 @@ class Placement(msgspec.Struct, frozen=True):
     allocation: Object | None
     """Allocation for the claim's status; None if the claim does not fit."""
     why: str = ""
+    uses: dict[str, tuple[CapacityUse, ...]] = {}
+    """Shared devices of the allocation, by name: what claims consume of them together with this one."""
 
 
-def placements(tracker: Tracker, claims: list[Object]) -> list[Placement]:
-    """Allocate each claim on each node, as if it were the only one. Raises Usage for an invalid claim."""
+def held_devices(objects: Iterable[Object]) -> Held:
+    """Return what the ResourceClaims among the objects hold; admin access holds nothing."""
+    return Held(held_by_results(results_of(obj)) for obj in objects if obj.get("kind") == "ResourceClaim")
+
+
+def placements(tracker: Tracker, claims: list[Object], held: Held | None = None) -> list[Placement]:
+    """Allocate each claim on each node beside what is held, as if it were the only one.
+
+    Raises Usage for an invalid claim.
+    """
     catalog = Catalog()
     for each in tracker.slices():
         catalog.put(each)
     names = {each.reach.node for each in tracker.slices()}
     names |= {device.extras.reach.node for each in tracker.slices() for device in each.devices if device.extras.reach}
     nodes = [Node(name, {"kubernetes.io/hostname": name}) for name in sorted(names - {""})] or [Node(ANY, {})]
-    return [_placed(tracker, catalog, claim, node) for claim in claims for node in nodes]
+    return [_placed((tracker, catalog, held or Held()), claim, node) for claim in claims for node in nodes]
 
 
-def _placed(tracker: Tracker, catalog: Catalog, obj: Object, node: Node) -> Placement:
+def _placed(house: tuple[Tracker, Catalog, Held], obj: Object, node: Node) -> Placement:
+    tracker, catalog, held = house
     try:
         claim = claim_of(_as_claim(obj))
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise Usage(f"the claim cannot be read: {error!r:.200}") from None
     classes = tracker.inputs.classes
-    ground = Ground(catalog.view(node).pools, frozenset(), classes, CelSelectors(), tracker.inputs.gates.taints)
+    gates = tracker.inputs.gates
+    ground = Ground(catalog.view(node).pools, held, classes, CelSelectors(), gates.taints, gates.binding)
     try:
         attempt = Attempt(AttemptOptions((claim,), ground))
         fits = attempt.run()
@@ -129,7 +147,21 @@ def _placed(tracker: Tracker, catalog: Catalog, obj: Object, node: Node) -> Plac
         return Placement(claim.key, node.name, None, str(fault))
     if not fits:
         return Placement(claim.key, node.name, None, "cannot allocate all claims")
-    return Placement(claim.key, node.name, allocation(claim, attempt.picks[0], classes, node.name))
+    picks = attempt.picks[0]
+    return Placement(claim.key, node.name, allocation(claim, picks, classes, node.name), uses=_uses(picks, held))
+
+
+def _uses(picks: list[Pick], held: Held) -> dict[str, tuple[CapacityUse, ...]]:
+    taken = held_by_picks(picks)
+    return {
+        str(pick.offer.id): tuple(
+            capacity_use(
+                pick.offer.device.capacity, added(held.consumed(pick.offer.id) or {}, taken[pick.offer.id] or {})
+            )
+        )
+        for pick in picks
+        if pick.share is not None and pick.offer.id in taken
+    }
 
 
 def _as_claim(obj: Object) -> Object:

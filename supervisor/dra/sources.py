@@ -4,11 +4,11 @@ import asyncio
 import base64
 import binascii
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -19,6 +19,9 @@ from protocols.kube.meta import Object
 from protocols.kube.resources import (
     DEVICECLASSES,
     DEVICETAINTRULES,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
     RESOURCESLICEPATCHES,
     RESOURCESLICES,
     Resource,
@@ -26,6 +29,7 @@ from protocols.kube.resources import (
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 
+T = TypeVar("T")
 GROUP = "resource.k8s.io/"
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
@@ -153,24 +157,50 @@ OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
 TIMEOUT_S = 20.0
 
 
-def read_api(kubeconfig: Path) -> list[Object]:
-    """List the DRA objects of an API. Raises NotRunning, SupervisorError, Usage."""
+def read_api(kubeconfig: Path, *, claims: bool = False) -> list[Object]:
+    """List the DRA objects of an API; `claims` adds ResourceClaims. Raises NotRunning, SupervisorError, Usage."""
+    resources = (*RESOURCES, RESOURCECLAIMS) if claims else RESOURCES
+    return _asked(kubeconfig, lambda client: _all(client, resources))
+
+
+def read_pod(kubeconfig: Path, key: str) -> tuple[Object, list[Object]]:
+    """Return a pod, and the objects that decide where it can run. Raises NotRunning, SupervisorError, Usage."""
+    namespace, _, name = key.rpartition("/")
+
+    async def read(client: ApiClient) -> tuple[Object, list[Object]]:
+        try:
+            pod = await client.get(PODS, name, namespace or "default", TIMEOUT_S)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            raise Usage(f"no pod {namespace or 'default'}/{name}; give it as NAMESPACE/NAME") from None
+        return pod, await _all(client, (*RESOURCES, RESOURCECLAIMS, NODES))
+
+    return _asked(kubeconfig, read)
+
+
+def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
+    async def run(options: ClientOptions) -> T:
+        client = ApiClient(options)
+        await client.start()
+        try:
+            return await read(client)
+        finally:
+            await client.close()
+
     with client_options(kubeconfig) as options:
         try:
-            return asyncio.run(_read(options))
+            return asyncio.run(run(options))
+        except (Usage, SupervisorError):
+            raise
         except ApiError as error:
             raise SupervisorError(f"the API at {options.server} refuses: {error}") from None
         except NodeplaneError as error:
             raise NotRunning(f"the API at {options.server} does not answer: {error}") from None
 
 
-async def _read(options: ClientOptions) -> list[Object]:
-    client = ApiClient(options)
-    await client.start()
-    try:
-        found = await asyncio.gather(*(_list(client, resource) for resource in RESOURCES))
-    finally:
-        await client.close()
+async def _all(client: ApiClient, resources: Iterable[Resource]) -> list[Object]:
+    found = await asyncio.gather(*(_list(client, resource) for resource in resources))
     return [obj for objects in found for obj in objects]
 
 

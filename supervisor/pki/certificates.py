@@ -93,6 +93,15 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
     return all(whole(path) for path in (*files, pki / "sa.key", pki / "sa.pub"))
 
 
+def expiry(pki: Path) -> float | None:
+    """Return the Unix time at which the first certificate of a plane expires; None if it has none."""
+    try:
+        manifest = (pki / MANIFEST).read_bytes()
+        return msgspec.json.decode(manifest, type=Manifest).not_after
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
 def whole(path: Path) -> bool:
     """Return True if a file is PEM from its first to its last line; others are replaced."""
     try:

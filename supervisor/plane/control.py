@@ -38,6 +38,7 @@ class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic time."""
     metrics: Callable[[], str]
     """Returns the URL of the metrics page, or why there is none."""
+    certificates_end: float | None = None
     stop: Callable[[bool], None]
     """Begin the shutdown; True also stops containers."""
     stop_nodes: Callable[[list[str]], Awaitable[None]]
@@ -133,4 +134,4 @@ class Control:
         return messages.Empty()
 
     async def _metrics(self, request: messages.Empty, call: Call) -> messages.MetricsText:
-        return messages.MetricsText(own_text(self._tree, self._options.started_at))
+        return messages.MetricsText(own_text(self._tree, self._options.started_at, self._options.certificates_end))

@@ -72,6 +72,7 @@ def local_settings(plane: Settings, number: int) -> Settings:
         runtime_endpoint=f"unix://{where.runtime_socket}",
         pod_resources=msgspec.structs.replace(plane.pod_resources, health_address=""),
         metrics_port=0,
+        otlp="",  # the plane exports the spans of all its nodes
     )
 
 

@@ -18,16 +18,18 @@ from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
 from protocols.messages.supervisor import STOP, Empty, StopPlane
+from protocols.process.settings import Settings
 from supervisor.base.errors import PlaneFailed
 from supervisor.base.groups import NODE, NODE_GRACE_S, Limits
 from supervisor.forkserver.client import ForkClient
-from supervisor.pki import kubeconfig
+from supervisor.pki import certificates, kubeconfig
 from supervisor.pki.certificates import Issuing
 from supervisor.plane.control import Control, ControlOptions
-from supervisor.report.console import Console, Notifier, still_waiting, summary
+from supervisor.report.console import Console, still_waiting, summary
 from supervisor.report.http import MetricsHttp, MetricsOptions
 from supervisor.report.metrics import own_text, whole_page
 from supervisor.report.status import all_serving
+from supervisor.report.systemd import Notifier
 from supervisor.root import leftovers, logs
 from supervisor.startup.prepared import Parent, Prepared
 from supervisor.tree.states import SERVING
@@ -41,6 +43,8 @@ ORDER_S = 2.0
 SECOND_S = 1.0
 SLOW_START_S = 10.0
 ROTATE_EVERY = 10
+TICK_LIMIT_S = 5.0
+"""Age of the last pass over the actors with which systemd's watchdog is still fed; a pass is due each second."""
 
 
 class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +57,8 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The plane's supervisor, if this is one of several nodes."""
     containers_on_term: bool = False
     """SIGTERM stops containers too: under honcho, Ctrl-C arrives as SIGTERM."""
+    certificates_end: float | None = None
+    """Unix time at which the first certificate expires; read once, since only a start renews them."""
 
 
 class Supervisor:
@@ -119,6 +125,7 @@ class Supervisor:
             settings=self._settings,
             started_at=self._options.started_at,
             metrics=lambda: self._metrics.endpoint,
+            certificates_end=self._options.certificates_end,
             stop=self._stop,
             stop_nodes=self._stop_nodes,
         )
@@ -154,17 +161,24 @@ class Supervisor:
         text = summary(control.status(), seconds)
         if self._link:
             self._link.report(self._node_note(), ready=True)
+        self._notifier.ready(self._serving_note())  # also without a dispensable actor, which must not end the service
         if all_serving(children.values()):
-            self._notifier.ready(f"ready in {seconds:.2f} s")
             self._console.ready(text)
         else:
             self._console.failed(text)
 
     def _node_note(self) -> str:
         """Return the note that the plane's status shows for this node."""
-        down = [child.spec.instance for child in self._tree.children.values() if child.state not in SERVING]
-        name = f"node {self._settings.node_name} below {self._settings.root}"
-        return f"{name}; not serving: {', '.join(down)}" if down else name
+        return f"node {self._settings.node_name} below {self._settings.root}{self._down_note()}"
+
+    def _serving_note(self) -> str:
+        """Return the line that `systemctl status` shows."""
+        up = sum(self._serving().values())
+        return f"{up} of {len(self._tree.children)} actors serve{self._down_note()}"
+
+    def _down_note(self) -> str:
+        down = [name for name, is_serving in self._serving().items() if not is_serving]
+        return f"; not serving: {', '.join(down)}" if down else ""
 
     async def _report_slow_start(self, control: Control) -> None:
         """Report what a slow start waits for."""
@@ -183,7 +197,9 @@ class Supervisor:
             if self._seconds % ROTATE_EVERY == 0:
                 await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
             self._check_files()
-            self._notifier.alive()
+            if self._tree.ticked_s() < TICK_LIMIT_S:
+                self._notifier.alive()
+            self._notifier.status(self._serving_note())
             _reap_orphans()
 
     def _check_files(self) -> None:
@@ -255,7 +271,7 @@ class Supervisor:
         return 0
 
     async def _page(self) -> str:
-        own = own_text(self._tree, self._options.started_at)
+        own = own_text(self._tree, self._options.started_at, self._options.certificates_end)
         return await whole_page(self._bus, self._prepared.name, own, self._run_dir)
 
 
@@ -267,12 +283,23 @@ def run(options: SupervisorOptions, forkserver: ForkClient, issuing: Issuing | N
         settings = options.prepared.settings
         if not (settings.adopt or settings.joined):
             kubeconfig.write_kubeconfig(settings.layout, settings.api_url)
+        options = msgspec.structs.replace(options, certificates_end=_certificates_end(settings))
         return asyncio.run(_run(options, forkserver))
     except (NodeplaneError, OSError):
         forkserver.close()
         raise
     finally:
         options.prepared.release()
+
+
+def _certificates_end(settings: Settings) -> float | None:
+    if not settings.joined:
+        return certificates.expiry(settings.layout.pki)
+    from supervisor.startup.join import read_node_config  # a joined node has loaded it
+
+    with suppress(NodeplaneError):
+        return read_node_config(settings.layout.node_kubeconfig).not_after
+    return None
 
 
 def _link(parent: Parent, stop: Callable[[bool], None]) -> "ParentLink":

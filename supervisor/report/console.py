@@ -1,19 +1,20 @@
-"""Report the start and the state of a plane: on the terminal, to the caller of `up --detach` by a pipe, and to systemd.
+"""Report the start and state of a plane: on the terminal, in the journal, to the caller of `up --detach` by a pipe.
 
 A full disk or a reader that is gone loses the line: output never stops the plane.
 """
 
 import os
-import socket
+import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from protocols.messages.supervisor import PlaneStatus
-from supervisor.base.options import PlaneOptions, layout_of
-from supervisor.base.terminal import working
+from protocols.messages.supervisor import ROOT_NAME, PlaneStatus
+from supervisor.base import journal
+from supervisor.base.options import PlaneOptions, default_root, layout_of
+from supervisor.base.terminal import printable, working
 from supervisor.root import logs
 
 MAX_WARNINGS = 5
@@ -30,6 +31,7 @@ class Console:
         self._name = name
         self._report_to = report_to
         self._tails: dict[str, logs.Tail] = {}
+        self._journal = journal.is_journal(journal.STDERR)
 
     @property
     def foreground(self) -> bool:
@@ -37,10 +39,12 @@ class Console:
 
     def say(self, line: str) -> None:
         stamp = "" if self.foreground else time.strftime("%Y-%m-%dT%H:%M:%S ")
-        _show(f"{stamp}{self._name}: {line}")
+        self._show(f"{stamp}{self._name}: {line}", journal.NOTICE)
 
     def ready(self, text: str) -> None:
-        if self.foreground:
+        if self.foreground and self._journal:
+            self._show(text, journal.INFO)
+        elif self.foreground:
             with suppress(OSError):
                 print(text, flush=True)
         else:
@@ -48,14 +52,14 @@ class Console:
 
     def waiting(self, line: str) -> None:
         if self.foreground:
-            _show(f"nodeplane: {line}")
+            self._show(f"nodeplane: {line}", journal.WARNING)
         elif self._report_to > 0:
             with suppress(OSError):
                 os.write(self._report_to, WAITING + line.replace("\n", " ").encode() + b"\n")
 
     def failed(self, reason: str) -> None:
         if self.foreground:
-            _show(f"nodeplane: {reason}")
+            self._show(f"nodeplane: {reason}", journal.ERROR)
         else:
             self.say(reason)
             self._report(FAILED + reason.encode())
@@ -72,9 +76,13 @@ class Console:
         for name, tail in self._tails.items():
             loud = [line for line in tail.lines() if logs.is_warning(line)]
             for line in loud[:MAX_WARNINGS]:
-                _show(f"{name}: {line}")
+                self._show(f"{name}: {line}", journal.level_of(line))
             if len(loud) > MAX_WARNINGS:
-                _show(f"{name}: {len(loud) - MAX_WARNINGS} more such lines in its log")
+                self._show(f"{name}: {len(loud) - MAX_WARNINGS} more such lines in its log", journal.WARNING)
+
+    def _show(self, text: str, level: int) -> None:
+        with suppress(OSError):
+            print(journal.for_journal(text, level) if self._journal else text, file=sys.stderr, flush=True)
 
     def _report(self, text: bytes) -> None:
         if self._report_to > 0:
@@ -86,69 +94,38 @@ class Console:
         self._report_to = 0
 
 
-def _show(line: str) -> None:
-    with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
-
-
 def summary(status: PlaneStatus, seconds: float) -> str:
-    """Return the table that `up` prints once; failures come first."""
+    """Return the table that `up` prints once: failures come first, the next step for the user last."""
     width = max(len(actor.instance) for actor in status.actors)
     rows = [f"  {actor.instance:<{width}}  {actor.pid:>7}  {actor.state}" for actor in status.actors]
-    down = [f"{actor.instance} failed: {actor.last_reason}" for actor in status.actors if actor.state == "failed"]
+    down = [
+        f"{actor.instance} failed: {printable(actor.last_reason)}" for actor in status.actors if actor.state == "failed"
+    ]
     where = [f"  {name:<11} {value}" for name, value in status.endpoints.items()]
     word = "started without them" if down else "ready"
     head = f"{status.supervisor} (pid {status.pid}) {word} in {seconds:.2f} s"
-    return "\n".join([*down, head, f"  {'ACTOR':<{width}}  {'PID':>7}  STATE", *rows, *where])
+    next_step = [] if down else _next_step(status)
+    return "\n".join([*down, head, f"  {'ACTOR':<{width}}  {'PID':>7}  STATE", *rows, *where, *next_step])
+
+
+def _next_step(status: PlaneStatus) -> list[str]:
+    """Return the line to paste before kubectl and the one to look inside.
+
+    There are none for a group, an adopted kubelet or a joined node.
+    """
+    kubeconfig = status.endpoints.get("kubeconfig", "")
+    if status.supervisor != ROOT_NAME or not os.path.exists(kubeconfig):
+        return []
+    root = Path(kubeconfig).parent
+    given = "" if root == Path(default_root()) else f" --root {shlex.quote(str(root))}"
+    return [f"export KUBECONFIG={shlex.quote(kubeconfig)}", f"nodeplane console{given}"]
 
 
 def still_waiting(status: PlaneStatus) -> str:
     """Return the actors that a start waits for, with their notes; "" if there are none."""
     slow = [actor for actor in status.actors if actor.state == "starting"]
-    notes = [f"{actor.instance}: {actor.beat.note}" for actor in slow if actor.beat and actor.beat.note]
+    notes = [f"{actor.instance}: {printable(actor.beat.note)}" for actor in slow if actor.beat and actor.beat.note]
     return f"still waiting; {'; '.join(notes) or ', '.join(actor.instance for actor in slow)}" if slow else ""
-
-
-class Notifier:
-    """systemd's readiness and watchdog protocol; does nothing without NOTIFY_SOCKET."""
-
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        address = environment.get("NOTIFY_SOCKET", "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-        self.watchdog_s = _watchdog(environment)
-
-    def ready(self, status: str) -> None:
-        self._send(f"READY=1\nSTATUS={status}")
-
-    def status(self, status: str) -> None:
-        self._send(f"STATUS={status}")
-
-    def alive(self) -> None:
-        """Feed the watchdog. Call it only on real progress, so that a hung supervisor is restarted."""
-        if self.watchdog_s:
-            self._send("WATCHDOG=1")
-
-    def stopping(self) -> None:
-        self._send("STOPPING=1")
-
-    def _send(self, text: str) -> None:
-        if not self._address:
-            return
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock:
-                sock.sendto(text.encode(), self._address)
-        except OSError:
-            return  # systemd is busy: its timeout acts
-
-
-def _watchdog(environment: Mapping[str, str]) -> float:
-    meant_for = environment.get("WATCHDOG_PID", "")
-    if meant_for not in ("", str(os.getpid())):
-        return 0.0
-    try:
-        return int(environment.get("WATCHDOG_USEC", "0")) / 1e6
-    except ValueError:
-        return 0.0
 
 
 ENDED_EARLY = "the supervisor ended while it was starting; see logs/supervisor.log below the root"

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
+from supervisor.root.format import check_format, mark_format
 
 ROOT_UID = 0
 MAX_LINKS = 40
@@ -120,19 +121,21 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-CLOSED, OPEN = 0o700, 0o711
+CLOSED, OPEN, PLUGINS = 0o700, 0o711, 0o750
 PROBE = b"\0" * 4096
 
 
 def make_directories(where: Layout) -> None:
     """Make ROOT and the supervisor's directories in it, and prove that the disk can be written.
 
-    Raises RootUnusable, or DirectoryNotTrusted before anything is written into a directory of others.
+    Raises RootUnusable, and before anything is written, DirectoryNotTrusted for a directory of others, or RootTooNew.
     """
     try:
         check_trust(where)
+        check_format(where.root)
         for path in (where.root, where.kubelet):
             _make(path, OPEN)
+        _make(where.plugins, PLUGINS)
         for path in (where.run, where.logs, where.store, where.runtime, where.devices):
             _make(path, CLOSED)
         check_trust(where)  # another user may have made them since the first check
@@ -140,6 +143,7 @@ def make_directories(where: Layout) -> None:
         probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side
         write_atomic(probe, PROBE)
         probe.unlink()
+        mark_format(where.root)
     except OSError as error:
         raise RootUnusable(
             f"cannot write below {where.root}: {error.strerror}; free some space, mend its permissions or use --root"

@@ -6,6 +6,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from supervisor.base.terminal import printable
+
 LIMIT = 8 * 1024 * 1024
 TAIL = 4096
 WARNING_OR_ERROR = re.compile(r"\b(WARNING|ERROR|CRITICAL|warning|error|critical)\b")
@@ -59,7 +61,7 @@ def last_line(path: Path, since: int = 0) -> str:
 
 
 class Tail:
-    """Read the lines that are added to a file."""
+    """Read the lines that are added to a file, made printable: messages of plugins are logged as they came."""
 
     def __init__(self, path: Path, position: int = 0) -> None:
         self._path = path
@@ -77,7 +79,7 @@ class Tail:
             data = self._rest + file.read(LIMIT)
             self._position = file.tell()
         *whole, self._rest = data.split(b"\n")
-        return [line.decode(errors="replace") for line in whole]
+        return [printable(line.decode(errors="replace").expandtabs()) for line in whole]
 
 
 def is_warning(line: str) -> bool:

@@ -182,6 +182,10 @@ class Tree:
         self._check_forkserver(now)
         self._arm(now)
 
+    def ticked_s(self) -> float:
+        """Return the seconds since the last pass over the state machines."""
+        return time.monotonic() - self._ticked_at
+
     def _check_forkserver(self, now: float) -> None:
         """Continue a forkserver that is stopped; kill one that hangs, and with it all actors."""
         if self._liveness.ping_due(now):

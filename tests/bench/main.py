@@ -21,7 +21,9 @@ from tests.bench import (
     pods_bench,
     resume_bench,
     scheduler_bench,
+    scheduler_scale_bench,
     stall_bench,
+    trace_bench,
     tracker_bench,
     watch_bench,
     write_bench,
@@ -52,7 +54,9 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "health": health_bench.plugins,
     "health.dra": health_bench.drivers,
     "scheduler": scheduler_bench.run,
+    "scheduler.scale": scheduler_scale_bench.run,
     "stall": stall_bench.run,
+    "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
@@ -65,12 +69,14 @@ def line(row: Row) -> str:
 
 
 def announced(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names; on a terminal, show before each how far the benches are.
+    """Yield the names, and show before each how far the benches are: on a terminal a bar, elsewhere a line.
 
-    The bar is printed once per bench and not refreshed: a thread that draws would be measured along.
+    Both go to standard error. The bar is printed once per bench: a thread that refreshes it would be measured along.
     """
     if not sys.stderr.isatty():
-        yield from names
+        for done, name in enumerate(names):
+            print(f"{done + 1}/{len(names)} {name}", file=sys.stderr, flush=True)
+            yield name
         return
     from rich.console import Console
     from rich.progress_bar import ProgressBar

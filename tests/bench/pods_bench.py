@@ -51,16 +51,16 @@ def _round(plane: Plane, watcher: ApiWatcher, kind: str, annotations: dict[str, 
         return running.issuperset(names)
 
     began = time.perf_counter()
-    asyncio.run(_each(plane, names, annotations))
+    asyncio.run(write_pods(plane, names, annotations))
     until("all pods Running", look, PATIENCE_S, every=0.01)
     up = time.perf_counter() - began
     began = time.perf_counter()
-    asyncio.run(_each(plane, names, None))
+    asyncio.run(write_pods(plane, names, None))
     until("all pods gone", lambda: look() and gone.issuperset(names), PATIENCE_S, every=0.01)
     return up, time.perf_counter() - began
 
 
-async def _each(plane: Plane, names: list[str], annotations: dict[str, str] | None) -> None:
+async def write_pods(plane: Plane, names: list[str], annotations: dict[str, str] | None) -> None:
     """Create every pod, or delete it when there are no annotations to give."""
     settings = load_settings(plane.root / "run" / "settings.json")
     cert, key = settings.layout.client_cert("admin")

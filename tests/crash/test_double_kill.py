@@ -2,11 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from protocols.etcd import EtcdClient, EtcdOptions
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ETCD, OURS
+from tests.support.engine import OURS
 from tests.support.resuming import CONFIGMAPS, Crowd
 
 CLIENTS, AT_ONCE = 10, 64
@@ -38,9 +36,9 @@ async def create(plane: Plane, name: str) -> int:
             return int((await answer.json())["metadata"]["resourceVersion"])
 
 
-@pytest.mark.parametrize("engine", [OURS, ETCD])
-async def test_idle_watches_resume_after_a_double_kill_under_load(engine: str) -> None:
-    with running_plane(store=engine) as plane:
+async def test_idle_watches_resume_after_a_double_kill_under_load() -> None:
+    """On our store, which retains little more than what is read back; etcd retains all of it."""
+    with running_plane(store=OURS) as plane:
         async with Crowd([plane], CLIENTS) as crowd:
             await write(plane, WRITES)
             for name in ("watchcache", "apiserver-0"):

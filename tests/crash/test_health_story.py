@@ -276,11 +276,11 @@ def test_claims_of_two_drivers_whoever_dies_at_each_step(made: HealthPlane, two:
 def test_a_device_of_any_driver_can_be_forced(made: HealthPlane) -> None:
     """`nodeplane chaos device`, of a driver that knows nothing of it; acknowledged, it outlives the device manager."""
     device, plane = f"{DRIVER}/n1/dev-0", made.plane
-    plane.nodeplane("chaos", "device", device, "unhealthy")
+    plane.chaos("device", device, "unhealthy")
     made.kill("devices")
     made.expect("forced", lambda: made.shown().get("shares") == {device: "Unhealthy"})
     assert "forced by chaos" in plane.nodeplane("devices", "--drivers")
-    plane.nodeplane("chaos", "device", device, "clear")
+    plane.chaos("device", device, "clear")
     made.expect("as its driver says", made.all_are("Healthy"))
 
 

@@ -64,7 +64,7 @@ class Story:
 
     def _set_device(self, word: str, expected: str) -> Callable[[], object]:
         device = self.held[0]
-        retried(word, lambda: self.plane.nodeplane("chaos", "device", RESOURCE, device, word))
+        retried(word, lambda: self.plane.chaos("device", RESOURCE, device, word))
         return lambda: health(self.plane).get(device) == expected
 
     def kill_container(self) -> Callable[[], object]:

@@ -40,7 +40,7 @@ def test_a_guaranteed_pod_has_its_cpu_for_itself_and_others_get_out_of_its_way()
         path = "jsonpath={.items[0].status.capacity.cpu} {.items[0].status.allocatable.cpu}"
         until("the node's", lambda: plane.kubectl("get", "nodes", "-o", path) == f"{len(ALL)} 1")
         for actor in ("devices", "podworker", "runtime"):
-            plane.nodeplane("chaos", "kill", actor)
+            plane.kill(actor)
         plane.settled()
         until("all as it was", lambda: (allowed(plane, "alone"), allowed(plane, "shares")) == (LAST, REST))
         plane.kubectl("delete", "pod", "alone")

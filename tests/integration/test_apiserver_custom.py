@@ -15,7 +15,7 @@ import pytest
 
 from protocols.bus import BusError
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import ENGINES, OURS
 
 TEXT = {"type": "string"}
 SPEC: dict[str, Any] = {
@@ -85,11 +85,16 @@ def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
         yield started
 
 
+one_store = pytest.mark.parametrize("plane", [OURS], indirect=True)
+"""For what the store has no part in."""
+
+
 def define_crontabs(plane: Plane) -> None:
     plane.kubectl("apply", "-f", "-", stdin=json.dumps(definition()))
     plane.kubectl("wait", "--for=condition=Established", "crd/crontabs.example.com", "--timeout=60s")
 
 
+@one_store
 def test_kubectl_uses_it_like_a_built_in_resource(plane: Plane) -> None:
     assert "created" in plane.kubectl("apply", "-f", "-", stdin=json.dumps(tab("a", image="x", extra={"any": [1]})))
     assert "unchanged" in plane.kubectl("apply", "-f", "-", stdin=json.dumps(tab("a", image="x", extra={"any": [1]})))
@@ -108,6 +113,7 @@ def test_kubectl_uses_it_like_a_built_in_resource(plane: Plane) -> None:
     assert "deleted" in plane.kubectl("delete", "crx", "a")
 
 
+@one_store
 def test_unknown_fields_and_wrong_values_are_reported(plane: Plane) -> None:
     bad = tab("bad", replicas=11, tags=["a", "a"], schedule=5)
     told = plane.kubectl("create", "-f", "-", stdin=json.dumps(bad), check=False)
@@ -131,6 +137,7 @@ def test_unknown_fields_and_wrong_values_are_reported(plane: Plane) -> None:
     plane.kubectl("delete", "crx", "odd")
 
 
+@one_store
 def test_rules_in_cel_are_checked_and_kept(plane: Plane) -> None:
     spec = {"type": "object", "properties": {"least": {"type": "integer"}, "most": {"type": "integer"}, "zone": TEXT}}
     spec["x-kubernetes-validations"] = [
@@ -159,6 +166,7 @@ def test_rules_in_cel_are_checked_and_kept(plane: Plane) -> None:
     assert "FIELD: least <integer>" in plane.kubectl("explain", "scales.spec.least")
 
 
+@one_store
 def test_server_side_apply_owns_sets_member_by_member(plane: Plane) -> None:
     for manager, tags in (("one", ["a"]), ("two", ["b"]), ("one", [])):
         body = json.dumps(tab("set", tags=tags))
@@ -332,6 +340,7 @@ async def filled(plane: Plane, instance: str) -> None:
             await asyncio.sleep(0.05)
 
 
+@one_store
 async def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
     """Memory of the processes that follow each of them, and of the idle plane's time."""
 
@@ -390,6 +399,7 @@ def spoilt(obj: dict[str, Any], dice: random.Random) -> dict[str, Any]:
     return made
 
 
+@one_store
 async def test_garbage_is_refused_and_harms_nobody(plane: Plane) -> None:
     """The same garbage each time: definitions, and objects by every way in."""
     dice = random.Random(7)

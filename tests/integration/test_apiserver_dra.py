@@ -9,6 +9,7 @@ import pytest
 from supervisor.cli.main import main
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.dra_objects import device, patch_object, slice_object
+from tests.support.waiting import until
 
 SLICE = """
 apiVersion: resource.k8s.io/v1beta1
@@ -132,3 +133,55 @@ def test_a_whole_slice_of_devices_is_checked(plane: Plane) -> None:
         "create", "-f", "-", stdin=json.dumps(bare(slice_object("more", [*many, device("z")]))), check=False
     )
     assert "spec.devices: Too many: 129: must have at most 128 items" in told
+
+
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: owned}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: any}}]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: node-driver}
+rules:
+- {apiGroups: [resource.k8s.io], resources: [resourceclaims], verbs: [get]}
+- {apiGroups: [resource.k8s.io], resources: [resourceclaims/status], verbs: [get, patch]}
+- apiGroups: [resource.k8s.io]
+  resources: [resourceclaims/driver]
+  resourceNames: [d.example.com]
+  verbs: ["associated-node:patch"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: node-driver}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: node-driver}
+subjects: [{kind: ServiceAccount, name: driver, namespace: default}]
+"""
+
+
+def test_driver_of_one_node_cannot_write_devices_of_another(plane: Plane) -> None:
+    plane.kubectl("apply", "-f", "-", stdin=CLAIM)
+
+    def patched(status: dict[str, Any], *flags: str) -> str:
+        body = json.dumps({"status": status})
+        words = ("patch", "resourceclaim", "owned", "--subresource=status", "--type=merge", "-p", body)
+        return plane.kubectl(*words, *flags, check=False)
+
+    def as_driver(node: str) -> tuple[str, str]:
+        extra = f"--as-user-extra=authentication.kubernetes.io/node-name={node}"
+        return "--as=system:serviceaccount:default:driver", extra
+
+    device = {"driver": "d.example.com", "pool": "n1", "device": "dev-0"}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    results = [{"request": "r", **device}]
+    allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    text = 'status: Forbidden: changing status.allocation or status.reservedFor requires resource="resourceclaims/bind'
+    until("the role counts", lambda: text in patched({"allocation": allocation}, *as_driver("n1")), every=0.2)
+    assert "patched" in patched({"allocation": allocation})
+    refused = patched({"devices": [device]}, *as_driver("n2"))
+    assert 'changing status.devices requires resource="resourceclaims/driver", verb="[arbitrary-node:patch]"' in refused
+    assert "patched" in patched({"devices": [device]}, *as_driver("n1"))
+    assert "Forbidden" in patched({"devices": None}, *as_driver("n2"))
+    assert "patched" in patched({"allocation": None})
+    assert not json.loads(plane.kubectl("get", "resourceclaim", "owned", "-o", "json")).get("status")

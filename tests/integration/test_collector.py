@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 from tests.support.engine import etcd_if_there
+from tests.support.plane_get import get
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 
@@ -29,11 +30,6 @@ def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 60.
             return found
         time.sleep(0.05)
     raise AssertionError(f"{what}\n{plane.logs()}")
-
-
-def get(plane: Plane, *what: str) -> Any:
-    text = plane.kubectl("get", *what, "-o", "json", "--ignore-not-found")
-    return json.loads(text) if text else None
 
 
 def configmap(plane: Plane, name: str, owner: str = "", uid: str = "", **more: Any) -> str:

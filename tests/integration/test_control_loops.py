@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.plane_get import get
 
 GPU = "example.com/gpu"
 
@@ -28,11 +29,6 @@ def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 60.
             return found
         time.sleep(0.05)
     raise AssertionError(f"{what}\n{plane.logs()}")
-
-
-def get(plane: Plane, *what: str) -> Any:
-    text = plane.kubectl("get", *what, "-o", "json", "--ignore-not-found")
-    return json.loads(text) if text else None
 
 
 def events(plane: Plane, name: str, reason: str) -> list[Any]:
@@ -106,13 +102,62 @@ def test_a_deleted_namespace_goes_with_its_content(plane: Plane) -> None:
     assert get(plane, "-n", "brief", "cm,pods,sa") is None
 
 
+def test_namespace_ends_with_its_pods_first_and_says_what_is_left(plane: Plane) -> None:
+    namespace(plane, "held")
+    until(plane, lambda: get(plane, "-n", "held", "sa", "default"), "its account")
+    apply(plane, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "held"}})
+    made = pod("p", 99, "held")
+    made["metadata"]["finalizers"] = ["example.com/hold"]
+    apply(plane, made)
+    plane.kubectl("delete", "namespace", "held", "--wait=false")
+
+    def told() -> dict[str, tuple[str, str]]:
+        conditions = get(plane, "namespace", "held")["status"].get("conditions") or []
+        return {each["type"]: (each["status"], each["message"]) for each in conditions}
+
+    until(plane, lambda: told().get("NamespaceFinalizersRemaining", ("",))[0] == "True", "its conditions")
+    left = "Some resources are remaining: pods. has 1 resource instances"
+    assert told()["NamespaceContentRemaining"] == ("True", left)
+    assert "example.com/hold in 1 resource instances" in told()["NamespaceFinalizersRemaining"][1]
+    assert get(plane, "-n", "held", "cm", "c"), "pods end before what they use"
+    plane.kubectl("-n", "held", "patch", "pod", "p", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    until(plane, lambda: get(plane, "namespace", "held") is None, "the namespace to go")
+
+
+def test_daemon_set_has_a_pod_on_each_of_two_nodes_and_on_a_cordoned_one(plane: Plane) -> None:
+    for name in ("d1", "d2", "d3"):
+        node(plane, name, gpus=0)
+    plane.kubectl("cordon", "d3")
+    labels = {"app": "each"}
+    container = {"name": "c", "image": "x"}
+    names = {"key": "zone", "operator": "In", "values": ["d1", "d2", "d3"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [names]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "affinity": affinity}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    apply(plane, {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "each"}, "spec": spec})
+
+    def placed() -> list[str]:
+        pods = (get(plane, "pods", "-l", "app=each") or {"items": []})["items"]
+        return sorted(pod["spec"].get("nodeName", "") for pod in pods)
+
+    until(plane, lambda: placed() == ["d1", "d2", "d3"], "a pod on each")
+    plane.kubectl("delete", "node", "d2", "--wait=false")
+    until(plane, lambda: get(plane, "ds", "each")["status"]["desiredNumberScheduled"] == 2, "two nodes in the status")
+    plane.kubectl("delete", "ds", "each", "--wait=false")
+    plane.kubectl("delete", "node", "d1", "d3", "--wait=false")
+
+
 def test_pods_are_placed_by_devices_and_wait_for_them(plane: Plane) -> None:
     apply(plane, pod("first", 3))
     until(plane, lambda: waits(plane, "first") == "no nodes available to schedule pods", "why it waits")
     node(plane, "n1", gpus=4)
     until(plane, lambda: place_of(plane, "first") == "n1", "a node for it")
     apply(plane, pod("second", 2))
-    text = f"0/1 nodes are available: 1 Insufficient {GPU}."
+    text = (
+        f"0/1 nodes are available: 1 Insufficient {GPU}. no new claims to deallocate,"
+        " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
     until(plane, lambda: waits(plane, "second") == text, "why the second waits")
     failed = "FailedScheduling"
     until(

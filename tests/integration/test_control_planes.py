@@ -17,6 +17,7 @@ import yaml
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_cluster import Cluster, cluster
 from tests.support.plane import BIN, REPO, run, stop, until
+from tests.support.plane_client import PATHS, forget, read, read_object
 
 GROUPS = ("control", "watcher")
 LEASES = ("kube-controller-manager", "kube-scheduler")
@@ -39,7 +40,7 @@ class Control:
             command = [sys.executable, "-m", "supervisor", group, *self._flags]
             with (self.root / f"{group}.log").open("wb") as log:
                 self.groups[group] = subprocess.Popen(command, cwd=REPO, stdout=log, stderr=log)
-        until("the API answers", lambda: self.kubectl("get", "--raw", "/readyz", check=False) == "ok")
+        until("the API answers", lambda: read(self.root, "/readyz") == b"ok")
 
     @property
     def server(self) -> str:
@@ -56,12 +57,14 @@ class Control:
         return (self.root / "run" / f"{instance}.id").read_text().strip()
 
     def holder(self, lease: str) -> str:
-        return str(self.get("lease", lease, "-n", "kube-system").get("spec", {}).get("holderIdentity", ""))
+        found = read_object(self.root, f"{PATHS['lease'].format(namespace='kube-system')}/{lease}")
+        return str(found.get("spec", {}).get("holderIdentity", ""))
 
     def close(self) -> None:
         for group in reversed(GROUPS):
             if group in self.groups:
                 stop(self.groups[group])
+        forget(self.root)
         shutil.rmtree(self.root, ignore_errors=True)
 
 

@@ -223,7 +223,7 @@ def test_no_process_of_a_plane_ends_by_it() -> None:
         assert {name: actor["pid"] for name, actor in plane.status().items()} == before
         victims = ("watchcache", "apiserver-0", "scheduler", "controllers", "podworker", "health")
         for victim in victims:
-            plane.nodeplane("chaos", "kill", victim)
+            plane.kill(victim)
         plane.served()
         plane.apply(pod("later"))
         plane.pod_ready("later")

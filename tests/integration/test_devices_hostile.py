@@ -10,6 +10,7 @@ import pytest
 
 from protocols.bus import BusError, FailedPrecondition
 from protocols.messages.devices import AdmitPod, ContainerRequest
+from protocols.messages.trace import SPANS, SpanBatch, SpanQuery
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import unix_channel
 from protocols.wire.plugins import REGISTER
@@ -27,8 +28,10 @@ async def well(node: DeviceNode, good: StubPlugin) -> None:
     good.devices.append(device(f"more-{have}"))
     good.change()
     await node.settled(have + 1, have + 1)
-    await node.admit("somebody", main={RESOURCE: 1})
-    await node.release("somebody")
+    # A uid is never used again: a release that the bus repeats would end the admission of the next.
+    uid = f"somebody-{have}"
+    await node.admit(uid, main={RESOURCE: 1})
+    await node.release(uid)
 
 
 async def test_lists_that_no_machine_has() -> None:
@@ -77,6 +80,11 @@ async def test_a_plugin_that_talks_without_end_leaves_time_for_others() -> None:
         await until("gone", lambda: node.figures(BAD) == (0, 500))
 
 
+async def errors_in_traces(node: DeviceNode, step: str) -> set[str]:
+    batch = await node.bus.call("devices", SPANS, SpanQuery(text=step), SpanBatch)
+    return {span.attributes.get("error", "") for span in batch.spans if span.name == step}
+
+
 async def test_answers_that_are_no_messages() -> None:
     """Bytes that do not parse, text that is no text, no container, and an answer of two megabytes."""
 
@@ -98,6 +106,7 @@ async def test_answers_that_are_no_messages() -> None:
             with pytest.raises(FailedPrecondition, match="Allocate failed due to"):
                 await node.admit("p", main={BAD: 1})
             await node.holds({})
+        assert "its response to Allocate is not a valid AllocateResponse" in await errors_in_traces(node, "Allocate")
         raw.answer = pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse()]).SerializeToString()
         await node.admit("p", main={BAD: 1})
         await raw.stop()

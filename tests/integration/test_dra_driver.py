@@ -1,5 +1,6 @@
 """The example driver and its script against the node's own side, both in this process; the API is a dictionary."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.scripts import parse_script
 from protocols.kubeclient.client import ApiError
+from protocols.messages.devices import ClaimReference, PrepareClaims
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, running_lab
 
@@ -79,7 +81,7 @@ async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
         assert "this driver has no device gpu-9 in a pool n1" in await failure(lab, "a")
         api.claims["a"] = allocated("a-uid", "gpu-0")
         reply = await lab.prepare(asks("p", claim("a")))
-        assert reply.cdi_devices == {"c": (f"{GPU}/device=a-uid-gpu-0",)}
+        assert reply.cdi_devices == {"c": (f"{GPU}/device=a-uid-gpu-0-s-1",)}
         (held,) = lab.shown["p"].containers["c"][0].devices
         assert (held.share_id, held.requests) == ("s-1", ("r",))
         assert [path.name for path in (lab.root / "cdi").iterdir()] == [f"{GPU}-a-uid.json"]
@@ -95,6 +97,54 @@ async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
         await server.stop()
         assert "crashes" in said
         assert not options.socket.exists()
+
+
+SHARES = [f"{at}f9c2a10-7d1e-4c55-8a43-0c6b0f2f4e1d" for at in range(4)]
+
+
+def shares(uid: str, *ids: str) -> dict[str, Any]:
+    """A claim whose requests r0, r1, ... have shares of gpu-0."""
+    results = [
+        {**SHARE, "request": f"r{at}", "shareID": id, "consumedCapacity": {"memory": f"{at + 1}Gi"}}
+        for at, id in enumerate(ids)
+    ]
+    return {"metadata": {"uid": uid}, "status": {"allocation": {"devices": {"results": results}}}}
+
+
+SHARE = {"driver": GPU, "pool": "n1", "device": "gpu-0"}
+
+
+async def test_shares_of_a_device_are_prepared_kept_and_returned_one_by_one() -> None:
+    async with running_lab() as lab:
+        options = DriverOptions(GPU, 1, "n1", lab.root, lab.root / "cdi", Path("/none"), shared=True)
+        api, board = Api(), HealthBoard(options.all_devices())
+        api.claims = {"a": shares("a-uid", SHARES[0], SHARES[1]), "b": shares("b-uid", SHARES[2])}
+        server = DriverServer(options, Claims(options, api), board, Faults({}), print)  # type: ignore[arg-type]  # the dictionary
+        await server.start()
+        await lab.connected(GPU)
+        both = await lab.prepare(asks("p", claim("a"), claim("b")))
+        names = [f"{GPU}/device=a-uid-gpu-0-0f9c2a10", f"{GPU}/device=a-uid-gpu-0-1f9c2a10"]
+        assert both.cdi_devices == {"c": (*names, f"{GPU}/device=b-uid-gpu-0-2f9c2a10")}
+        held = [(each.share_id, each.requests) for each in lab.shown["p"].containers["c"][0].devices]
+        assert held == [(SHARES[0], ("r0",)), (SHARES[1], ("r1",))]
+        made = json.loads((lab.root / "cdi" / f"{GPU}-a-uid.json").read_text())
+        assert [each["containerEdits"]["env"][-1] for each in made["devices"]] == [
+            "GPU_EXAMPLE_COM_GPU_0_SHARE_0F9C2A10=1Gi",
+            "GPU_EXAMPLE_COM_GPU_0_SHARE_1F9C2A10=2Gi",
+        ]
+        one = PrepareClaims("q", "ns", "q", (claim("a"),), (ClaimReference("c", "a", "r1"),), True)
+        assert (await lab.prepare(one)).cdi_devices == {"c": (names[1],)}, "of the request only"
+        await lab.end_life()
+        await lab.open()
+        await lab.connected(GPU)
+        known = await lab.prepare(asks("p", claim("a"), claim("b"), renew=False))
+        assert known.cdi_devices == both.cdi_devices
+        assert all(id in lab.checkpoint.read_text() for id in SHARES[:3])
+        await lab.unprepare("p")
+        assert [path.name for path in (lab.root / "cdi").iterdir()] == [f"{GPU}-a-uid.json"], "q uses it"
+        await lab.unprepare("q")
+        assert list((lab.root / "cdi").iterdir()) == []
+        await server.stop()
 
 
 async def failure(lab: DraLab, name: str) -> str:

@@ -2,12 +2,12 @@
 on patched devices only; also while the scheduler is killed. Then a rule takes a device away from its pod."""
 
 import contextlib
-import json
 import os
 import random
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,27 +39,20 @@ def plane() -> Iterator[Plane]:
         yield plane
 
 
-def items(plane: Plane, kind: str) -> list[dict[str, Any]]:
-    text = plane.kubectl("get", kind, "-o", "json", check=False)
-    with contextlib.suppress(ValueError):
-        return list(json.loads(text)["items"])
-    return []
-
-
 def slices(plane: Plane) -> list[dict[str, Any]]:
-    return items(plane, "resourceslices")
+    return plane.list("resourceslice")
 
 
-def pod(plane: Plane, name: str) -> None:
+def pod(plane: Plane, name: str, template: str = "gold") -> None:
     container = {
         "name": "main",
         "image": "busybox",
-        "command": ["sh", "-c", "env | grep ^GPU_EXAMPLE; while true; do sleep 1 & wait $!; done"],
+        "command": ["sh", "-c", "env | grep _EXAMPLE_COM; while true; do sleep 1 & wait $!; done"],
         "resources": {"claims": [{"name": "gpu"}]},
     }
     spec = {
         "terminationGracePeriodSeconds": 0,
-        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gold"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
         "containers": [container],
     }
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
@@ -74,7 +67,7 @@ def patch(plane: Plane, name: str, device: str, pool: str = "gold") -> None:
 def holders(plane: Plane) -> dict[str, str]:
     """Device -> pod that the claim which has it is reserved for."""
     found: dict[str, str] = {}
-    for claim in items(plane, "resourceclaims"):
+    for claim in plane.list("resourceclaim"):
         status = claim.get("status") or {}
         for result in ((status.get("allocation") or {}).get("devices") or {}).get("results") or ():
             assert result["device"] not in found, f"{result['device']} is given twice"
@@ -92,6 +85,9 @@ def test_only_patched_devices_match(plane: Plane) -> None:
     published = slices(plane)
     pod(plane, "first")
     until("it waits", lambda: "1 cannot allocate all claims" in waits(plane, "first"))
+    why = plane.nodeplane("devices", "--why", "first")
+    assert "of 6 devices 0 usable" in why
+    assert "6        selector  selector #0 of the request is false: device.attr" in why
     patch(plane, "gold", "gpu-2")
     plane.pod_ready("first")
     until("its environment", lambda: "GPU_EXAMPLE_COM_GPU_2=" in plane.kubectl("logs", "first", check=False))
@@ -173,3 +169,49 @@ def test_an_extended_resource_that_a_class_stands_for(plane: Plane) -> None:
 def condition_of(plane: Plane) -> str:
     conditions = (plane.get("devicetaintrule", "broken").get("status") or {}).get("conditions") or ()
     return next((str(each["message"]) for each in conditions if each["type"] == "EvictionInProgress"), "")
+
+
+LATE = "late.example.com"
+
+
+@pytest.fixture
+def late_driver(plane: Plane) -> Iterator[Path]:
+    """A driver whose two devices are attached a second after their allocation; yields its health file."""
+    health, log = plane.root / "late-health.txt", plane.root / "late.log"
+    health.write_text("late-0 Unhealthy no link\n")
+    command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", LATE, "--devices", "2"]
+    with log.open("ab") as file:
+        driver = subprocess.Popen([*command, "--attach", "1", "--health-file", str(health)], stdout=file, stderr=file)
+    plane.plugins.append(driver)
+    until("slices", lambda: any(each["spec"]["driver"] == LATE for each in slices(plane)))
+    request = {"name": "gpu", "exactly": {"deviceClassName": LATE}}
+    for kind, name, spec in (
+        ("DeviceClass", LATE, {"selectors": [{"cel": {"expression": f'device.driver == "{LATE}"'}}]}),
+        ("ResourceClaimTemplate", "late", {"spec": {"devices": {"requests": [request]}}}),
+    ):
+        plane.apply({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+    yield health
+    driver.terminate()
+    driver.wait(20)
+
+
+def test_pod_waits_for_attachment_through_failure_and_killed_scheduler(plane: Plane, late_driver: Path) -> None:
+    pod(plane, "late", template="late")
+
+    def allocated() -> dict[str, Any]:
+        found = [each for each in plane.list("resourceclaim") if each["metadata"]["name"].startswith("late-")]
+        return dict((found[0].get("status") or {}).get("allocation") or {}) if found else {}
+
+    first = until("allocated", allocated)
+    (result,) = first["devices"]["results"]
+    assert result["bindingConditions"] == [f"{LATE}/attached"]
+    terms = first["nodeSelector"]["nodeSelectorTerms"]
+    assert terms[0]["matchFields"][0]["key"] == "metadata.name"
+    text = 'binding failed: reason=AttachFailed, message="no link"'
+    until("reported", lambda: text in plane.kubectl("get", "events", check=False))
+    assert not plane.get("pod", "late")["spec"].get("nodeName")
+    late_driver.write_text("")
+    kill_scheduler(plane)
+    plane.pod_ready("late")
+    until("its environment", lambda: "LATE_EXAMPLE_COM_LATE_0=" in plane.kubectl("logs", "late", check=False))
+    plane.kubectl("delete", "pod", "late")

@@ -1,5 +1,6 @@
 """Claims from kubectl to the container's environment and back, on one whole plane with the product's own driver."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.mistreat import hit
 from tests.support.plane import BIN, REPO, Plane, stop, until
+from tests.support.pod_resources_client import Agent
 from tests.support.witnesses import main_status
 
 EXAMPLE = REPO / "examples" / "gpu-claim.yaml"
@@ -40,8 +43,7 @@ class Lab:
         return [line for line in self.log.read_text().splitlines() if line.startswith(start)]
 
     def slices(self) -> list[dict[str, Any]]:
-        text = self.plane.kubectl("get", "resourceslices", "-o", "json", check=False)
-        return list(json.loads(text)["items"]) if text else []
+        return self.plane.list("resourceslice")
 
     def health_of(self, pod: str) -> list[dict[str, str]]:
         statuses = self.plane.get("pod", pod).get("status", {}).get("containerStatuses") or [{}]
@@ -119,6 +121,16 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
     until("given back", lambda: lab.kept() is None)
     assert list((plane.root / "cdi").iterdir()) == []
     until("claim gone", lambda: not claims(lab))
+    calls = [json.loads(line) for line in plane.nodeplane("calls", DRIVER, "-o", "json").splitlines()]
+    assert [call["method"] for call in calls if call["subject"]] == ["NodePrepareResources", "NodeUnprepareResources"]
+    assert {"GetInfo", "NotifyRegistrationStatus", "NodeWatchResources"} < {call["method"] for call in calls}
+    assert "outcome   1 of 1 claim prepared" in plane.nodeplane("calls")
+    spans = json.loads(plane.nodeplane("trace", "pod/gpu-claim", "-o", "json"))["spans"]
+    depths = {f"{span['actor']} {span['name']}": span["depth"] for span in reversed(spans)}
+    down = ("podworker sync", "podworker claims", "devices prepare claims", "devices NodePrepareResources")
+    assert [depths[name] for name in down] == [0, 1, 2, 3]
+    assert depths["devices NodeUnprepareResources"] == 2
+    assert {"controllers create claim", "scheduler allocate claims", "health event"} < depths.keys()
 
 
 def claims(lab: Lab) -> list[Any]:
@@ -169,6 +181,83 @@ def test_a_claim_deleted_under_its_pod_and_a_file_spoiled_under_its_owner(lab: L
     plane.kubectl("delete", "pod", "again")
     until("given back", lambda: lab.kept() is None)
     assert list((plane.root / "cdi").iterdir()) == []
+
+
+SHARED = "shared.example.com"
+SHARED_EXAMPLE = REPO / "examples" / "shared-device.yaml"
+
+
+@pytest.fixture
+def shared_driver(lab: Lab) -> Iterator[Path]:
+    """A driver with one shared device; yields its health file."""
+    health = lab.plane.root / "shared-health.txt"
+    command = [str(BIN / "nodeplane"), "--root", str(lab.plane.root), "dra-driver", "--driver", SHARED, "--shared"]
+    with lab.log.open("ab") as log:
+        driver = subprocess.Popen([*command, "--devices", "1", "--health-file", str(health)], stdout=log, stderr=log)
+    lab.plane.plugins.append(driver)
+    yield health
+    stop(driver)
+
+
+def share_of(name: str) -> dict[str, Any]:
+    """A pod like the example's."""
+    (found,) = [each for each in yaml.safe_load_all(SHARED_EXAMPLE.read_text()) if each["kind"] == "Pod"]
+    return {**found, "metadata": {"name": name}}
+
+
+async def shares_by_pod(lab: Lab) -> dict[str, str]:
+    """Ids of shares as the pod resources API has them."""
+    agent = Agent(lab.plane.root / "kubelet" / "pod-resources" / "kubelet.sock")
+    try:
+        return {
+            pod.name: item.share_id
+            for pod in await agent.list_all()
+            for claim in pod.containers[0].dynamic_resources
+            for item in claim.claim_resources
+            if item.driver_name == SHARED
+        }
+    finally:
+        await agent.close()
+
+
+def test_pods_share_a_device_until_its_capacity_is_consumed(lab: Lab, shared_driver: Path) -> None:
+    plane = lab.plane
+    plane.apply(SHARED_EXAMPLE)
+    plane.apply(share_of("other"))
+    for name in ("half", "other"):
+        plane.pod_ready(name)
+        until("environment", lambda name=name: "=6Gi" in plane.kubectl("logs", name, check=False))
+    results = {
+        claim["metadata"]["ownerReferences"][0]["name"]: claim["status"]["allocation"]["devices"]["results"]
+        for claim in claims(lab)
+    }
+    assert {name: [each["consumedCapacity"] for each in found] for name, found in results.items()} == {
+        "half": [{"memory": "6Gi"}],
+        "other": [{"memory": "6Gi"}],
+    }
+    ids = {name: found[0]["shareID"] for name, found in results.items()}
+    assert asyncio.run(shares_by_pod(lab)) == ids
+    assert "Consumed Capacity:" in plane.kubectl("describe", "resourceclaims")
+    (shown,) = json.loads(plane.nodeplane("devices", "--shares", "-o", "json"))
+    assert (shown["capacity"], len(shown["shares"])) == (
+        [{"name": f"{SHARED}/memory", "used": "12Gi", "total": "16Gi"}],
+        2,
+    )
+    shared_driver.write_text("shared-0 Unhealthy ECC error\n")
+    for name in ids:
+        until("unhealthy", lambda name=name: [each["health"] for each in lab.health_of(name)] == ["Unhealthy"])
+    plane.apply(share_of("late"))
+    until("late waits", lambda: "cannot allocate all claims" in plane.kubectl("get", "pod", "late", "-o", "yaml"))
+    devices = {"filter": {"driver": SHARED}, "capacity": {f"{SHARED}/memory": {"value": "8Gi"}}}
+    kind = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch"}
+    plane.apply({**kind, "metadata": {"name": "less"}, "spec": {"devices": devices}})
+    until("event", lambda: "DeviceCapacityExceeded" in plane.kubectl("get", "events", "-o", "yaml"))
+    plane.kubectl("delete", "resourceslicepatch", "less")
+    plane.kubectl("delete", "pod", "half")
+    plane.pod_ready("late")
+    assert ids["other"] in asyncio.run(shares_by_pod(lab)).values()
+    plane.kubectl("delete", "pod", "other", "late")
+    until("claims gone", lambda: not claims(lab), every=0.3)
 
 
 def test_a_driver_that_dies_is_unknown_its_slices_go_and_it_comes_back(lab: Lab) -> None:

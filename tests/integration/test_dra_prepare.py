@@ -192,6 +192,8 @@ async def test_two_instances_the_newest_that_answers_is_used() -> None:
     async with running_lab() as lab:
         old = await lab.driver(instance="-old")
         new = await lab.driver(instance="-new")
+        serving = lab.manager.drivers.serving
+        await until("the new one serves", lambda: serving(GPU).options.endpoint == str(new.socket))
         await lab.prepare(asks("p", claim("a")))
         assert (len(old.called("prepare")), len(new.called("prepare"))) == (0, 1)
         await new.stop()

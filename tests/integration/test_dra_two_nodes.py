@@ -29,7 +29,7 @@ def nodes() -> Iterator[tuple[Plane, Plane]]:
             command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", DRIVER]
             with (plane.root / "driver.log").open("ab") as log:
                 plane.plugins.append(subprocess.Popen([*command, "--devices", "1"], stdout=log, stderr=log))
-        until("both publish", lambda: len(one.kubectl("get", "resourceslices", "-o", "name", check=False).split()) == 2)
+        until("both publish", lambda: len(one.list("resourceslice")) == 2)
         request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": GOLD}}]}}
         selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
         one.apply(thing("DeviceClass", "gpu", {"selectors": selectors}))

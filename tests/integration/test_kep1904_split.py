@@ -18,7 +18,7 @@ from tests.support.etcd_cluster import Cluster, cluster
 from tests.support.servers import LEASES, Server, Session, X, Y, reaches, session
 
 EVENTS = "/api/v1/namespaces/default/events"
-MANY = 60
+MANY = 80
 
 
 @pytest.fixture(scope="module")

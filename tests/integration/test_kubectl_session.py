@@ -169,10 +169,10 @@ def test_what_the_api_says_of_itself(plane: Plane) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("rollout", "status", "deploy/x"), 'doesn\'t have a resource type "deploy"'),
-        (("create", "deployment", "x", "--image=y"), "could not find the requested resource"),
-        (("create", "quota", "q", "--hard=pods=1"), "could not find the requested resource"),
-        (("certificate", "approve", "x"), "doesn't have a resource type"),
+        (("get", "hpa"), 'doesn\'t have a resource type "hpa"'),
+        (("create", "ingress", "x", "--rule=a/=b:80"), "could not find the requested resource"),
+        (("rollout", "status", "deploy/x"), 'deployments.apps "x" not found'),
+        (("certificate", "approve", "x"), 'certificatesigningrequests.certificates.k8s.io "x" not found'),
         (("scale", "cm/u", "--replicas=2"), "could not find the requested resource"),
         (("get", "pods", "--field-selector", "spec.colour=red"), "field label not supported: spec.colour"),
         (("get", "pods", "-l", "a in ("), "unable to parse requirement"),
@@ -181,7 +181,7 @@ def test_what_the_api_says_of_itself(plane: Plane) -> None:
         (("run", "Bad_", "--image=x"), 'metadata.name: Invalid value: "Bad_"'),
     ],
 )
-def test_where_it_stops(plane: Plane, arguments: tuple[str, ...], text: str) -> None:
+def test_kubectl_of_what_is_not_there_says_so(plane: Plane, arguments: tuple[str, ...], text: str) -> None:
     assert text in refused(plane, *arguments)
 
 

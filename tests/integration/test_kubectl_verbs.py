@@ -138,7 +138,7 @@ def test_cordon_taint_drain(plane: Plane) -> None:
 
 
 def test_what_is_not_served_is_said_clearly(plane: Plane) -> None:
-    assert 'doesn\'t have a resource type "deployments"' in refused(plane, "get", "deployments")
+    assert 'doesn\'t have a resource type "ingresses"' in refused(plane, "get", "ingresses")
     assert "could not find the requested resource" in refused(plane, "scale", "cm/m", "--replicas=2")
     assert "not found" in refused(plane, "get", "cm", "nowhere")
 

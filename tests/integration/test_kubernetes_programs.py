@@ -196,6 +196,22 @@ def test_lease_is_handed_over_to_the_program_and_back(plane: Plane, api: Api, pr
     assert holder(plane, program) not in ("", "host_of-the-program")
 
 
+def test_workloads_wait_while_another_controller_manager_leads(plane: Plane) -> None:
+    labels = {"app": "waits"}
+    template = {"metadata": {"labels": labels}, "spec": POD["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    with api_of(plane, "kube-controller-manager") as api:
+        take(api, "kube-controller-manager", "host_of-the-program")
+        until("ours stand by", lambda: note(plane, "controllers").startswith("standing by: host"))
+        plane.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "waits"}, "spec": spec})
+        made = ("get", "replicasets,pods", "-l", "app=waits", "-o", "name")
+        assert plane.kubectl(*made) == ""
+        assert "workload controller started" not in (plane.root / "logs" / "controllers.log").read_text()
+        take(api, "kube-controller-manager", "")
+    until("ours make its pod", lambda: "pod/waits-" in plane.kubectl(*made))
+    plane.kubectl("delete", "deployment", "waits")
+
+
 def test_restart_lets_another_candidate_lead(plane: Plane, api: Api, program: str) -> None:
     actor, other = ACTORS[program], "host_of-another"
     until(f"{actor} leads", lambda: note(plane, actor) == "leads")

@@ -270,6 +270,11 @@ CHANGED: dict[str, tuple[str, Any, str]] = {
         {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "theirs"}]}},
         'node "n1" cannot update resource claim statues',
     ),
+    "claim statuses that are invalid": (
+        f"{PODS}/mine/status",
+        {"status": {"resourceClaimStatuses": [{"name": "nowhere", "resourceClaimName": "A/b"}]}},
+        'node "n1" cannot update resource claim statues',
+    ),
     "claim of extended resources": (
         f"{PODS}/mine/status",
         {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "theirs", "requestMappings": []}}},

@@ -93,7 +93,7 @@ def test_a_device_order_on_a_full_disk_is_refused_or_kept(disk_and_plane: tuple[
         assert (code, "No space left" in line) == (1, True), line
         disk.free()
         plane.nodeplane(*words)
-        plane.nodeplane("chaos", "kill", "devices")
+        plane.kill("devices")
         until("unhealthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Unhealthy"}, every=0.1)
         plane.nodeplane(*words[:-1], "healthy")
         until("healthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Healthy"}, every=0.1)
@@ -127,7 +127,7 @@ def test_a_container_that_ends_on_a_full_disk_is_reported_later(
         disk.fill()
         (tmp_path / "end").touch()
         until("its end", lambda: not running(script))
-        plane.nodeplane("chaos", "kill", "runtime")
+        plane.kill("runtime")
         disk.free()
         ended = main_status(plane.pod_phase("mortal", "Failed"))["state"]["terminated"]
         assert ended["exitCode"] == 7

@@ -1,5 +1,7 @@
 """A whole plane whose runtime events are falsified by `nodeplane chaos runtime`: pods still come to the right end."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.support.plane import Plane, until
@@ -17,30 +19,36 @@ def note(plane: Plane, actor: str) -> str:
     return str((plane.status()[actor].get("beat") or {}).get("note"))
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    """A plane with the embedded runtime."""
+    with Plane() as started:
+        yield started
+
+
 @pytest.mark.scenario("S13")
 @pytest.mark.timeout(240)
-def test_pods_under_every_fault() -> None:
+def test_pods_under_every_fault(plane: Plane) -> None:
     """Also S13: deletion of a running pod takes no longer than its process, whatever becomes of the events."""
-    with Plane() as plane:
-        until("evented", lambda: "evented" in note(plane, "pleg"))
-        for fault in FAULTS:
-            plane.nodeplane("chaos", "runtime", fault)
-            if fault != "disconnect":
-                until("said", lambda fault=fault: f"chaos: {fault}" in note(plane, "cri"))
-            plane.apply(pod(f"ends-{fault}", "sh", "-c", "sleep 1; exit 4"))
-            plane.apply(pod(f"stays-{fault}", "sleep", "1000"))
-            ended = plane.pod_phase(f"ends-{fault}", "Failed")
-            status = ended["status"]["containerStatuses"][0]
-            assert status["state"]["terminated"]["exitCode"] == 4
-            assert status["restartCount"] == 0
-            plane.pod_phase(f"stays-{fault}", "Running")
-            plane.kubectl("delete", "pod", f"stays-{fault}", timeout=25)
-            until("pod gone", lambda name=f"stays-{fault}": not plane.get("pod", name))
-        plane.nodeplane("chaos", "runtime", "clear")
-        until("no longer said", lambda: "chaos" not in note(plane, "cri"))
+    until("evented", lambda: "evented" in note(plane, "pleg"))
+    for fault in FAULTS:
+        plane.chaos("runtime", fault)
+        if fault != "disconnect":
+            until("said", lambda fault=fault: f"chaos: {fault}" in note(plane, "cri"))
+        plane.apply(pod(f"ends-{fault}", "sh", "-c", "sleep 1; exit 4"))
+        plane.apply(pod(f"stays-{fault}", "sleep", "1000"))
+        ended = plane.pod_phase(f"ends-{fault}", "Failed")
+        status = ended["status"]["containerStatuses"][0]
+        assert status["state"]["terminated"]["exitCode"] == 4
+        assert status["restartCount"] == 0
+        plane.pod_phase(f"stays-{fault}", "Running")
+        plane.kubectl("delete", "pod", f"stays-{fault}", timeout=25)
+        until("pod gone", lambda name=f"stays-{fault}": not plane.get("pod", name))
+    plane.chaos("runtime", "clear")
+    until("no longer said", lambda: "chaos" not in note(plane, "cri"))
 
 
 @pytest.mark.parametrize("arguments", [["explode"], ["drop-events", "--count", "-1"]])
-def test_an_order_that_makes_no_sense_is_refused_in_one_line(arguments: list[str]) -> None:
-    with Plane() as plane, pytest.raises(AssertionError, match="ended with 2"):
+def test_an_order_that_makes_no_sense_is_refused_in_one_line(plane: Plane, arguments: list[str]) -> None:
+    with pytest.raises(AssertionError, match="ended with 2"):
         plane.nodeplane("chaos", "runtime", *arguments)

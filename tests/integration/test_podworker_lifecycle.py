@@ -5,7 +5,9 @@ import subprocess
 
 import pytest
 
+from protocols.kube.times import parse_time
 from tests.support.plane import BIN, Plane, condition, until
+from tests.support.plane_client import connect
 
 CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
@@ -140,3 +142,103 @@ def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane):
 
 def file_key(key, **more):
     return {"volumeName": "config", "path": "config.env", "key": key, **more}
+
+
+def said(plane, name, container="a"):
+    return plane.kubectl("logs", name, "-c", container, check=False)
+
+
+def test_pod_files_of_the_downward_api_follow_its_labels_and_annotations(plane):
+    field = lambda path: {"path": path.rpartition(".")[2], "fieldRef": {"fieldPath": path}}  # noqa: E731
+    items = [field("metadata.labels"), field("metadata.annotations")]
+    volumes = [
+        {"name": "down", "downwardAPI": {"items": items}},
+        {"name": "all", "projected": {"sources": [{"downwardAPI": {"items": items}}]}},
+    ]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("down", "all")]
+    script = 'while :; do cat "$NODEPLANE_MOUNT_DOWN"/* "$NODEPLANE_MOUNT_ALL"/*; echo; sleep 0.5; done'
+    plane.apply(pod("labeled", shell("a", script, volumeMounts=mounts), volumes=volumes))
+    plane.pod_ready("labeled")
+    plane.kubectl("label", "pod", "labeled", "color=red")
+    plane.kubectl("annotate", "pod", "labeled", "builder=me")
+    for text in ('color="red"', 'builder="me"'):
+        until(text, lambda text=text: said(plane, "labeled").count(text) >= 2, every=0.5)
+    plane.kubectl("delete", "pod", "labeled", "--wait=false")
+
+
+def test_pod_not_ready_before_its_initial_delay_is_never_restarted(plane):
+    probe = {"exec": {"command": ["true"]}, "initialDelaySeconds": 4, "periodSeconds": 1}
+    plane.apply(pod("late", shell("a", CLEAN, readinessProbe=probe)))
+    ready = plane.pod_ready("late")
+    started = parse_time(entry(plane, "late")["state"]["running"]["startedAt"])
+    since = next(each["lastTransitionTime"] for each in ready["status"]["conditions"] if each["type"] == "Ready")
+    assert parse_time(since) - started >= 3, "times are whole seconds"
+    assert entry(plane, "late")["restartCount"] == 0
+    plane.kubectl("delete", "pod", "late", "--wait=false")
+
+
+def test_pod_knows_all_addresses_of_its_host(plane):
+    env = [{"name": "IPS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}}]
+    plane.apply(pod("hosted", shell("a", 'echo "ips=$IPS"', env=env), restartPolicy="Never"))
+    ended = plane.pod_phase("hosted", "Succeeded")
+    assert said(plane, "hosted") == f"ips={','.join(each['ip'] for each in ended['status']['hostIPs'])}\n"
+
+
+def test_pod_subpath_that_expands_to_no_path_waits_until_it_is_mended(plane):
+    expanded = {"name": "work", "mountPath": "/v", "subPathExpr": "$(WHERE)"}
+    work = [{"name": "work", "emptyDir": {}}]
+    env = [{"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['where']"}}}]
+    made = pod("subbed", shell("a", CLEAN, env=env, volumeMounts=[expanded]), volumes=work)
+    made["metadata"]["annotations"] = {"where": "../up"}
+    plane.apply(made)
+    env = [{"name": "WHERE", "value": "`id`/.."}]
+    plane.apply(pod("ticked", shell("a", CLEAN, env=env, volumeMounts=[expanded]), volumes=work))
+    why = lambda name: entry(plane, name).get("state", {}).get("waiting", {}).get("reason")  # noqa: E731
+    for name in ("subbed", "ticked"):
+        until("it waits", lambda name=name: why(name) == "CreateContainerConfigError", every=0.2)
+    plane.kubectl("annotate", "pod", "subbed", "where=fine", "--overwrite")
+    plane.pod_ready("subbed", timeout=90)
+    plane.kubectl("delete", "pod", "subbed", "ticked", "--wait=false")
+
+
+def test_pod_mounts_its_own_namespaces_secret_and_fifty_config_maps(plane):
+    plane.kubectl("create", "namespace", "other")
+    for space in ("default", "other"):
+        plane.kubectl("-n", space, "create", "secret", "generic", "same", f"--from-literal=from={space}")
+    maps = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{n}"}, "data": {"n": str(n)}}
+        for n in range(50)
+    ]
+    plane.apply({"apiVersion": "v1", "kind": "List", "items": maps})
+    volumes = [{"name": f"m{n}", "configMap": {"name": f"m{n}"}} for n in range(50)]
+    volumes.append({"name": "same", "secret": {"secretName": "same"}})
+    mounts = [{"name": each["name"], "mountPath": f"/v/{each['name']}"} for each in volumes]
+    script = 'cat "$NODEPLANE_MOUNT_V_SAME/from"; for n in $(seq 0 49); do eval cat "\\$NODEPLANE_MOUNT_V_M$n/n"; done'
+    plane.apply(pod("mounts", shell("a", script, volumeMounts=mounts), volumes=volumes, restartPolicy="Never"))
+    plane.pod_phase("mounts", "Succeeded")
+    assert said(plane, "mounts") == "default" + "".join(map(str, range(50)))
+
+
+def test_pod_generation_is_observed_after_five_hundred_updates(plane):
+    plane.apply(pod("often", shell("a", CLEAN)))
+    plane.pod_ready("often")
+    connection = connect(plane.root)
+    for number in range(500):
+        toleration = {"key": f"k{number}", "operator": "Exists"}
+        body = json.dumps([{"op": "add", "path": "/spec/tolerations/-", "value": toleration}])
+        headers = {"Content-Type": "application/json-patch+json"}
+        connection.request("PATCH", "/api/v1/namespaces/default/pods/often", body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+    connection.close()
+
+    def observed():
+        found = plane.get("pod", "often")
+        generations = (found["metadata"]["generation"], found["status"].get("observedGeneration"))
+        return generations == (501, 501) and all(
+            each["observedGeneration"] == 501 for each in found["status"]["conditions"] if each["type"] == "Ready"
+        )
+
+    until("it is observed", observed, every=0.1)
+    plane.kubectl("delete", "pod", "often", "--wait=false")

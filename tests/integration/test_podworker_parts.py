@@ -150,7 +150,7 @@ def test_probes_hooks_and_last_words(plane, tmp_path):
     assert not entry(plane, "probed")["ready"]
     ready.touch()
     plane.pod_ready("probed")
-    plane.nodeplane("chaos", "kill", "podworker")
+    plane.kill("podworker")
     plane.settled()
     assert entry(plane, "probed")["ready"]
     alive.unlink()
@@ -204,7 +204,7 @@ def test_a_static_pod_has_a_mirror_and_outlives_it(plane):
     uids.add(first["metadata"]["uid"])
     again = until("a new mirror", lambda: (p := plane.pod_ready(name))["metadata"]["uid"] not in uids and p, every=0.2)
     assert entry(plane, name)["containerID"] == id
-    plane.nodeplane("chaos", "kill", "podworker")
+    plane.kill("podworker")
     plane.settled()
     assert plane.get("pod", name)["metadata"]["uid"] == again["metadata"]["uid"]
     assert entry(plane, name)["containerID"] == id

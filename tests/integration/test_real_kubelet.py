@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -108,6 +109,20 @@ async def test_ports_of_a_kubelet_are_forwarded(
             await socket.send_bytes(b"\0hello")
             assert await socket.receive_bytes() == b"\x0080:hello"
         assert double.asked == [f"{'GET' if websockets else 'POST'} /portForward/default/p"]
+
+
+async def test_a_log_while_the_watch_cache_is_behind_comes_from_where_the_node_is_now(
+    plane: Plane, own_certificate: tuple[Path, Path]
+) -> None:
+    async with kubelet(plane, own_certificate, websockets=False), asyncio.timeout(90):
+        assert await run(plane, "logs", "p") == (0, LOG.encode(), "")
+    cache = plane.processes["watchcache"]
+    cache.send_signal(signal.SIGSTOP)
+    try:
+        async with kubelet(plane, own_certificate, websockets=False):
+            assert await run(plane, "logs", "p") == (0, LOG.encode(), "")
+    finally:
+        cache.send_signal(signal.SIGCONT)
 
 
 async def test_a_node_is_proxied_with_its_path_query_and_body(plane: Plane, own_certificate: tuple[Path, Path]) -> None:

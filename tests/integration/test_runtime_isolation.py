@@ -415,3 +415,18 @@ async def test_pod_limit_holds_for_its_containers_together_and_its_group_goes_wi
         await runtime.call("RemovePodSandbox", pod_sandbox_id=sandbox)
         assert groups_named(os.path.basename(parent)) == []
         await refused(runtime.sandbox(of_linux={"cgroup_parent": "/../up"}), "cgroup_parent")
+
+
+def held_by_parent(pid: int) -> list[str]:
+    status = Path(f"/proc/{pid}/status").read_text()
+    parent = next(line for line in status.splitlines() if line.startswith("PPid")).split()[1]
+    return [os.readlink(entry) for entry in Path(f"/proc/{parent}/fd").iterdir()]
+
+
+async def test_shim_holds_the_mount_namespace_by_which_it_kills() -> None:
+    """The number of a namespace that ended goes to the next one, which may be a container of another runtime."""
+    async with running_runtime() as runtime:
+        id = await runtime.run(await runtime.sandbox(), "sleep", "60")
+        status = await runtime.call("ContainerStatus", container_id=id, verbose=True)
+        pid = json.loads(status.info["info"])["pid"]
+        assert os.readlink(f"/proc/{pid}/ns/mnt") in held_by_parent(pid)

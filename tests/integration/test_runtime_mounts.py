@@ -11,6 +11,7 @@ import pytest
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess
+from tests.support.waiting import until_async
 
 Scenario = Callable[[RuntimeProcess, Path], Awaitable[None]]
 root_only = pytest.mark.skipif(not namespaces_allowed(), reason="needs root with CAP_SYS_ADMIN")
@@ -87,12 +88,31 @@ def test_exec_sees_the_same_mounts(tmp_path: Path) -> None:
 
 
 @root_only
+def test_mount_leaves_its_data_and_no_mount_point_on_the_host(tmp_path: Path) -> None:
+    """A missing host path is made, as by containerd; a missing mount point goes with its container."""
+
+    async def scenario(runtime: RuntimeProcess, directory: Path) -> None:
+        source, target = directory / "new" / "data", directory / "point" / "deep"
+        mount = pb.Mount(container_path=str(target), host_path=str(source))
+        sandbox = await runtime.sandbox()
+        id = await runtime.create(sandbox, "sh", "-c", f"echo kept > {target}/file; sleep 60", mounts=[mount])
+        await runtime.call("StartContainer", container_id=id)
+        await until_async("its file", lambda: (source / "file").exists())
+        assert target.is_dir()
+        await runtime.call("RemoveContainer", container_id=id)
+        assert not (directory / "point").exists()
+        assert (source / "file").read_text() == "kept\n"
+
+    play(scenario, tmp_path)
+
+
+@root_only
 def test_what_cannot_be_mounted_is_named(tmp_path: Path) -> None:
     async def scenario(runtime: RuntimeProcess, directory: Path) -> None:
-        absent = pb.Mount(container_path=f"{directory}/x", host_path="/no/such/path")
+        absent = pb.Mount(container_path=f"{directory}/x", host_path="/dev/null/path")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await output(runtime, "true", absent)
-        assert 'host path "/no/such/path": no such file or directory' in (caught.value.details() or "")
+        assert 'host path "/dev/null/path": not a directory' in (caught.value.details() or "")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await output(runtime, "true", pb.Mount(container_path="/", host_path=str(directory)))
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

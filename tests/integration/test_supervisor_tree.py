@@ -33,7 +33,7 @@ def until(holds: Callable[[], T], what: str, timeout: float = 60.0) -> T:
         answer = holds()
         if answer:
             return answer
-        time.sleep(0.02)
+        time.sleep(0.1)  # each question takes milliseconds of the processors that the plane needs
     raise AssertionError(f"{what} did not come about; last: {answer!r}")
 
 

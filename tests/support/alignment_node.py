@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.chooser import Chooser, ChooserOptions
 from actors.devices.admission.plan import PodPlan
+from actors.devices.calls.log import Purpose
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.metrics import MachineMetrics
@@ -38,7 +39,7 @@ class FakePlugins:
     def serving(self, resource: str) -> "FakePlugins":
         return self
 
-    async def preferred(self, available: list[str], included: list[str], size: int) -> list[str]:
+    async def preferred(self, available: list[str], included: list[str], size: int, purpose: Purpose) -> list[str]:
         self.asked.append((available, included, size))
         self.meanwhile()
         return self.wish

@@ -128,9 +128,8 @@ class Plane:
 
     def await_default_roles(self) -> None:
         """They are written once the server is ready; from then on it writes nothing by itself. Lists are counted, so
-        the last of them is asked for by its name."""
-        bindings = f"{self.url}/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings"
-        path = f"{bindings}/system:controller:token-cleaner"
+        the last of them, which follows them, is asked for by its name."""
+        path = f"{self.url}/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
         deadline = time.monotonic() + READY_SECONDS
         while not self._is_there(path):
             assert time.monotonic() < deadline, f"the default roles are not there:\n{self.logs()}"
@@ -242,12 +241,14 @@ class Plane:
         connector = aiohttp.TCPConnector(ssl=self.tls(user), socket_factory=connections.make)
         timeout = aiohttp.ClientTimeout(total=120)
         made = aiohttp.ClientSession(self.url, connector=connector, timeout=timeout, response_class=responses.kind)
-        async with made as session:
-            try:
-                yield session
-            finally:
-                responses.close()
-        await connections.closed()
+        try:
+            async with made as session:
+                try:
+                    yield session
+                finally:
+                    responses.close()
+        finally:
+            await connections.closed()
 
     async def metrics(self, instance: str) -> str:
         """What the process tells of itself over the bus."""

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from actors.apiserver.api.schemas.registry import kind_shape
+from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.errors import ApiAway, ApiError
@@ -16,6 +18,11 @@ from protocols.kube.resources import PODS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Handler
+
+
+def _shape(resource: Resource) -> Shape | None:
+    return kind_shape(resource.group, resource.version, resource.kind)
+
 
 Fault = Callable[[str, Resource, str], Exception | None]
 Change = tuple[str, Object | None, Object]
@@ -101,7 +108,7 @@ class MemoryApi:
         def change() -> Object:
             known = self._known(resource, name, namespace)
             merged = (
-                apply_strategic_patch(resource.kind, copy.deepcopy(known), body)
+                apply_strategic_patch(_shape(resource), copy.deepcopy(known), body)
                 if kind == "strategic"
                 else apply_merge_patch(copy.deepcopy(known), body)
             )
@@ -117,7 +124,7 @@ class MemoryApi:
             known = self._known(resource, name, namespace)
             if uid and meta(known)["uid"] != uid:
                 raise ApiError(409, {"message": "uid differs", "reason": "Conflict"})
-            if meta(known).get("finalizers") or (resource is PODS and (known.get("spec") or {}).get("nodeName")):
+            if meta(known).get("finalizers") or _runs(resource, known):
                 marked = {**known, "metadata": {**meta(known), "deletionTimestamp": now()}}
                 return self._store(resource, marked)
             self.drop(resource, name, namespace)
@@ -165,10 +172,11 @@ class MemoryApi:
                 raise ApiError(409, {"message": f"{field} differs", "reason": "Conflict"})
         if subresource:
             self._check_status(resource, known, obj)
-            obj = {**known, "status": obj.get("status") or {}}
+            notes = {"annotations": meta(obj)["annotations"]} if meta(obj).get("annotations") else {}
+            obj = {**known, "metadata": {**meta(known), **notes}, "status": obj.get("status") or {}}
         else:
             obj = {**obj, "status": known.get("status") or {}}
-        if meta(obj).get("deletionTimestamp") and not meta(obj).get("finalizers"):
+        if meta(obj).get("deletionTimestamp") and not meta(obj).get("finalizers") and not _runs(resource, obj):
             self.drop(resource, meta(obj)["name"], namespace)
             return obj
         return self._store(resource, obj)
@@ -187,7 +195,10 @@ class MemoryApi:
         pod = self._known(PODS, meta(binding)["name"], namespace)
         if (pod.get("spec") or {}).get("nodeName") or meta(pod)["uid"] != meta(binding)["uid"]:
             raise ApiError(409, {"message": "pod is already assigned", "reason": "Conflict"})
-        return self._store(PODS, {**pod, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}})
+        status = {name: each for name, each in (pod.get("status") or {}).items() if name != "nominatedNodeName"}
+        return self._store(
+            PODS, {**pod, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}, "status": status}
+        )
 
     def _store(self, resource: Resource, obj: Object) -> Object:
         known = self.objects[resource.plural].get(key_of(obj))
@@ -232,6 +243,11 @@ class Follower:
             self._handler.on_add(obj)
         else:
             self._handler.on_update(old, obj)
+
+
+def _runs(resource: Resource, obj: Object) -> bool:
+    """Return True for a pod on a node, which ends only when its node says so."""
+    return resource is PODS and bool((obj.get("spec") or {}).get("nodeName"))
 
 
 class Events(EventRecorder):

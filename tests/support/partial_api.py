@@ -7,7 +7,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from tests.support.apiserver_plane import Plane
 from tests.support.kube_server import failure
@@ -21,6 +21,7 @@ class PartialApi:
     def __init__(self, plane: Plane, user: str, refused: dict[str, int]) -> None:
         self._plane, self._user, self._refused = plane, user, refused
         self.url = ""
+        self._session: ClientSession
         self.seen: list[str] = []
         """Plural names of refused resources, once for each request."""
 
@@ -37,10 +38,12 @@ class PartialApi:
         await site.start()
         assert site._server is not None
         self.url = f"https://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined] # asyncio's own server
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
+        # One session for all requests: a request that is cancelled at the end would not wait for its own to close.
+        async with self._plane.client(self._user) as self._session:
+            try:
+                yield self
+            finally:
+                await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         for plural, code in self._refused.items():
@@ -52,10 +55,8 @@ class PartialApi:
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         headers = {name: value for name, value in request.headers.items() if name not in HOP_HEADERS}
-        async with (
-            self._plane.client(self._user) as session,
-            session.request(request.method, request.path_qs, data=body or None, headers=headers) as answer,
-        ):
+        sent = self._session.request(request.method, request.path_qs, data=body or None, headers=headers)
+        async with sent as answer:
             kept = {name: value for name, value in answer.headers.items() if name not in HOP_HEADERS}
             reply = web.StreamResponse(status=answer.status, headers=kept)
             await reply.prepare(request)

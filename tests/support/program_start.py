@@ -32,7 +32,9 @@ INFORMERS = {
         *SCHEDULER, "/api/v1/configmaps", "/api/v1/secrets", "/api/v1/serviceaccounts", "/api/v1/endpoints",
         "/apis/coordination.k8s.io/v1/leases", "/apis/discovery.k8s.io/v1/endpointslices",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/resource.k8s.io/v1/resourceclaimtemplates",
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", AUTHENTICATION,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/podtemplates",
+        *(f"/apis/apps/v1/{plural}" for plural in ("controllerrevisions", "daemonsets", "deployments")),
+        *(f"/apis/batch/v1/{plural}" for plural in ("cronjobs", "jobs")), AUTHENTICATION,
     ),
 }  # fmt: skip
 """Collections by program; of kube-controller-manager those of the kinds that are served."""

@@ -10,7 +10,8 @@ from unittest import mock
 
 from prometheus_client import CollectorRegistry
 
-from actors.scheduler import actor, queue
+from actors.scheduler import actor
+from actors.scheduler.model import queue
 from protocols.kube.meta import Object, condition, meta
 from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.process.layout import layout
@@ -23,14 +24,18 @@ DRIVER = "d.example.com"
 class Life:
     """One life of a scheduler. `async with Life(api) as life`; kill() is the end without a farewell."""
 
-    def __init__(self, api: MemoryApi, gates: dict[str, bool] | None = None) -> None:
+    def __init__(self, api: MemoryApi, gates: dict[str, bool] | None = None, binding_timeout: float = 600) -> None:
         self.api, self.tasks = api, set[asyncio.Task[Any]]()
         self.events = Events()
         self.broken: list[BaseException] = []
         self.registry = CollectorRegistry()
         self._hurry = mock.patch.object(queue, "INITIAL_BACKOFF_S", 0.05)
         settings = SimpleNamespace(
-            api_url="https://x", leader_elect=False, gate=lambda name: (gates or {}).get(name, True)
+            api_url="https://x",
+            leader_elect=False,
+            scheduler_seed=2,
+            device_binding_timeout_s=binding_timeout,
+            gate=lambda name: (gates or {}).get(name, True),
         )
         context: Any = SimpleNamespace(
             layout=layout("/nowhere"),

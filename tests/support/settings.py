@@ -11,6 +11,10 @@ from supervisor.base.settings import settings_of
 
 
 def plane_settings(root: Path, **changes: Any) -> Settings:
-    """Return what `nodeplane up` writes by default, with changes. Nobody serves an API at its port."""
-    made = settings_of(PlaneOptions(root=str(root), node_name="n1", metrics_port=0), 1)
+    """Return what `nodeplane up` writes by default, with changes. Nobody serves an API at its port.
+
+    Pods need no service account: nothing creates the default ones where no controllers run.
+    """
+    options = PlaneOptions(root=str(root), node_name="n1", metrics_port=0, disable_admission_plugins="ServiceAccount")
+    made = settings_of(options, 1)
     return msgspec.structs.replace(made, **changes)

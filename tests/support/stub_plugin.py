@@ -28,9 +28,11 @@ class StubPlugin:
         self.calls: list[tuple[str, Any]] = []
         self.options = pb.DevicePluginOptions()
         self.answer = pb.ContainerAllocateResponse(envs={"STUB": "1"})
+        self.answers = 1
+        """Containers in the answer of Allocate."""
         self.preferred: list[str] = []
         self.fail: dict[str, str] = {}
-        """Method -> error text."""
+        """Method -> error text; `allocated`: Allocate after `hang`."""
         self.hang = asyncio.Event()
         """Set = Allocate answers; clear it to let it hang."""
         self.hang.set()
@@ -115,7 +117,9 @@ class StubPlugin:
     async def _allocate(self, request: pb.AllocateRequest, context: Any) -> pb.AllocateResponse:
         await self._note("allocate", request, context)
         await self.hang.wait()
-        return pb.AllocateResponse(container_responses=[self.answer])
+        if "allocated" in self.fail:
+            await context.abort(grpc.StatusCode.INTERNAL, self.fail["allocated"])
+        return pb.AllocateResponse(container_responses=[self.answer] * self.answers)
 
     async def _pre_start(self, request: pb.PreStartContainerRequest, context: Any) -> pb.PreStartContainerResponse:
         await self._note("pre_start", request, context)

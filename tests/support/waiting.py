@@ -16,10 +16,11 @@ def until(what: str, holds: Callable[[], T], timeout: float = 60.0, every: float
     """Poll `holds` until it gives something true; Late names what was waited for and the last answer."""
     deadline, answer = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
+        began = time.monotonic()
         answer = holds()
         if answer:
             return answer
-        time.sleep(every)
+        time.sleep(max(every, min(2 * (time.monotonic() - began), 1.0)))  # kubectl may take a third of a core, not all
     raise Late(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
 
 

@@ -1,12 +1,11 @@
 """Writes configmaps for as long as a test breaks things, and remembers which writes were acknowledged."""
 
-import http.client
 import json
 import threading
 import time
 
 from tests.support.plane import Plane, until
-from tests.support.plane_client import connect, read_object
+from tests.support.plane_client import ask, read_object
 
 
 class Writer:
@@ -28,24 +27,14 @@ class Writer:
         while not self._stop.is_set():
             number += 1
             name, value = f"{self._prefix}-{number}", str(time.time_ns())
-            try:
-                if self._create(name, value):
-                    self.acknowledged[name] = value
-            except (OSError, http.client.HTTPException):
-                pass
+            if self._create(name, value):
+                self.acknowledged[name] = value
             time.sleep(self._pause)
 
     def _create(self, name: str, value: str) -> bool:
-        connection = connect(self._plane.root, timeout=10)
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}}
-        try:
-            headers = {"Content-Type": "application/json"}
-            connection.request("POST", "/api/v1/namespaces/default/configmaps", json.dumps(body), headers)
-            with connection.getresponse() as answer:
-                answer.read()
-            return answer.status == 201
-        finally:
-            connection.close()
+        status, _ = ask(self._plane.root, "POST", "/api/v1/namespaces/default/configmaps", json.dumps(body))
+        return status == 201
 
     def nothing_lost(self) -> None:
         """Every acknowledged write is there, with what was written."""

@@ -326,9 +326,29 @@ def test_config_of_class_first_once_and_with_all_its_requests() -> None:
     ]
 
 
-def test_devices_with_binding_conditions_are_left_alone() -> None:
-    bound = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
-    assert World(slice_("s", bound, device("b"))).names(claim(want())) == [["b"]]
+def test_pools_with_binding_conditions_come_last_and_conditions_are_allocated() -> None:
+    late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
+    world = World(slice_("s", late, pool="a", nodeName="n1"), slice_("t", device("b"), pool="b", nodeName="n1"))
+    assert world.names(claim(want())) == [["b"]]
+    (result,) = World(slice_("s", late)).status(claim(want()))["devices"]["results"]
+    assert (result["bindingConditions"], result["bindingFailureConditions"]) == (["x"], ["y"])
+
+
+@pytest.mark.parametrize("asked", [want(), want(allocationMode="All")])
+def test_devices_with_binding_conditions_are_left_alone_while_the_gate_is_off(asked: dict[str, Any]) -> None:
+    late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
+    world = World(slice_("s", late, device("b")))
+    ground = Ground(world.catalog.view(N1).pools, world.used, CLASSES, world.words, binding=False)
+    attempt = Attempt(AttemptOptions((claim(asked),), ground))
+    assert attempt.run()
+    assert [pick.offer.id.device for pick in attempt.picks[0]] == ["b"]
+
+
+def test_device_that_binds_to_its_node_selects_that_node_alone() -> None:
+    late = {**device("a"), "bindsToNode": True, "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
+    status = World(slice_("s", late, allNodes=True)).status(claim(want()))
+    (term,) = status["nodeSelector"]["nodeSelectorTerms"]
+    assert term["matchFields"][0]["values"] == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -338,7 +358,6 @@ def test_devices_with_binding_conditions_are_left_alone() -> None:
         (claim(want(deviceClassName="x")), "could not retrieve device class x: not found"),
         (claim(want(selectors=[{}])), "selector #0: CEL expression empty (unsupported selector type?)"),
         (claim(want(allocationMode="Some")), "unsupported count mode Some"),
-        (claim(want(capacity={"requests": {"m": "1"}})), "DRAConsumableCapacity feature is not supported"),
         (claim(want(), constraints=[{}]), "constraint #0: empty constraint (unsupported constraint type?)"),
     ],
 )
@@ -358,13 +377,60 @@ def test_equal_devices_are_tried_once() -> None:
     assert len(found[0]) == 20
 
 
-def test_a_search_that_does_not_end_is_stopped() -> None:
-    unlike = slice_("s", *(device(f"d{at:02}", id=at, numa=at % 2) for at in range(40)))
-    asked = claim(want(count=21), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
-    attempt = World(unlike).attempt(asked, steps=10_000)
+def test_advance_past_its_steps_raises_timed_out() -> None:
+    """Sums of unlike powers: no two choices leave the same counters."""
+    unlike = counted(*(device(f"d{at:02}", consumes=2**50 + 2**at) for at in range(40)), slots=12 * 2**50)
+    attempt = World(*unlike).attempt(claim(want(count=12)), steps=10_000)
     assert attempt.advance(100) is None
     with pytest.raises(TimedOut):
         attempt.run()
+
+
+def of_gpus(gpus: int, parts: int, slots: int) -> list[Any]:
+    """Partitions of one slot and up, each of its own size, and counters of each gpu."""
+    sets = [{"name": f"g{gpu}", "counters": {"slots": {"value": str(slots)}}} for gpu in range(gpus)]
+    made = [device(f"g{gpu}p{part}", uuid=f"{gpu}-{part}") for gpu in range(gpus) for part in range(parts)]
+    for at, each in enumerate(made):
+        amount = {"slots": {"value": str(at % parts + 2)}}
+        each["consumesCounters"] = [{"counterSet": f"g{at // parts}", "counters": amount}]
+    return [
+        slice_("sets", of=2, nodeName="n1", sharedCounters=sets),
+        slice_("devices", *made, of=2, nodeName="n1"),
+    ]
+
+
+def in_groups_of_seven() -> Any:
+    return slice_("s", *(device(f"d{at:02}", uuid=f"u{at}", numa=at // 7) for at in range(64)))
+
+
+def many(*names: str, **exactly: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "exactly": want(**exactly)} for name in names]
+
+
+ONE_NUMA = [{"matchAttribute": f"{DRIVER}/numa"}]
+UNLIKE = [{"distinctAttribute": f"{DRIVER}/value"}]
+
+
+@pytest.mark.parametrize(
+    ("slices", "asked"),
+    [
+        (of_gpus(1, 32, 20), claim(want(count=7))),
+        (of_gpus(8, 4, 5), claim(want(count=17))),
+        ([in_groups_of_seven()], claim(want(count=8), constraints=ONE_NUMA)),
+        ([in_groups_of_seven()], claim(*many(*"abcdefgh"), constraints=ONE_NUMA)),
+        ([in_groups_of_seven()], claim(*many("a", "b", count=4), constraints=ONE_NUMA)),
+        (
+            [slice_("s", *(device(f"d{at}", uuid=f"u{at}", value=at % 20) for at in range(100)))],
+            claim(want(count=21), constraints=UNLIKE),
+        ),
+        ([in_groups_of_seven()], claim(*many("a", "b", count=3), *many("z", selectors=selected("numa=99")))),
+    ],
+)
+def test_search_of_impossible_claims_ends_after_few_steps(slices: list[Any], asked: Any) -> None:
+    """Upstream's backtracking cases and their like; without dead ends each takes millions of steps."""
+    attempt = World(*slices).attempt(asked)
+    assert not attempt.run()
+    assert attempt.steps < 10_000
 
 
 def test_many_claims_do_not_recurse() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Catalog, Ground, Node, claim_of
+from protocols.dra.allocator.pruning import PATIENCE
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.types import Device
 
@@ -181,8 +182,9 @@ class Used:
         return isinstance(device, tuple) and device[2] in self._brute.used
 
 
-@given(st.lists(steps, max_size=12))
-def test_the_search_is_as_good_as_trying_everything(history: list[Any]) -> None:
+@given(st.lists(steps, max_size=12), st.sampled_from([0, PATIENCE]))
+def test_search_over_random_histories_equals_trying_everything(history: list[Any], patience: int) -> None:
+    """With patience 0 dead ends are kept from the first step on."""
     catalog, brute, held = Catalog(), Brute(), []
     for step, one, two in history:
         if step == "publish" and not brute.used:
@@ -198,7 +200,8 @@ def test_the_search_is_as_good_as_trying_everything(history: list[Any]) -> None:
         elif step == "ask":
             expected = brute.solve(one)
             asked = tuple(claim_of(claim_json(f"c{at}", claim)) for at, claim in enumerate(one))
-            attempt = Attempt(AttemptOptions(asked, Ground(catalog.view(NODE).pools, Used(brute), CLASSES, Kinds())))
+            ground = Ground(catalog.view(NODE).pools, Used(brute), CLASSES, Kinds())
+            attempt = Attempt(AttemptOptions(asked, ground, patience=patience))
             try:
                 found = [[pick.offer.id.device for pick in each] for each in attempt.picks] if attempt.run() else None
             except AllocationFault:

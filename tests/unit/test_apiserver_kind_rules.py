@@ -56,7 +56,8 @@ def test_service_with_one_fault_is_rejected_at_its_field(spec: Object, found: li
 
 def test_service_has_upstreams_defaults() -> None:
     spec = made("services", spec={"clusterIP": "None", "sessionAffinity": "ClientIP", "ports": [PORT]})["spec"]
-    assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["None"], ["IPv4"], "SingleStack")
+    assert (spec["clusterIPs"], spec["ipFamilies"]) == (["None"], ["IPv4", "IPv6"])
+    assert spec["ipFamilyPolicy"] == "RequireDualStack"
     assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
     assert spec["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
     assert "externalTrafficPolicy" not in spec
@@ -68,7 +69,7 @@ def test_update_of_a_service_keeps_its_addresses() -> None:
     new = {**old, "spec": {}}
     assert changed("services", new, old) == []
     assert new["spec"]["clusterIPs"] == ["None"]
-    assert changed("services", {**old, "spec": {"clusterIP": "nope"}}, old) == ["spec.ports", "spec.clusterIPs[0]"]
+    assert changed("services", {**old, "spec": {"clusterIP": "nope"}}, old) == ["spec.clusterIPs[0]"]
 
 
 TAINT = {"key": "a", "effect": "NoSchedule"}

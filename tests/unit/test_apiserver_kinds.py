@@ -70,7 +70,20 @@ def changed(kind: Resource, new: Object, old: Object, **status: Any) -> list[str
             ["spec.csi.volumeHandle", "spec.csi.driver"],
         ),
         ("persistentvolumeclaims", "", {"spec": CLAIM}, []),
-        ("persistentvolumeclaims", "", {"spec": {}}, ["spec.accessModes"]),
+        ("persistentvolumeclaims", "", {"spec": {}}, ["spec.accessModes", "spec.resources[storage]"]),
+        ("persistentvolumeclaims", "", {"spec": {**CLAIM, "storageClassName": "A"}}, ["spec.storageClassName"]),
+        (
+            "persistentvolumeclaims",
+            "",
+            {"spec": {**CLAIM, "selector": {"matchExpressions": [{"key": "a", "operator": "X"}]}}},
+            ["spec.selector.matchExpressions[0].operator"],
+        ),
+        (
+            "persistentvolumeclaims",
+            "",
+            {"spec": {**CLAIM, "dataSourceRef": {"kind": "A"}}},
+            ["spec.dataSourceRef.name", "spec.dataSourceRef"],
+        ),
         ("storageclasses", "storage.k8s.io", {"provisioner": "p", "allowedTopologies": [TERM]}, []),
         ("storageclasses", "storage.k8s.io", {"reclaimPolicy": "Recycle"}, ["provisioner", "reclaimPolicy"]),
         (
@@ -194,3 +207,81 @@ def test_clean_value_that_upstream_cannot_decode_is_a_wrong_type(plural: str, bo
 
 def test_event_name_may_be_any_path_segment() -> None:
     assert row("events").free_names
+
+
+@pytest.mark.parametrize(
+    ("spec", "source", "reference"),
+    [
+        ({"dataSource": {"kind": "A", "name": "a"}}, None, None),
+        (
+            {"dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}},
+            "PersistentVolumeClaim",
+            "PersistentVolumeClaim",
+        ),
+        ({"dataSourceRef": {"kind": "A", "name": "a", "apiGroup": "example.com"}}, None, "A"),
+        (
+            {"dataSourceRef": {"kind": "VolumeSnapshot", "name": "a", "apiGroup": "snapshot.storage.k8s.io"}},
+            "VolumeSnapshot",
+            "VolumeSnapshot",
+        ),
+    ],
+)
+def test_claim_created_with_a_data_source_has_both_fields(
+    spec: Object, source: str | None, reference: str | None
+) -> None:
+    kind = row("persistentvolumeclaims")
+    claim = made(kind, {"spec": {**CLAIM, **spec}})
+    kind.strategy.prepare_create(claim)
+    kinds = [(claim["spec"].get(field) or {}).get("kind") for field in ("dataSource", "dataSourceRef")]
+    assert kinds == [source, reference]
+
+
+@pytest.mark.parametrize(
+    ("status", "wrong"),
+    [
+        ({"capacity": {"storage": "1Gi"}, "allocatedResources": {"storage": "1Gi"}}, []),
+        ({"capacity": {"storage": "-1"}}, ["status.capacity[storage]"]),
+        ({"allocatedResources": {"cpu": "1"}}, ["status.allocatedResources"]),
+        ({"allocatedResourceStatuses": {"storage": "Nope"}}, ["status.allocatedResourceStatuses"]),
+        ({"allocatedResourceStatuses": {"example.com/a": "NodeResizePending"}}, []),
+    ],
+)
+def test_claim_status_names_what_is_wrong(status: Object, wrong: list[str]) -> None:
+    kind = row("persistentvolumeclaims")
+    claim = made(kind, {"spec": CLAIM, "status": status})
+    assert [cause.field for cause in kind.strategy.validate_status(claim, claim)] == wrong
+
+
+@pytest.mark.parametrize("plural", ["persistentvolumes", "persistentvolumeclaims"])
+def test_default_status_without_a_phase_is_pending(plural: str) -> None:
+    obj: Object = {"metadata": {"name": "a"}, "status": None}
+    row(plural).strategy.default_status(obj)
+    assert obj["status"] == {"phase": "Pending"}
+
+
+@pytest.mark.parametrize(
+    ("plural", "group", "body", "cells"),
+    [
+        ("serviceaccounts", "", {}, ["a"]),
+        (
+            "csidrivers",
+            "storage.k8s.io",
+            {"spec": {"tokenRequests": [{"audience": "x"}, {"audience": ""}], "requiresRepublish": True}},
+            ["a", True, False, False, "x,", True, "Persistent"],
+        ),
+        (
+            "devicetaintrules",
+            "resource.k8s.io",
+            {"spec": {"taint": {"key": "k", "effect": "NoExecute"}}},
+            ["a", "k", "", "NoExecute", "<unknown>"],
+        ),
+    ],
+)
+def test_columns_are_those_of_kubectl(plural: str, group: str, body: Object, cells: list[Any]) -> None:
+    kind = row(plural, group)
+    assert [column.cell(made(kind, body)) for column in kind.columns][:-1] == cells
+
+
+def test_binding_to_a_role_that_is_no_path_segment_is_rejected() -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a/b"}
+    assert fields(row("clusterrolebindings", "rbac.authorization.k8s.io"), {"roleRef": role}) == ["roleRef.name"]

@@ -123,3 +123,10 @@ def test_sent_entries_time_stays_when_a_write_takes_no_field() -> None:
     entries = [author.entry({"f:data": {".": {}, "f:a": {}, "f:b": {}}}, "2020-01-01T00:00:00Z")]
     [less] = tracked(old, {"metadata": {}, "data": {"a": "1"}}, shape, author, entries)
     assert (less["time"], less["fieldsV1"]) == ("2020-01-01T00:00:00Z", {"f:data": {".": {}, "f:a": {}}})
+
+
+def test_carry_over_name_base_is_that_of_the_update() -> None:
+    old = {"metadata": {"uid": "u", "generateName": "a-"}}
+    new = {"metadata": {"generateName": "b-"}}
+    assert carry_over(new, old) == []
+    assert new["metadata"] == {"uid": "u", "generateName": "b-"}

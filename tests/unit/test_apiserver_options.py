@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.encoding.negotiate import negotiate, wants_aggregated
-from actors.apiserver.api.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound
+from actors.apiserver.api.encoding.negotiate import Form, check_form, negotiate, wants_aggregated
+from actors.apiserver.api.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound, NotThisView
 from actors.apiserver.api.query import list_options, write_options
 from actors.apiserver.api.selection import selection
 from actors.apiserver.api.stored import Stored
@@ -67,11 +67,40 @@ def test_forms() -> None:
     metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     assert negotiate(metadata).view == "PartialObjectMetadata"
     assert negotiate("application/yaml").yaml
+    assert negotiate("application/yaml;as=Table;v=v1;g=meta.k8s.io") == Form(view="Table", yaml=True)
+    assert negotiate(metadata.replace("json", "vnd.kubernetes.protobuf")).protobuf
     with pytest.raises(NotAcceptable):
         negotiate("text/html")
     aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     assert wants_aggregated(f"{aggregated},application/json")
     assert not wants_aggregated(f"application/json,{aggregated}")
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("application/json;q=0.5,application/yaml", Form(yaml=True)),
+        ("application/json;q=0,application/yaml", Form(yaml=True)),
+        ("*/*,application/yaml", Form(yaml=True)),
+        ("application/json;q=nope,application/yaml", Form()),
+        ("application/vnd.kubernetes.protobuf,application/json;q=0.1", Form()),
+        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,text/yaml", Form(yaml=True)),
+    ],
+)
+def test_negotiate_several_types_takes_the_preferred(accept: str, form: Form) -> None:
+    assert negotiate(accept) == form
+
+
+def test_check_form_metadata_of_one_for_a_list_is_not_acceptable() -> None:
+    one, many = (
+        negotiate(f"application/json;as=PartialObjectMetadata{end};g=meta.k8s.io;v=v1") for end in ("", "List")
+    )
+    with pytest.raises(NotThisView, match=r"the requested object is a list \(\*core\.PodList\)"):
+        check_form(one, PODS, "list")
+    with pytest.raises(NotThisView, match=r"the requested object is not a list \(\*resource\.ResourceSlice\)"):
+        check_form(many, TABLE.of("resourceslices"), "get")
+    assert check_form(one, PODS, "watch") == check_form(one, PODS, "get") == one
+    assert check_form(many, PODS, "list") == many
 
 
 @given(st.integers(1, 2**62), st.text(min_size=1, max_size=40).filter(lambda key: not key.startswith("/")))

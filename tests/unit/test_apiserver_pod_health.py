@@ -129,7 +129,7 @@ def test_own_entries_merge_by_name_and_their_devices_are_replaced():
     before = pod(allocatedResourcesStatus=[entry("claim:gpu"), entry("claim:spare")])
     sick = entry("claim:gpu", {"resourceID": "g2", "health": "Unhealthy"})
     patch = {"status": {HEALTH: [sick, {"name": "claim:spare", "$patch": "delete"}]}}
-    assert apply_strategic_patch("Pod", before, patch)["status"][HEALTH] == [sick]
+    assert apply_strategic_patch(kind_shape("", "v1", "Pod"), before, patch)["status"][HEALTH] == [sick]
 
 
 def test_how_the_lists_are_keyed():

@@ -372,34 +372,3 @@ def test_a_binding_keeps_its_role() -> None:
     strategy.default(old)
     new = {"roleRef": {**old["roleRef"], "name": "y"}, "subjects": []}
     assert strategy.validate_update(new, old)[0].message.endswith("cannot change roleRef")
-
-
-def token_places(obj: Object, accounts: dict[str, Object]) -> list[list[str]]:
-    """Where each container of a new pod finds the token of its account."""
-    admission = Admission(Authorizer(node_rules(), defaults), nothing, accounts.get)
-    admission.created(ANN, Target(TABLE.of("pods"), "create", "ns"), obj)
-    volumes = {v["name"]: v for v in obj["spec"].get("volumes", ())}
-    mounts = [
-        c.get("volumeMounts", ()) for field in ("initContainers", "containers") for c in obj["spec"].get(field, ())
-    ]
-    return [[m["mountPath"] for m in given if "projected" in volumes[m["name"]]] for given in mounts]
-
-
-def test_the_token_of_its_account_comes_to_a_pod_that_wants_it() -> None:
-    place, wanting = "/var/run/secrets/kubernetes.io/serviceaccount", {"automountServiceAccountToken": True}
-
-    def new(**spec: Any) -> Object:
-        return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}], **spec}}
-
-    assert token_places(new(), {}) == [[], []]
-    assert token_places(new(**wanting, initContainers=[{"name": "i"}]), {}) == [[place]] * 3
-    assert token_places(new(), {"ns/default": wanting}) == [[place], [place]]
-    assert token_places(new(serviceAccountName="own"), {"ns/own": wanting}) == [[place], [place]]
-    assert token_places(new(automountServiceAccountToken=False), {"ns/default": wanting}) == [[], []]
-    mirror = new(**wanting)
-    mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
-    assert token_places(mirror, {}) == [[], []]
-    kept = new(**wanting, volumes=[{"name": "mine", "emptyDir": {}}])
-    kept["spec"]["containers"][0]["volumeMounts"] = [{"name": "mine", "mountPath": place}]
-    assert token_places(kept, {}) == [[], [place]]
-    assert [list(v) for v in kept["spec"]["volumes"]] == [["name", "emptyDir"], ["name", "projected"]]

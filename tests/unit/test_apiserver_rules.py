@@ -51,7 +51,6 @@ def test_defaults_of_pods() -> None:
     assert container["imagePullPolicy"] == "IfNotPresent"
     assert container["resources"]["requests"] == {"cpu": "1", "example.com/gpu": "2"}
     assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
-    assert found["spec"]["serviceAccountName"] == "default"
     PODS.strategy.prepare_create(found)
     assert found["status"] == {"phase": "Pending", "qosClass": "Burstable"}
 
@@ -120,7 +119,9 @@ def test_last_finalizer_ends_the_object() -> None:
 
 def test_deletion_waits_for_grace_and_only_gets_shorter() -> None:
     unbound, running = pod(), pod()
-    assert deleted(POD, DeleteOptions(), unbound) is None
+    gone = deleted(POD, DeleteOptions(), unbound)
+    assert gone is not None
+    assert (finished(gone), gone["metadata"]["deletionGracePeriodSeconds"]) == (True, 0)
     running["spec"]["nodeName"] = "n1"
     marked = deleted(POD, DeleteOptions(), running)
     assert marked is not None
@@ -130,7 +131,9 @@ def test_deletion_waits_for_grace_and_only_gets_shorter() -> None:
     shorter = deleted(POD, DeleteOptions(grace=1), copy.deepcopy(marked))
     assert shorter is not None
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 1
-    assert deleted(POD, DeleteOptions(grace=0), copy.deepcopy(marked)) is None
+    killed = deleted(POD, DeleteOptions(grace=0), copy.deepcopy(marked))
+    assert killed is not None
+    assert finished(killed)
     with pytest.raises(Conflict, match="does not match the UID in record"):
         deleted(POD, DeleteOptions(uid="v"), marked)
 

@@ -67,28 +67,14 @@ async def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowher
     async def find(name: str) -> Object | None:
         return CLASS if name == "small" else None
 
-    admission = Admission(Authorizer(node_rules(), defaults), nothing, nothing, find)
+    admission = Admission(Authorizer(node_rules(), defaults), nothing, None, find)
     target = Target(TABLE.of("pods"), "create", "ns")
-    await admission.prepared(target, pod := new())
+    await admission.prepared(ANN, target, pod := new())
     assert pod["spec"]["nodeSelector"] == {"vm": "yes"}
     with pytest.raises(Forbidden, match='pods "p" is forbidden: pod rejected: RuntimeClass "other" not found'):
-        await admission.prepared(target, new(runtimeClassName="other"))
-    await admission.prepared(target, plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
+        await admission.prepared(ANN, target, new(runtimeClassName="other"))
+    await admission.prepared(ANN, target, plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
     assert plain["spec"] == {"containers": []}
-
-
-def test_a_pod_without_pull_secrets_has_those_of_its_account() -> None:
-    accounts: dict[str, Object] = {"ns/default": {"imagePullSecrets": [{"name": "reg"}]}}
-    admission = Admission(Authorizer(node_rules(), defaults), nothing, accounts.get)
-    target = Target(TABLE.of("pods"), "create", "ns")
-    admission.created(ANN, target, pod := new())
-    assert pod["spec"]["imagePullSecrets"] == [{"name": "reg"}]
-    admission.created(ANN, target, own := new(imagePullSecrets=[{"name": "mine"}]))
-    assert own["spec"]["imagePullSecrets"] == [{"name": "mine"}]
-    mirror = new()
-    mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
-    admission.created(ANN, target, mirror)
-    assert "imagePullSecrets" not in mirror["spec"]
 
 
 @pytest.mark.parametrize(

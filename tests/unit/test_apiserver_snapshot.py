@@ -13,8 +13,7 @@ from actors.apiserver.api.query import EXACT, ListOptions
 from actors.apiserver.api.selection import selection
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.target import Target
-from actors.apiserver.reads.reader import Reader, decode_token, encode_token
-from actors.apiserver.reads.snapshot import objects_at
+from actors.apiserver.reads.reader import Reader, decode_token, encode_token, objects_at
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.window import Change, Window
 from actors.apiserver.storage.storage import Compacted

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.cel.library import normalized, parse_version
+from protocols.cel.libraries.quantities import normalized, parse_version
 from protocols.cel.programs import Programs, compile_program, compiled
-from protocols.cel.source import CompileError, EvaluationError, TooComplex, TooLong
+from protocols.cel.text.source import CompileError, EvaluationError, TooComplex, TooLong
 from protocols.dra.decode import device_of
 from protocols.dra.types import Device
 from tests.support.dra_objects import device

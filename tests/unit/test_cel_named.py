@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from actors.apiserver.custom.definitions.structural import schema_faults
 from actors.apiserver.custom.rule.evaluate import rule_causes
 from actors.apiserver.custom.schema.node import Node
-from protocols.cel import named
-from protocols.cel.cost import cost_of
-from protocols.cel.source import tokens
+from protocols.cel.costs.estimate import cost_of
+from protocols.cel.libraries import named
+from protocols.cel.text.source import tokens
 from protocols.kube.formats import CHECKS
 from protocols.kube.names import DNS1035_TEXT, LABEL_TEXT, QUALIFIED_TEXT, SUBDOMAIN_TEXT, VALUE_TEXT
 

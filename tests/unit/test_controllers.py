@@ -7,6 +7,14 @@ from hypothesis import strategies as st
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.controllers.common.workqueue import MAX_DELAY_S, RetryBackoff
+from actors.controllers.lifecycle.namespace_content import (
+    CONTENT,
+    FAILURE,
+    FINALIZERS,
+    FINE,
+    Remaining,
+    ending_conditions,
+)
 from actors.controllers.lifecycle.namespaces import (
     ROOT_CA,
     SYSTEM_NAMESPACES,
@@ -17,6 +25,7 @@ from actors.controllers.lifecycle.namespaces import (
     missing_namespaces,
     namespace_content_steps,
 )
+from protocols.kube.resources import CONFIGMAPS, PODS
 
 
 def namespace(name: str = "a", finalizers: list[str] | None = None, **meta: Any) -> dict[str, Any]:
@@ -66,3 +75,29 @@ def test_retry_backoff_grows_until_done() -> None:
     assert (waits[0], waits[-1]) == (0.5, MAX_DELAY_S)
     retries.done("a")
     assert retries.failed("a") == 0.5
+
+
+def test_conditions_of_an_ending_namespace_say_what_is_left() -> None:
+    left = Remaining()
+    held = [{"metadata": {"finalizers": ["a/b"]}}, {"metadata": {"finalizers": ["a/b", "c/d"]}}, {}]
+    left.add(PODS, {"items": held, "metadata": {"remainingItemCount": 7}})
+    left.add(CONFIGMAPS, {"items": []})
+    made = ending_conditions(namespace(), left, "t1") or []
+    told = {each["type"]: (each["status"], each["reason"], each["message"]) for each in made}
+    assert list(told) == list(FINE)
+    assert told[CONTENT] == (
+        "True",
+        "SomeResourcesRemain",
+        "Some resources are remaining: pods. has 10 resource instances",
+    )
+    holders = "a/b in 2 resource instances, c/d in 1 resource instances"
+    text = f"Some content in the namespace has finalizers remaining: {holders}"
+    assert told[FINALIZERS] == ("True", "SomeFinalizersRemain", text)
+    assert told[FAILURE] == ("False", *FINE[FAILURE])
+    before = {**namespace(), "status": {"conditions": [{"type": "Mine"}, *made]}}
+    assert ending_conditions(before, left, "t2") is None
+    left.errors.append("pods: denied")
+    again = ending_conditions(before, left, "t2") or []
+    assert again[0] == {"type": "Mine"}
+    since = {each["type"]: each["lastTransitionTime"] for each in again[1:]}
+    assert {kind for kind, at in since.items() if at == "t2"} == {FAILURE}

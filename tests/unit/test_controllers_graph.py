@@ -130,8 +130,8 @@ def test_owner_of_unserved_kind_counts_as_living() -> None:
     graph = Graph()
     node = GraphNode(NODES, "", "n", "u", (owner("x"),))
     assert graph.owner_state(node, node.owners[0]) is OwnerState.LIVING
-    daemons = Owner("apps/v1", "DaemonSet", "r", "x")
-    assert graph.owner_state(thing("1"), daemons) is OwnerState.LIVING
+    scaler = Owner("autoscaling/v2", "HorizontalPodAutoscaler", "r", "x")
+    assert graph.owner_state(thing("1"), scaler) is OwnerState.LIVING
 
 
 def test_owner_with_other_uid_or_namespace_is_unknown() -> None:

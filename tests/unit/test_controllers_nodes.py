@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import EvictionMetrics
@@ -83,7 +84,7 @@ def test_node_that_renews_in_time_is_never_lost(course: list[tuple[float, bool]]
 def test_unknown_patch_covers_every_condition_once() -> None:
     patch = unknown_patch(node(Ready="True", DiskPressure="False"))
     assert patch is not None
-    marked = apply_strategic_patch("Node", node(Ready="True", DiskPressure="False"), patch)
+    marked = apply_strategic_patch(kind_shape("", "v1", "Node"), node(Ready="True", DiskPressure="False"), patch)
     found = {kind: condition(marked, kind) or {} for kind in CONDITIONS}
     assert {entry["status"] for entry in found.values()} == {"Unknown"}
     assert found["Ready"]["reason"] == "NodeStatusUnknown"

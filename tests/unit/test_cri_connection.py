@@ -4,8 +4,18 @@ import pytest
 
 from actors.cri.actor import runtime_note
 from actors.cri.event_stream import PROBE_UNSUPPORTED_S, STABLE_S, Connection, Phase, retry_delay
-from actors.cri.runtime_status import RETRY_S, SILENCE_S, SLOW_AFTER, SLOW_S, STATUS_S, poll_delay, read_status
-from protocols.messages.cri import RuntimeState
+from actors.cri.runtime_status import (
+    MAX_HANDLERS,
+    RETRY_S,
+    SILENCE_S,
+    SLOW_AFTER,
+    SLOW_S,
+    STATUS_S,
+    poll_delay,
+    read_handlers,
+    read_status,
+)
+from protocols.messages.cri import RuntimeHandler, RuntimeState
 from protocols.wire import cri_pb2
 
 
@@ -73,3 +83,15 @@ def test_runtime_network_not_ready_tells_reason(ready: bool | None, says: str) -
     assert read_status(reply.SerializeToString()) == says
     note = runtime_note(RuntimeState(connected=True, streaming=True, name="c", version="1", network=says), True)
     assert note == ("c 1, events streaming" + (f", pods get no network of their own ({says})" if says else ""))
+
+
+def test_runtime_handlers_are_read_with_their_features_and_bounded() -> None:
+    features = cri_pb2.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
+    handlers = [cri_pb2.RuntimeHandler(name="", features=features), cri_pb2.RuntimeHandler(name="kata")]
+    reply = cri_pb2.StatusResponse(runtime_handlers=handlers)
+    assert read_handlers(reply.SerializeToString()) == (
+        RuntimeHandler("", recursive_read_only=True),
+        RuntimeHandler("kata"),
+    )
+    many = cri_pb2.StatusResponse(runtime_handlers=[cri_pb2.RuntimeHandler(name=str(n)) for n in range(1000)])
+    assert len(read_handlers(many.SerializeToString())) == MAX_HANDLERS

@@ -5,32 +5,44 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import grpc
 import pytest
 
 from actors.cri import event_stream
 from actors.cri.event_stream import ENDED, ENDED_AT_ONCE, Connection, EventStream, EventStreamOptions, Phase
-from actors.cri.grpc_calls import rpc_error
-from actors.cri.http2_client import RuntimeChannel
 from actors.cri.operations import Operation
+from actors.cri.runtime_client import RuntimeChannel
 from tests.support.runtime import until
 
 
+def rpc_error(code: grpc.StatusCode) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "told so")
+
+
 class Stream:
-    """A call that returns nothing until a test puts a message."""
+    """A call whose headers never come, and that returns nothing until a test puts a message."""
 
     def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.messages: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.done = False
+        self.messages: asyncio.Queue[Any] = asyncio.Queue()
+        self.over = False
 
-    async def read(self) -> bytes | None:
+    async def initial_metadata(self) -> None:
+        await asyncio.Event().wait()
+
+    async def read(self) -> Any:
         found = await self.messages.get()
-        self.done = found is None
+        if isinstance(found, BaseException):
+            raise found
+        self.over = found is grpc.aio.EOF
         return found
 
+    def done(self) -> bool:
+        return self.over
+
     def cancel(self) -> None:
-        self.done = True
-        self.messages.put_nowait(None)
+        """End it as grpc.aio does: whoever reads is cancelled, though its task is not."""
+        self.over = True
+        self.messages.put_nowait(asyncio.CancelledError())
 
 
 class Channel(RuntimeChannel):
@@ -45,10 +57,10 @@ class Channel(RuntimeChannel):
     async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
         self.asked += 1
         if not self.answers:
-            raise rpc_error("DEADLINE_EXCEEDED", "Deadline Exceeded")
+            raise rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED)
         return b""
 
-    async def events(self) -> Any:
+    def events(self) -> Any:
         self.streams.append(Stream())
         return self.streams[-1]
 
@@ -65,7 +77,7 @@ async def listening(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))
     running = asyncio.ensure_future(stream.run())
     async with asyncio.timeout(60):
-        yield channel, reported
+        yield stream, channel, reported
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -73,7 +85,7 @@ async def listening(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
 async def test_stream_runtime_hung_streams_once_it_answers(monkeypatch: Any) -> None:
     """It may be idle for hours: no event comes to tell that the stream is open."""
 
-    async with listening(monkeypatch) as (channel, reported):
+    async with listening(monkeypatch) as (_, channel, reported):
         await until(lambda: channel.asked >= 3)
         assert reported == []
         channel.answers = True
@@ -83,25 +95,29 @@ async def test_stream_runtime_hung_streams_once_it_answers(monkeypatch: Any) -> 
 
 
 async def test_stream_ended_before_open_tells_remedy(monkeypatch: Any) -> None:
-    async with listening(monkeypatch) as (channel, reported):
+    async with listening(monkeypatch) as (_, channel, reported):
         await until(lambda: channel.streams)
-        channel.streams[0].messages.put_nowait(None)
+        channel.streams[0].messages.put_nowait(grpc.aio.EOF)
         await until(lambda: reported)
         assert reported[0] == (Phase.BROKEN, ENDED_AT_ONCE)
         channel.answers = True
         await until(lambda: reported[-1][0] is Phase.STREAMING)
-        channel.streams[-1].messages.put_nowait(None)
+        channel.streams[-1].messages.put_nowait(grpc.aio.EOF)
         await until(lambda: reported[-1][0] is Phase.BROKEN)
         assert reported[-1] == (Phase.BROKEN, ENDED)
 
 
 async def test_stream_unsupported_is_never_streaming(monkeypatch: Any) -> None:
-    async with listening(monkeypatch) as (channel, reported):
+    async with listening(monkeypatch) as (_, channel, reported):
         await until(lambda: channel.streams)
-
-        async def refused() -> bytes | None:
-            raise rpc_error("UNIMPLEMENTED", "no such method")
-
-        monkeypatch.setattr(Stream, "read", lambda self: refused())
-        channel.streams[0].messages.put_nowait(b"one")
+        channel.streams[0].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
         await until(lambda: reported and reported[-1][0] is Phase.UNSUPPORTED)
+
+
+async def test_stream_cut_tells_reason_and_another_is_opened(monkeypatch: Any) -> None:
+    async with listening(monkeypatch) as (stream, channel, reported):
+        channel.answers = True
+        await until(lambda: reported)
+        stream.cut("silent")
+        await until(lambda: reported[-1] == (Phase.BROKEN, "silent"))
+        await until(lambda: len(channel.streams) == 2)

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
+from actors.apiserver.api.causes import Cause
+from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.custom.definitions.controller import names_by_group
 from actors.apiserver.custom.definitions.definition import CLEANUP, read_definition
@@ -37,8 +39,13 @@ def definition(plural: str = "as", **changes: Any) -> dict[str, Any]:
     return made
 
 
+def created(made: dict[str, Any]) -> list[Cause]:
+    DefinitionStrategy().prepare_create(made)
+    return DefinitionStrategy().validate_create(made)
+
+
 def faults(**changes: Any) -> list[str]:
-    return [f"{c.field}: {c.message}" for c in DefinitionStrategy().validate_create(definition(**changes))]
+    return [f"{c.field}: {c.message}" for c in created(definition(**changes))]
 
 
 def schema(**parts: Any) -> dict[str, Any]:
@@ -65,6 +72,13 @@ def keyed(*keys: str) -> dict[str, Any]:
     items = {"type": "object", "required": ["a", "n"], "properties": fields}
     more = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
     return schema(type="array", items=items, **more)
+
+
+@pytest.mark.parametrize("word", ["items", "additionalProperties"])
+def test_validate_wrong_type_below_a_union_is_a_bad_request(word: str) -> None:
+    part = {"type": "object", "odd": 1, "properties": 5}
+    with pytest.raises(BadRequest, match="cannot unmarshal number"):
+        faults(**schema(type="array" if word == "items" else "object", **{word: part}))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +109,25 @@ def keyed(*keys: str) -> dict[str, Any]:
             f"{SPEC}.allOf[0].type: Forbidden: must be empty to be structural",
         ),
         (schema(type="object", anyOf=[{"properties": {"z": {}}}]), f"{SPEC}.properties[z]: Required value"),
+        ({"versions": []}, "status.storedVersions: Invalid value: []: must have at least one stored version"),
+        ({"conversion": {}}, "spec.conversion.strategy: Required value"),
+        ({"names": {"kind": ""}}, "spec.names.listKind: Required value"),
+        ({"version": {"name": "V1"}}, 'spec.version: Invalid value: "V1"'),
+        (schema(type="array", items=5), f"{SPEC}.items: Required value: must be specified"),
+        (schema(type="array", items=[{}]), f"{SPEC}.items: Forbidden: items must be a schema object and not an array"),
+        (schema(type="odd", default="a"), f"{SPEC}.default: Invalid value"),
+        (schema(type="odd", **{"x-kubernetes-embedded-resource": True}), f"{SPEC}.type: Invalid value: "),
         (
-            schema(type="object", additionalProperties={"type": "object", "odd": 1, "properties": 5}),
-            "cannot unmarshal number",
+            schema(type="array", **{"x-kubernetes-list-type": "map"}),
+            f"{SPEC}.items: Required value: must have a schema",
+        ),
+        (
+            schema(type="object", default={"a": 1}, properties={"a": TEXT}),
+            f"{SPEC}.default.a: Invalid value",
+        ),
+        (
+            {"version": {"schema": None, "selectableFields": [{"jsonPath": ".spec"}]}},
+            "spec.selectableFields: Invalid value",
         ),
         (schema(type="array", items={"type": "string"}, **{"x-kubernetes-list-type": "map"}), "must not be empty if"),
         (
@@ -205,7 +235,7 @@ def test_errors_name_the_version_that_differs() -> None:
     second = {**copy.deepcopy(made["spec"]["versions"][0]), "name": "v2", "storage": False}
     second["schema"]["openAPIV3Schema"]["properties"]["spec"]["type"] = "array"
     made["spec"]["versions"].append(second)
-    [cause] = DefinitionStrategy().validate_create(made)
+    [cause] = created(made)
     assert cause.field == "spec.versions[1].schema.openAPIV3Schema.properties[spec].items"
 
 
@@ -213,7 +243,7 @@ def test_unrecognized_formats_give_one_warning() -> None:
     tags = {"type": "array", "items": {"type": "array", "items": TEXT}, "x-kubernetes-list-type": "set"}
     fields = {"a": {**TEXT, "format": "odd"}, "b": {"type": "integer", "format": "uri"}, "tags": tags}
     old = definition(**schema(type="object", properties=fields))
-    assert DefinitionStrategy().validate_create(old) == []
+    assert created(old) == []
     told = DefinitionStrategy().warnings(old, None)
     assert told[:2] == ['unrecognized format "odd"', 'unrecognized format "uri"']
     assert told[2:] == [OF_SET.format("array")]

@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.admission import AdmissionOptions, Admissions, PluginAllocator, RecoveryWindow
+from actors.devices.calls.log import Purpose
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
@@ -62,13 +63,13 @@ class FakePlugin:
     options: PluginOptions
     fails: bool = False
 
-    async def allocate(self, ids: list[str]) -> bytes:
+    async def allocate(self, ids: list[str], purpose: Purpose) -> bytes:
         await asyncio.sleep(0)
         if self.fails:
             raise PluginFailed("out of luck")
         return b"\n\x04\n\x00\x12\x00"
 
-    async def preferred(self, available: list[str], included: list[str], size: int) -> list[str]:
+    async def preferred(self, available: list[str], included: list[str], size: int, purpose: Purpose) -> list[str]:
         await asyncio.sleep(0)
         return [*reversed(available), "alien"]
 

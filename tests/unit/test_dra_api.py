@@ -8,6 +8,7 @@ import pytest
 
 from actors.apiserver.api.target import Target
 from actors.apiserver.resources.dra.administration import PatchStrategy, RuleStrategy
+from actors.apiserver.resources.dra.devices import claim_state
 from actors.apiserver.resources.dra.slices import SliceStrategy
 from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import stamp_new
@@ -186,6 +187,14 @@ def test_fields_behind_a_gate_are_dropped_unless_they_are_in_use() -> None:
     new = body(PATCHES, {"devices": copy.deepcopy(devices)})
     strategy.prepare_create(new)
     assert set(new["spec"]["devices"]) == {"attributes", "capacity"}
+    slices = gated(SliceStrategy(), "DRADeviceBindingConditions")
+    late = {"name": "a", "bindsToNode": True, "bindingConditions": ["c"], "bindingFailureConditions": ["f"]}
+    new = body(row("resourceslices"), {"devices": [dict(late)]})
+    slices.prepare_create(new)
+    assert new["spec"]["devices"] == [{"name": "a"}]
+    new, old = (body(row("resourceslices"), {"devices": [dict(late)]}) for _ in range(2))
+    slices.prepare_update(new, old)
+    assert new["spec"]["devices"] == [late]
     slices = gated(SliceStrategy(), "DRADeviceTaints")
     new = body(row("resourceslices"), {"devices": [{"name": "a", "taints": [{"key": "k", "effect": "None"}]}]})
     slices.prepare_create(new)
@@ -231,3 +240,31 @@ def test_a_taint_counts_again_when_its_effect_changes() -> None:
     after = body(PATCHES, {"devices": {"taints": [{"key": "k", "effect": "NoExecute", "timeAdded": old}]}})
     PatchStrategy().prepare_update(after, before)
     assert after["spec"]["devices"]["taints"][0]["timeAdded"] > old
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({}, ""), ({"status": ""}, "status"), ({"type": ""}, "type"), ({"reason": ""}, "reason")],
+)
+def test_rule_status_with_one_fault_is_rejected_at_its_field(change: Object, field: str) -> None:
+    rules = row("devicetaintrules", "v1beta2")
+    stamp = "2026-01-01T00:00:00Z"
+    good = {"type": "EvictionInProgress", "status": "True", "reason": "R", "message": "", "lastTransitionTime": stamp}
+    rule: Object = {"metadata": {"name": "a"}, "status": {"conditions": [{**good, **change}]}}
+    causes = {cause.field for cause in rules.strategy.validate_status(rule, rule)}
+    assert causes == ({f"status.conditions[0].{field}"} if field else set())
+
+
+@pytest.mark.parametrize(
+    ("status", "deleted", "state"),
+    [
+        ({}, False, "pending"),
+        ({}, True, "deleted"),
+        ({"allocation": {"devices": {}}}, False, "allocated"),
+        ({"allocation": {"devices": {}}}, True, "deleted,allocated"),
+        ({"allocation": {"devices": {}}, "reservedFor": [{"uid": "u"}]}, True, "deleted,allocated,reserved"),
+    ],
+)
+def test_state_of_a_claim_is_shown_as_upstream_does(status: Object, deleted: bool, state: str) -> None:
+    metadata = {"name": "c", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
+    assert claim_state({"metadata": metadata, "status": status}) == state

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.resources.dra.allocation import status_causes
 from actors.apiserver.resources.dra.devices import in_version
 from actors.apiserver.writes.fields import clean
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
+from protocols.dra.types import Attribute
 from protocols.kube.meta import Object
 from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
 
@@ -30,9 +32,9 @@ TERMS = {"nodeSelectorTerms": [{"matchFields": []}]}
                              "`perDeviceNodeSelection` is required"),
         ({"nodeName": "n"}, 'spec: Invalid value: "{`nodeName`, `allNodes`}": exactly one of `nodeName`, '
                             "`nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but multiple"),
-        ({"allNodes": False}, "spec.allNodes: Invalid value: false: must be either unset or set to true"),
-        ({"allNodes": None, "nodeName": ""},
-         'spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string'),
+        ({"allNodes": False, "nodeName": "n"}, "spec.allNodes: Invalid value: false: must be either unset"),
+        ({"nodeName": ""}, 'spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string'),
+        ({"allNodes": None, "nodeName": "a/b"}, 'spec.nodeName: Invalid value: "a/b": a lowercase RFC 1123 subdomain'),
         ({"allNodes": None, "nodeSelector": {"nodeSelectorTerms": []}},
          "spec.nodeSelector.nodeSelectorTerms: Invalid value: []: must have exactly one node selector term"),
         ({"devices": [{"name": "a"}], "sharedCounters": [{"name": "s", "counters": {"c": {"value": 1}}}]},
@@ -42,8 +44,8 @@ TERMS = {"nodeSelectorTerms": [{"matchFields": []}]}
         ({"devices": [{"name": f"d{n}"} for n in range(64)] + [{"name": "x", "taints": [LABELLED]}]},
          "spec.devices: Too many: 65: must have at most 64 items"),
         ({"devices": [{"name": "a"}, {"name": "a"}]}, 'spec.devices[1].name: Duplicate value: "a"'),
-        ({"devices": [{"name": "a", "nodeName": "n"}]},
-         'spec.devices[0].nodeName: Invalid value: "n": may only be set'),
+        ({"devices": [{"name": "a", "nodeName": "n", "allNodes": True}]},
+         "spec.devices[0]: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set"),
         ({"allNodes": None, "perDeviceNodeSelection": True, "devices": [{"name": "a"}]},
          "spec.devices[0]: Required value: exactly one of `nodeName`, `nodeSelector` or `allNodes`"),
         ({"devices": [{"name": "a", "capacity": {"c": {"value": "1", "requestPolicy": {"default": "1"}}}}]},
@@ -63,6 +65,14 @@ def test_slices(change: Object, fault: str) -> None:
     found = created(row("resourceslices"), spec)[1]
     assert len(found) == bool(fault)
     assert not fault or found[0].startswith(fault)
+
+
+def test_slice_with_alpha_fields_is_stored_without_them() -> None:
+    slices = row("resourceslices")
+    device = {"name": "a", "attributes": {"x": {"int": 1, "ints": [1]}}, "nodeAllocatableResourceMappings": {"k": {}}}
+    new = body(slices, {**SLICE, "devices": [device]})
+    slices.strategy.prepare_update(new, {})
+    assert new["spec"]["devices"] == [{"name": "a", "attributes": {"x": {"int": 1}}}]
 
 
 def test_what_a_slice_never_changes() -> None:
@@ -281,6 +291,26 @@ def test_what_is_accepted_can_be_read() -> None:
         {"devices": {"attributes": {"d/x": {"null": {}}}, "taints": [LABELLED]}},
     )
     assert patch_of(patch).attributes == {"d/x": None}
+    devices = {"attributes": {"d/x": {"int": 1, "null": None}}}
+    unset, faults = created(row("resourceslicepatches", "v1alpha3"), {"devices": devices})
+    assert faults == []
+    assert patch_of(unset).attributes["d/x"] == Attribute("int", 1), "JSON null sets no member"
+    assert patch_of({**unset, "spec": {"devices": devices}}).attributes["d/x"] == Attribute("int", 1)
     assert slice_of(created(row("resourceslices"), SLICE)[0]).pool == "n/p"
     assert class_of(created(row("deviceclasses"), {})[0]).selectors == ()
     assert in_version(rules, "v1alpha3").stored_as == "devicetaintrules.resource.k8s.io"
+
+
+def test_status_of_a_device_that_is_not_allocated_is_an_error() -> None:
+    claims = row("resourceclaims")
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 0}}]}}
+    claim, faults = created(claims, spec)
+    assert faults == []
+    assert claim["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1, "upstream's default of 0"
+    device = {"driver": "d.example.com", "pool": "p", "device": "x"}
+    allocation = {"devices": {"results": [{"request": "r", **device}]}}
+    for status in ({"devices": [device]}, {"allocation": allocation, "devices": [{**device, "device": "y"}]}):
+        causes = status_causes({**claim, "status": status}, claim)
+        assert [cause.field for cause in causes] == ["status.devices[0]"]
+        assert "must be an allocated device in the claim" in causes[0].message
+    assert status_causes({**claim, "status": {"allocation": allocation, "devices": [device]}}, claim) == []

@@ -1,5 +1,6 @@
 """The example driver's pure parts: its slices, its script, its health, its way to the API."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import _parameters
 from actors.simulator.driver.health import Health, HealthBoard, parse_health
 from actors.simulator.driver.kubeconfig import KubeconfigUnusable, client_options
@@ -17,6 +19,10 @@ from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
 from actors.simulator.engine.scripts import ScriptInvalid, Seconds, parse_script
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.resources import RESOURCECLAIMS
+from tests.support.dra_rows import created, row
+from tests.support.memory_api import MemoryApi, conflict
+from tests.support.waiting import until_async
 
 OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
 
@@ -51,6 +57,56 @@ def test_parts_never_take_more_than_their_card_has() -> None:
         assert parts <= amount(counters, name)
         assert amount(taken["gpu-0"], name) == amount(counters, name)
     assert {item["attributes"]["numa"]["int"] for item in devices} == {0}
+
+
+@pytest.mark.parametrize("partitions", [0, 3, 16])
+def test_shared_devices_have_a_policy_that_the_api_accepts(partitions: int) -> None:
+    options = replace(OPTIONS, devices=2, partitions=partitions, shared=True)
+    for spec in slice_specs(options, options.all_devices(), 1):
+        assert created(row("resourceslices"), spec)[1] == []
+        assert all(device["allowMultipleAllocations"] for device in spec.get("devices", ()))
+
+
+def test_devices_attached_late_have_conditions_that_the_api_accepts() -> None:
+    options = replace(OPTIONS, devices=2, attach=5)
+    (spec,) = slice_specs(options, options.all_devices(), 1)
+    assert created(row("resourceslices"), spec)[1] == []
+    assert spec["devices"][0]["bindingConditions"] == ["gpu.example.com/attached"]
+    assert spec["devices"][0]["bindsToNode"] is True
+
+
+def late_claim(*devices: str, uid: str = "u") -> Any:
+    results = [
+        {"request": "r", "driver": OPTIONS.driver, "pool": "n1", "device": each, "bindingConditions": ["x"]}
+        for each in devices
+    ]
+    allocation = {"devices": {"results": results}}
+    return {"metadata": {"name": "c", "namespace": "ns", "uid": uid}, "status": {"allocation": allocation}}
+
+
+async def test_attacher_reports_each_allocated_device_once_also_after_conflicts() -> None:
+    api, lines = MemoryApi(), list[str]()
+    board = HealthBoard(OPTIONS.all_devices())
+    board.set({"gpu-1": Health("Unhealthy", "no link")})
+    conflicts = [conflict(), conflict()]
+    api.fault = lambda verb, resource, name: conflicts.pop() if verb == "update" and conflicts else None
+    attacher = Attacher(replace(OPTIONS, attach=0), api, board, lines.append)  # type: ignore[arg-type]  # as ApiClient
+    running = asyncio.ensure_future(attacher.run())
+    api.put(RESOURCECLAIMS, late_claim("gpu-0", "gpu-1"))
+
+    def devices() -> Any:
+        return api.objects["resourceclaims"]["ns/c"]["status"].get("devices")
+
+    await until_async("reported", devices)
+    found = {each["device"]: each["conditions"][0] for each in devices()}
+    assert (found["gpu-0"]["type"], found["gpu-0"]["status"]) == ("gpu.example.com/attached", "True")
+    assert (found["gpu-1"]["type"], found["gpu-1"]["message"]) == ("gpu.example.com/attach-failed", "no link")
+    api.put(RESOURCECLAIMS, {**late_claim(), "status": {}})
+    await until_async("nothing waits", lambda: not attacher._waiting)
+    api.put(RESOURCECLAIMS, late_claim("gpu-2"))
+    await until_async("reported again", devices)
+    await until_async("said", lambda: lines[-1] == "attached gpu-2 for claim ns/c")
+    running.cancel()
 
 
 def test_the_claims_own_parameters_go_before_its_classes() -> None:

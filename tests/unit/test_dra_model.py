@@ -36,12 +36,12 @@ class FakeDriver:
     held: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
 
-    async def prepare(self, claims: list[ClaimInfo]) -> Outcome:
+    async def prepare(self, claims: list[ClaimInfo], pod: str) -> Outcome:
         for item in claims:
             assert self.name in self.world.on_disk().get(item.uid, ()), "asked before it was written down"
         return await self._meet(claims, self.held.update)
 
-    async def unprepare(self, claims: list[ClaimInfo]) -> Outcome:
+    async def unprepare(self, claims: list[ClaimInfo], pod: str) -> Outcome:
         for item in claims:
             users = [pod for pod, names in self.world.using.items() if item.name in names]
             assert not users, f"{item.name} taken from {users}"

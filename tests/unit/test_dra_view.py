@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from protocols.dra.versions import flat_requests, wrapped_devices
+from protocols.kube.meta import Object
 from supervisor.cli.main import main
+from supervisor.dra.sources import read_objects
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "patching"
 SLICES, PATCHES, CLAIM = (str(EXAMPLES / name) for name in ("slices.yaml", "patches.yaml", "claim.yaml"))
@@ -65,6 +67,95 @@ def test_what_a_claim_would_be_given(capsys: pytest.CaptureFixture[str]) -> None
     assert [each["allocation"] is None for each in found] == [True, False]
 
 
+@pytest.mark.parametrize(("admin", "fits"), [(False, False), (True, True)])
+def test_claim_of_a_live_plane_gets_no_device_that_is_held(
+    admin: bool, fits: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = {"driver": "gpu.example.com", "pool": "node-2", "device": "gpu-0", "adminAccess": admin}
+    holder = {"kind": "ResourceClaim", "status": {"allocation": {"devices": {"results": [result]}}}}
+    asked: list[bool] = []
+
+    def live(path: Path, *, claims: bool) -> list[Object]:
+        asked.append(claims)
+        return [*read_objects([SLICES, PATCHES]), holder]
+
+    monkeypatch.setattr("supervisor.cli.dra_devices.read_api", live)
+    told = devices(capsys, "--patched", "--claim", CLAIM, "--kubeconfig", "any", code=0 if fits else 1)
+    assert ("on node-2: gpu = gpu.example.com/node-2/gpu-0" in told) == fits
+    devices(capsys, "--patched", "--kubeconfig", "any")
+    assert asked == [True, False], "claims are listed only where they count"
+
+
+SHARED = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: gpu.example.com
+  nodeName: node-1
+  pool: {name: node-1, generation: 1, resourceSliceCount: 1}
+  devices:
+  - {name: gpu-0, allowMultipleAllocations: true, capacity: {memory: {value: 16Gi}, slots: {value: "4"}}}
+  - {name: gpu-1, capacity: {memory: {value: 16Gi}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a, namespace: default}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+status:
+  reservedFor: [{resource: pods, name: p, uid: u}, {resource: pods, name: q, uid: v}]
+  allocation:
+    devices:
+      results:
+      - {request: r, driver: gpu.example.com, pool: node-1, device: gpu-0, consumedCapacity: {memory: 6Gi, slots: "1"},
+         shareID: 0f9c2a10-7d1e-4c55-8a43-0c6b0f2f4e1d}
+"""
+WANTED = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: wanted}
+spec:
+  devices:
+    requests:
+    - {name: r, exactly: {deviceClassName: gpu, capacity: {requests: {memory: 4Gi, slots: "1"}}}}
+"""
+
+
+def test_shares_show_who_consumes_how_much(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "shared").write_text(SHARED)
+    (tmp_path / "wanted").write_text(WANTED)
+    monkeypatch.setattr(
+        "supervisor.cli.dra_devices.read_api", lambda path, claims: read_objects([str(tmp_path / "shared")])
+    )
+    head, *found = words(devices(capsys, "--shares", "--kubeconfig", "any"))
+    assert head == ["DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "CLAIM", "SHARE", "CONSUMES", "PODS"]
+    device = ["gpu.example.com/node-1/gpu-0", "node-1"]
+    share = ["default/a", "r", "0f9c2a10", "memory", "6Gi,", "slots", "1", "default/p,", "default/q"]
+    assert found == [
+        [*device, "gpu.example.com/memory", "6Gi", "16Gi", *share],
+        ["gpu.example.com/slots", "1", "4"],
+    ]
+    assert words(devices(capsys, "--shares", "--slices", str(tmp_path / "shared"))) == [head, *found]
+    told = devices(capsys, "--claim", str(tmp_path / "wanted"), "--kubeconfig", "any")
+    assert told.splitlines() == [
+        "default/wanted on node-1: r = gpu.example.com/node-1/gpu-0 (4Gi of gpu.example.com/memory, 10Gi of 16Gi used;"
+        " 1 of gpu.example.com/slots, 2 of 4 used)"
+    ]
+    ((shared,), (placed,)) = (
+        json.loads(devices(capsys, *flags, "--kubeconfig", "any", "-o", "json"))
+        for flags in (("--shares",), ("--claim", str(tmp_path / "wanted")))
+    )
+    assert shared["shares"][0]["consumes"] == {"gpu.example.com/memory": "6Gi", "gpu.example.com/slots": "1"}
+    assert placed["uses"][shared["device"]][0] == {"name": "gpu.example.com/memory", "used": "10Gi", "total": "16Gi"}
+    assert "no driver has published" in devices(capsys, "--shares", "--slices", SLICES)
+
+
 FAULTY = """
 kind: ResourceSlicePatch
 apiVersion: resource.k8s.io/v1alpha3
@@ -116,6 +207,12 @@ def test_yaml_has_its_own_ideas_of_null_and_times(capsys: pytest.CaptureFixture[
     (tmp_path / "one.yaml").write_text(YAMLISH)
     found = devices(capsys, "--slices", SLICES, "--patches", str(tmp_path / "one.yaml"))
     assert found.count("2026-01-01T00:00:00Z") == found.count("(removed)") == 3
+
+
+def test_a_value_of_two_members_names_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(YAMLISH.replace("{null: {}}", "{int: 1, null: {}}"))
+    assert main(["devices", "--slices", SLICES, "--patches", str(tmp_path / "two.yaml")]) == 0
+    assert "gpu.example.com/numa sets int and null; exactly one value must be specified" in capsys.readouterr().err
 
 
 def test_a_slice_that_cannot_be_read_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a guarded write means when its first answer was lost."""
 
 from protocols.etcd import guarded, prefix_end
-from protocols.etcd.types import KeyValue
+from protocols.etcd.types import Companions, KeyValue
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 
@@ -41,3 +41,30 @@ def test_prefix_end() -> None:
     assert prefix_end(b"/registry/") == b"/registry0"
     assert prefix_end(b"a\xff") == b"b"
     assert prefix_end(b"\xff\xff") == prefix_end(b"") == b"\0"
+
+
+def test_companions_are_guarded_written_and_removed_with_their_key() -> None:
+    also = Companions({b"a": b"1"}, [b"b"])
+    request = guarded.accompany(guarded.update(b"k", b"v", 7, 0), also)
+    assert [(each.key, each.mod_revision) for each in request.compare] == [(b"k", 7), (b"a", 0)]
+    assert [each.request_put.key for each in request.success[:2]] == [b"k", b"a"]
+    assert request.success[2].request_delete_range.key == b"b"
+    assert [each.request_range.key for each in request.failure] == [b"k", b"a"]
+
+
+def test_companion_that_exists_is_reported_beside_the_current_key() -> None:
+    answer = failed(stored(b"v", 7, 1))
+    taken = mvcc_pb2.KeyValue(key=b"a", value=b"2", mod_revision=3)
+    answer.responses.append(pb.ResponseOp(response_range=pb.RangeResponse(kvs=[taken])))
+    answer.responses.append(pb.ResponseOp(response_range=pb.RangeResponse()))
+    done = guarded.put_result(answer, b"w", retried=False, guard=7)
+    assert (done.ok, done.taken) == (False, (b"a",))
+    assert done.current is not None
+    assert done.current.mod_revision == 7, "the key itself has not changed"
+
+
+def test_own_write_with_companions_is_found_after_a_retry() -> None:
+    answer = failed(stored(b"v", 3, 1))
+    own = mvcc_pb2.KeyValue(key=b"a", value=b"1", mod_revision=3)
+    answer.responses.append(pb.ResponseOp(response_range=pb.RangeResponse(kvs=[own])))
+    assert guarded.put_result(answer, b"v", retried=True, guard=0).ok

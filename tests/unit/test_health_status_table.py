@@ -3,9 +3,16 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.health.status_table import BURST, StatusTable, pod_status
+from actors.health.status_table import BURST, StatusTable, held_devices, pod_status
 from protocols.messages.devices import DeviceHealth
-from protocols.messages.health import HeldContainer, HeldResource, PodHeld, health_key
+from protocols.messages.health import (
+    HeldContainer,
+    HeldResource,
+    PodHeld,
+    PodResourceStatus,
+    ResourceStatus,
+    health_key,
+)
 
 GPU, CLAIM = "example.com/gpu", "claim:c"
 DEVICES = [(GPU, "g1"), (GPU, "g2"), (CLAIM, "drv/p/d")]
@@ -68,6 +75,19 @@ def test_refresh_after_flap_back_publishes_nothing():
     assert node.refresh() == {}
 
 
+def test_refresh_shared_device_reaches_all_its_pods():
+    node = Node()
+    for uid in ("u1", "u2", "u3"):
+        node.allocate(uid, DEVICES[2] if uid != "u3" else DEVICES[0])
+    node.refresh()
+    node.report(DEVICES[2], "Unhealthy")
+    assert sorted(node.refresh()) == ["u1", "u2"]
+    node.allocate("u1")
+    node.refresh()
+    node.report(DEVICES[2], "Healthy")
+    assert sorted(node.refresh()) == ["u2"]
+
+
 def test_refresh_flapping_device_keeps_rate_and_ends_with_latest():
     node, writes = Node(), 0
     node.allocate("u1", DEVICES[0])
@@ -79,6 +99,20 @@ def test_refresh_flapping_device_keeps_rate_and_ends_with_latest():
     assert node.table.suppressed > 900
     node.refresh_until_idle()
     assert node.published()["u1"][0]["a"][0].resources[0].health == "Unhealthy"
+
+
+def test_held_devices_counts_a_pods_device_once_and_claims_together():
+    node = Node()
+    node.report(DEVICES[0], "Unhealthy")
+    node.allocate("u1", DEVICES[0])
+    node.allocate("u2", DEVICES[1])
+    node.refresh()
+    shown = node.table.published["u1"].containers["a"]
+    claims = tuple(ResourceStatus(name=f"claim:{name}", resources=shown[0].resources) for name in ("x", "y"))
+    twice = PodResourceStatus(uid="u3", containers={"a": shown, "b": shown}, pod=claims)
+    found = held_devices([*node.table.published.values(), twice])
+    assert (found[GPU, "Unhealthy"], found[GPU, "Unknown"], found[GPU, "Healthy"]) == (2, 1, 0)
+    assert found["claim", "Unhealthy"] == 2
 
 
 def test_refresh_deferred_pod_does_not_defer_others():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.errors import KubeError
 
@@ -15,7 +16,8 @@ def pod(spec: Json | None = None, status: Json | None = None, **meta: Any) -> Js
 
 
 def patched(document: Json, patch: Any, kind: str = "Pod") -> Json:
-    return apply_strategic_patch(kind, document, patch)
+    group = {"ResourceClaim": "resource.k8s.io", "Deployment": "apps", "Job": "batch"}.get(kind, "")
+    return apply_strategic_patch(kind_shape(group, "v1", kind), document, patch)
 
 
 def names(items: list[Json]) -> list[str]:
@@ -219,3 +221,30 @@ def test_any_patch_applies_or_is_refused_and_changes_no_input(document: Json, pa
     else:
         assert isinstance(found, dict)
     assert repr((document, patch)) == before
+
+
+def test_template_lists_merge_by_their_keys() -> None:
+    containers = [{"name": "a", "image": "x", "env": [{"name": "A", "value": "1"}]}, {"name": "b", "image": "y"}]
+    document = {"spec": {"template": {"spec": {"containers": containers}}}}
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "a", "env": [{"name": "B"}]}]}}}}
+    found = patched(document, patch, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert found[0] == {"name": "a", "image": "x", "env": [{"name": "B"}, {"name": "A", "value": "1"}]}
+    assert found[1] == containers[1]
+
+
+def test_deployment_strategy_retains_only_the_keys_that_are_listed() -> None:
+    document = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
+    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
+    assert patched(document, patch, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_job_conditions_merge_by_type_although_they_are_owned_as_a_whole() -> None:
+    document = {"status": {"conditions": [{"type": "Complete", "status": "False"}]}}
+    patch = {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
+    assert len(patched(document, patch, "Job")["status"]["conditions"]) == 2
+
+
+def test_list_that_no_patch_merges_is_replaced() -> None:
+    document = {"status": {"uncountedTerminatedPods": {"failed": ["a"]}}}
+    patch = {"status": {"uncountedTerminatedPods": {"failed": ["b"]}}}
+    assert patched(document, patch, "Job")["status"]["uncountedTerminatedPods"]["failed"] == ["b"]

@@ -5,6 +5,7 @@ from actors.podworker.model.dependencies import Address
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.names import content, dns_config, has_hosts, hostname
 from actors.podworker.pods.environment.services import service_variables
+from protocols.kube.meta import UNROUTED
 from tests.support.podworker_fakes import container, pod
 
 API = Address("127.0.0.1", 6443)
@@ -50,6 +51,13 @@ def test_a_service_of_the_namespace_becomes_host_port_and_link_variables():
 )
 def test_other_namespaces_and_services_without_an_address_have_no_variables(other):
     assert variables(other) == variables()
+
+
+def test_service_kubernetes_that_nothing_routes_leaves_the_apis_own_address():
+    routed = service("kubernetes", ip="10.96.0.1", namespace="default", ports=[{"name": "https", "port": 443}])
+    routed["metadata"]["annotations"] = {UNROUTED: "true"}
+    found = variables(addresses(routed), metadata={"namespace": "default"})
+    assert (found["KUBERNETES_SERVICE_HOST"], found["KUBERNETES_SERVICE_PORT"]) == ("127.0.0.1", "6443")
 
 
 def test_the_apis_address_is_always_a_variable():

@@ -11,6 +11,7 @@ from actors.podworker.node.status import (
     node_status,
 )
 from actors.podworker.node.status_updater import GRACE_S, Readiness
+from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import Device, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE
 from protocols.process.layout import layout
@@ -55,6 +56,17 @@ def test_devices_count_and_vanished_ones_stay_as_zero():
 def test_devices_not_heard_of_yet_are_left_alone():
     status = node_status(view(inventory=gpus("Healthy")), {}, T1)
     assert node_patch(status, node_status(view(inventory=None), status, T2)) is None
+
+
+def test_runtime_handlers_are_published_and_retained_while_the_runtime_is_unknown():
+    handlers = (RuntimeHandler("", recursive_read_only=True), RuntimeHandler("kata", user_namespaces=True))
+    status = node_status(view(handlers=handlers), {}, T1)
+    assert status["runtimeHandlers"] == [
+        {"name": "", "features": {"recursiveReadOnlyMounts": True, "userNamespaces": False}},
+        {"name": "kata", "features": {"recursiveReadOnlyMounts": False, "userNamespaces": True}},
+    ]
+    assert node_patch(status, node_status(view(), status, T2)) is None
+    assert "runtimeHandlers" not in node_status(view(), {}, T1)
 
 
 def test_patched_only_when_something_changed():

@@ -11,15 +11,18 @@ from actors.podworker.node import status_updater as agent
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.kube.resources import NODES
+from protocols.messages.devices import Placement, ResourceInventory
 from tests.support.memory_api import MemoryApi
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
 
 @asynccontextmanager
-async def registered(monkeypatch: pytest.MonkeyPatch, **state: Any) -> AsyncIterator[MemoryApi]:
+async def registered(
+    monkeypatch: pytest.MonkeyPatch, api: MemoryApi | None = None, **state: Any
+) -> AsyncIterator[MemoryApi]:
     monkeypatch.setattr(agent, "CHECK_S", 0.05)
-    api = MemoryApi()
+    api = api or MemoryApi()
     options = NodeStatusOptions("n1", MACHINE, api, lambda: NodeState((), **state), lambda: None)  # type: ignore[arg-type] # answers as one
     task = asyncio.create_task(NodeStatusUpdater(options).run())
     try:
@@ -60,6 +63,41 @@ async def test_updater_extended_resource_of_another_client_is_retained(monkeypat
         await until(lambda: bool(labels(api)))
         for kind in ("capacity", "allocatable"):
             assert api.objects["nodes"]["n1"]["status"][kind]["example.com/dongle"] == "4"
+
+
+def with_dongles(created: str) -> MemoryApi:
+    """Return an API with a node whose capacity has dongles of another client and GPUs of a plugin."""
+    api = MemoryApi()
+    amounts = {"cpu": "1", "example.com/dongle": "4", "example.com/gpu": "2"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    metadata = {"name": "n1", "creationTimestamp": created}
+    api.put(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status})
+    return api
+
+
+def shown(api: MemoryApi) -> dict[str, tuple[str, str]]:
+    """Return capacity and allocatable by extended resource."""
+    status = api.objects["nodes"]["n1"]["status"]
+    names = [name for name in status["capacity"] if "/" in name]
+    return {name: (status["capacity"][name], status["allocatable"][name]) for name in names}
+
+
+LEDGER_BEGAN = Placement(online="0-3", memory=1 << 30, ledger_ns=1_767_225_600_000_000_000)
+"""2026-01-01."""
+
+
+async def test_updater_extended_resource_of_another_client_survives_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = with_dongles("2026-01-01T00:00:03Z")
+    known = {"example.com/gpu": ResourceInventory("example.com/gpu", False)}
+    async with registered(monkeypatch, api, inventory=known, placement=LEDGER_BEGAN):
+        await until(lambda: shown(api)["example.com/gpu"] == ("0", "0"))
+        assert shown(api)["example.com/dongle"] == ("4", "4")
+
+
+async def test_updater_resources_of_a_lost_ledger_are_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = with_dongles("2025-12-31T00:00:00Z")
+    async with registered(monkeypatch, api, inventory={}, placement=LEDGER_BEGAN):
+        await until(lambda: set(shown(api).values()) == {("0", "0")})
 
 
 async def test_updater_deleted_node_is_not_created_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:

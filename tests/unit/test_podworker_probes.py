@@ -268,6 +268,38 @@ async def test_a_failed_post_start_ends_the_container(tmp_path):
         assert ("Warning", "FailedPostStartHook", "PostStartHook failed") in scene.fake.recorder.events
 
 
+async def test_a_failed_post_start_is_the_reason_to_wait_until_the_next_start(tmp_path):
+    scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}})))
+    scene.fake.runtime.answers["no"] = (1, b"sorry")
+
+    def waited():
+        shown = [entry["state"] for entry in entries_of(scene.fake.statuses.history)]
+        return [state["waiting"] for state in shown if state.get("waiting", {}).get("reason") == "PostStartHookError"]
+
+    async with at_work(scene):
+        await scene.until(
+            lambda: scene.shown("a").get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff"
+        )
+        assert scene.shown("a")["lastState"]["terminated"]["exitCode"] == 143
+        [first, *_] = waited()
+        assert first["message"] == (
+            'Exec lifecycle hook ([no]) for Container "a" in Pod "p_ns(uid-1)" failed - '
+            "error: command 'no' exited with 1: sorry"
+        )
+
+
+async def test_a_failed_post_start_of_a_container_that_is_not_restarted_shows_its_end(tmp_path):
+    scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}}), policy="Never"))
+    scene.fake.runtime.answers["no"] = (1, b"sorry")
+    async with at_work(scene):
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
+
+
+def entries_of(history):
+    return [entry for status in history for entry in status.get("containerStatuses", ())]
+
+
 async def test_the_active_deadline_fails_the_pod(tmp_path):
     scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=1))
     async with at_work(scene):

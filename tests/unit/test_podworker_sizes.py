@@ -4,8 +4,8 @@ import pytest
 
 from actors.podworker.model.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
 from actors.podworker.model.types import Waiting, read_pod
-from actors.scheduler.views import amounts as quantities
-from actors.scheduler.views import pod_view
+from actors.scheduler.model.views import amounts as quantities
+from actors.scheduler.model.views import pod_view
 from protocols.bus import error_for
 from protocols.messages.devices import ContainerGrant
 from tests.support.podworker_fakes import container, pod, sidecar

@@ -2,6 +2,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
+from actors.podworker.pods.status.container import MAX_MOUNTS
 from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over, overlay
 from actors.podworker.pods.status.status_manager import status_patch
@@ -251,3 +252,34 @@ def test_counts_never_fall_and_no_terminal_phase_while_anything_runs(life, polic
             assert not alive
             ended = shown["phase"]
         before = shown
+
+
+def mounts(*given, supported=True, before=None):
+    raw = pod(container("a", volumeMounts=list(given)), inits=[container("i")])
+    before = {"containerStatuses": [{"name": "a", "volumeMounts": before}]} if before else {}
+    shown = status(raw, runtime(run("a")), recursive=supported, before=before)
+    assert "volumeMounts" not in shown["initContainerStatuses"][0]
+    return shown["containerStatuses"][0].get("volumeMounts")
+
+
+def test_volume_mounts_show_whether_they_are_read_only_and_how_deep():
+    data, token = {"name": "data", "mountPath": "/data"}, {"name": "token", "mountPath": "/token", "readOnly": True}
+    deep = {**token, "recursiveReadOnly": "IfPossible"}
+    assert mounts(data, token) == [data, {**token, "recursiveReadOnly": "Disabled"}]
+    assert mounts(deep) == [{**token, "recursiveReadOnly": "Enabled"}]
+    assert mounts(deep, supported=False) == [{**token, "recursiveReadOnly": "Disabled"}]
+    assert mounts({**deep, "mountPropagation": "HostToContainer"}) == [{**token, "recursiveReadOnly": "Disabled"}]
+    assert mounts() is None
+
+
+def test_volume_mounts_once_shown_stay_and_are_bounded():
+    deep = {"name": "t", "mountPath": "/t", "readOnly": True, "recursiveReadOnly": "IfPossible"}
+    shown = [{**deep, "recursiveReadOnly": "Enabled"}]
+    assert mounts(deep, supported=False, before=shown) == shown
+    assert len(mounts(*({"name": "d", "mountPath": f"/{n}"} for n in range(2000)))) == MAX_MOUNTS
+
+
+def test_volume_mounts_are_shown_before_the_first_start():
+    raw = pod(container("a", volumeMounts=[{"name": "d", "mountPath": "/d"}]))
+    shown = status(raw, PodStatus(uid="uid-1"))
+    assert shown["containerStatuses"][0]["volumeMounts"] == [{"name": "d", "mountPath": "/d"}]

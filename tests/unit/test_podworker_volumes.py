@@ -16,6 +16,7 @@ from actors.podworker.model.types import read_pod
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
 from actors.podworker.pods.environment.variables import build_environment
 from actors.podworker.pods.volumes import atomic
+from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
@@ -127,6 +128,8 @@ def test_files_of_volumes():
     projected = {"name": "v", "projected": {"sources": sources}}
     made = files(projected, {TokenRef("me", 3600): "secret"}, securityContext={"runAsUser": 7})
     assert made == {"token": File(b"secret", 0o600, 7), "ca": File(b"1", 0o644)}
+    made = files(projected, {TokenRef("me", 3600): "secret"}, securityContext={"fsGroup": 9})
+    assert made["token"] == File(b"secret", 0o600), "writing gives it to the group, with 0640"
     assert token_refs(read_pod(pod(container("a"), volumes=[projected]))) == {TokenRef("me", 3600)}
 
 
@@ -199,6 +202,16 @@ def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path):
     os.close(held)
 
 
+def test_files_of_a_group_are_readable_by_it_where_root_writes_them(tmp_path, monkeypatch):
+    atomic.write(tmp_path / "a", {"token": File(b"1", 0o600)}, 9 if os.geteuid() == 0 else -1)
+    assert (tmp_path / "a" / "token").stat().st_mode & 0o777 == (0o640 if os.geteuid() == 0 else 0o600)
+    monkeypatch.setattr(atomic.os, "geteuid", lambda: 1000)
+    atomic.write(tmp_path / "b", {"token": File(b"1", 0o600, 7)}, 9)
+    found = (tmp_path / "b" / "token").stat()
+    assert (found.st_mode & 0o777, found.st_uid) == (0o600, os.getuid())
+    assert not atomic.write(tmp_path / "b", {"token": File(b"1", 0o600, 7)}, 9), "nothing has changed"
+
+
 def test_host_path_types(tmp_path):
     prepare_host_path({"path": "/no/such"})
     prepare_host_path({"path": str(tmp_path / "d" / "e"), "type": "DirectoryOrCreate"})
@@ -207,7 +220,9 @@ def test_host_path_types(tmp_path):
     for path, kind, text in (
         (tmp_path / "f", "Directory", "is not a directory"),
         (tmp_path / "d", "FileOrCreate", "is not a file"),
-        (tmp_path / "x", "File", "no such file"),
+        (tmp_path / "x", "File", "hostPath type check failed: .*/x is not a file"),
+        (tmp_path / "x", "Socket", "hostPath type check failed: .*/x is not a socket file"),
+        (tmp_path / "x", "BlockDevice", "hostPath type check failed: .*/x is not a block device"),
         (tmp_path, "Nonsense", "unknown"),
     ):
         with pytest.raises(VolumeNotReady, match=text):
@@ -257,3 +272,29 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     kept.refresh(NODE)
     await kept._task
     assert (path / "k").read_text() == "2"
+
+
+def mounted(*mounts):
+    return read_pod(
+        pod(container("a", volumeMounts=[dict(zip(("name", "mountPath", "subPath"), m, strict=False)) for m in mounts]))
+    )
+
+
+def test_nested_mount_points_are_those_in_the_innermost_volume():
+    spec = mounted(("conf", "/etc/x"), ("deep", "/etc/x/y/z/"), ("deeper", "/etc/x/y/z/w"), ("other", "/etc/xy"))
+    assert nested_mount_points(spec) == {"conf": ["y/z"], "deep": ["w"]}
+    assert nested_mount_points(mounted(("conf", "/etc/x", "part"), ("deep", "/etc/x/y"))) == {}
+
+
+def test_mount_points_are_made_beside_files_and_never_through_them():
+    with TemporaryDirectory() as folder:
+        directory = Path(folder, "v")
+        atomic.write(directory, {"key": File(b"1", 0o644)})
+        make_mount_points(directory, ["y", "y/z"])
+        assert (directory / "y/z").is_dir()
+        assert atomic.write(directory, {"key": File(b"2", 0o644)})
+        assert (directory / "y/z").is_dir()
+        with pytest.raises(VolumeNotReady, match="mount it elsewhere"):
+            make_mount_points(directory, ["key/z"])
+        with pytest.raises(VolumeNotReady, match="leads out of the volume"):
+            make_mount_points(directory, ["../z"])

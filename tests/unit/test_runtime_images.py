@@ -63,6 +63,24 @@ def test_both_kinds_of_archive_give_the_same_files(tmp_path: Path, write: Any) -
     assert again.find("box:2") is None
 
 
+def test_alias_gives_an_image_the_names_that_charts_use(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    made = kept.import_(images.docker_archive(tmp_path / "a.tar", "box:1"), "team/app:v1", "ghcr.io/team/app:v1")
+    assert made.names == ("docker.io/team/app:v1", "ghcr.io/team/app:v1")
+    other = kept.import_(images.docker_archive(tmp_path / "b.tar", "x", {"Cmd": ["true"]}), "registry.k8s.io/dra:v2")
+    assert kept.alias("team/app:v1", "registry.k8s.io/dra:v2", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0").id == made.id
+    again = store(tmp_path)
+    for name in ("registry.k8s.io/dra:v2", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0", "ghcr.io/team/app:v1"):
+        found = again.find(name)
+        assert found is not None
+        assert found.id == made.id
+    assert again.find(other.id) is not None, "an image without a name stays until it is removed"
+    with pytest.raises(NotFound, match="was not imported"):
+        kept.alias("nothing:1", "else")
+    with pytest.raises(InvalidRequest):
+        kept.alias("team/app:v1", "Not A Name")
+
+
 def test_names_move_and_images_go_with_their_last_one(tmp_path: Path) -> None:
     kept = store(tmp_path)
     first = kept.import_(images.docker_archive(tmp_path / "a.tar", "box:1"), "")

@@ -1,15 +1,17 @@
 """Placement: what fits where, in upstream's words, and never more than a node has."""
 
+import random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler.errors import ObjectUnreadable
-from actors.scheduler.node_cache import Cache, best_node, least_allocated_score, summary
-from actors.scheduler.queue import ANY_ROOM, Queue
-from actors.scheduler.views import PodView, needs_scheduling, node_view, pod_requests, pod_view
+from actors.scheduler.model.errors import ObjectUnreadable
+from actors.scheduler.model.queue import ANY_ROOM, Queue
+from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_requests, pod_view
+from actors.scheduler.nodes.node_cache import Cache, summary
+from actors.scheduler.nodes.scoring import NodeScorer
 from protocols.kube.quantity import NANO
 from tests.support.turns import finished
 
@@ -38,7 +40,11 @@ def cache_of(*nodes: dict[str, Any]) -> Cache:
 def choose(cache: Cache, view: PodView) -> tuple[str, str]:
     """The best node, or why there is none."""
     fitting, rejected = finished(cache.feasible(view))[0]
-    return (best_node(view, fitting), "") if fitting else ("", summary(len(rejected), rejected.values()))
+    return (
+        (NodeScorer(view, {}, random.Random(0)).best(fitting), "")
+        if fitting
+        else ("", summary(len(rejected), rejected.values()))
+    )
 
 
 def test_an_extended_resource_decides() -> None:
@@ -140,6 +146,20 @@ def test_a_pod_that_did_not_fit_waits_for_a_change_and_its_back_off() -> None:
     assert queue.next_at() is None
 
 
+def test_pods_of_higher_priority_are_tried_first() -> None:
+    queue = Queue()
+    for uid, priority in (("low", 1), ("first", 5), ("second", 5)):
+        queue.add(uid, priority)
+    assert queue.ready(0.0) == ["first", "second", "low"]
+    assert not queue.outranked("low")
+    queue.add("urgent", 9)
+    assert queue.outranked("second")
+    assert not queue.outranked("urgent")
+    assert queue.ready(0.0) == ["urgent", "first", "second", "low"]
+    assert queue.start("urgent")
+    assert not queue.outranked("low")
+
+
 def test_only_what_can_help_wakes_a_pod() -> None:
     queue = Queue()
     for uid in "ab":
@@ -166,16 +186,6 @@ def test_a_change_during_the_try_is_not_lost() -> None:
     assert queue.start("a")
     queue.park("a", frozenset())
     assert not queue.changed("room")
-
-
-def test_the_emptier_node_wins_and_ties_go_by_name() -> None:
-    cache = cache_of(node("n1"), node("n2"), node("n3"))
-    cache.place("n1", pod_view(pod("a", limits={"cpu": "1"})))
-    asked = pod_view(pod("b", limits={"cpu": "1"}))
-    assert least_allocated_score(asked, cache.nodes["n2"]) > least_allocated_score(asked, cache.nodes["n1"])
-    assert best_node(asked, cache.nodes) == "n3"
-    bare = cache_of({"metadata": {"name": "x"}})
-    assert least_allocated_score(asked, bare.nodes["x"]) == 0.0
 
 
 def test_a_promise_ends_with_its_node() -> None:
@@ -279,3 +289,28 @@ def test_any_spec_is_placed_or_refused(spec: dict[str, Any]) -> None:
     except ObjectUnreadable:
         return
     choose(cache_of(node("n1")), view)
+
+
+def with_ports(name: str, *ports: dict[str, Any], **spec: Any) -> PodView:
+    found = pod(name, **spec)
+    found["spec"]["containers"][0]["ports"] = list(ports)
+    return pod_view(found)
+
+
+def test_host_ports_of_two_pods_conflict_by_protocol_and_address() -> None:
+    cache = cache_of(node())
+    taken = {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}
+    cache.place("n1", with_ports("held", taken, {"containerPort": 81}))
+    refused = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+    for free in ({"hostIP": "10.0.0.2"}, {"protocol": "UDP"}, {"hostPort": 8081}, {"hostPort": 0}):
+        assert choose(cache, with_ports("p", {**taken, **free})) == ("n1", "")
+    for same in ({}, {"hostIP": ""}, {"hostIP": "0.0.0.0"}, {"protocol": "TCP"}):
+        assert choose(cache, with_ports("p", {**taken, **same})) == ("", refused)
+    cache.place("n1", with_ports("every", {"hostPort": 9000}))
+    assert choose(cache, with_ports("p", {"hostPort": 9000, "hostIP": "10.0.0.9"})) == ("", refused)
+    sidecar = {"name": "s", "restartPolicy": "Always", "ports": [{"hostPort": 9000}]}
+    assert choose(cache, with_ports("p", initContainers=[sidecar])) == ("", refused)
+    assert choose(cache, with_ports("p", initContainers=[{**sidecar, "restartPolicy": None}])) == ("n1", "")
+    cache.forget("uid-held")
+    cache.forget("uid-every")
+    assert choose(cache, with_ports("p", taken, {"hostPort": 9000})) == ("n1", "")

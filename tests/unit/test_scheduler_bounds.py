@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler import node_cache
-from actors.scheduler.claim_demand import DemandBuilder
-from actors.scheduler.errors import ClaimsNotReady, ObjectUnreadable
-from actors.scheduler.extended_resources import MAX_REQUESTS, extended_claim
-from actors.scheduler.node_cache import Cache
-from actors.scheduler.views import node_view, pod_requests, pod_view
+from actors.scheduler.model.claim_demand import DemandBuilder
+from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
+from actors.scheduler.model.extended_resources import MAX_REQUESTS, extended_claim
+from actors.scheduler.model.views import node_view, pod_requests, pod_view
+from actors.scheduler.nodes import node_cache
+from actors.scheduler.nodes.node_cache import Cache
 from protocols.dra.allocator import Catalog
 from protocols.kube.quantity import NANO
 from tests.support.growth import MOST, growth

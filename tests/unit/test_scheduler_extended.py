@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.scheduler.extended_resources import IMPLICIT, backed, backing, extended_claim
-from actors.scheduler.views import pod_view
+from actors.scheduler.model.extended_resources import IMPLICIT, backed, backing, extended_claim
+from actors.scheduler.model.views import pod_view
 from protocols.dra.decode import class_of
 
 GPU = "example.com/gpu"

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.scheduler.actor import Scheduler
-from actors.scheduler.views import node_view
+from actors.scheduler.model.views import node_view
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import name_of
 from protocols.process.layout import layout
@@ -27,13 +27,21 @@ class FakeBinder:
         if self.faults:
             raise self.faults.pop(0)
 
-    async def report_unschedulable(self, pod: dict[str, Any], why: str, reason: str = "") -> None:
+    async def report_unschedulable(
+        self, pod: dict[str, Any], why: str, reason: str = "", nominated: str | None = None
+    ) -> None:
         self.refused.append((name_of(pod), why))
 
 
 class World:
     def __init__(self) -> None:
-        settings = SimpleNamespace(api_url="https://x", leader_elect=False, gate=lambda name: True)
+        settings = SimpleNamespace(
+            api_url="https://x",
+            leader_elect=False,
+            scheduler_seed=2,
+            device_binding_timeout_s=600,
+            gate=lambda name: True,
+        )
         context: Any = SimpleNamespace(
             layout=layout("/nowhere"), settings=settings, log=logging.getLogger("test"), registry=CollectorRegistry()
         )

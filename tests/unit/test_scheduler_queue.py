@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.scheduler.queue import Queue
+from actors.scheduler.model.queue import Queue
 
 TOPICS = ("room", "devices", "claim")
 UIDS = st.sampled_from("abc")

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler.claim_store import ClaimStore, DeviceLedger
+from actors.scheduler.claims.claim_store import ClaimStore
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from protocols.dra.allocator import Holdings
 from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
@@ -209,9 +211,10 @@ STEPS = st.one_of(
 def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[DeviceId]]]) -> None:
     ledger = DeviceLedger()
     held_: dict[str, dict[DeviceId, int]] = {}
-    promised: dict[str, frozenset[DeviceId]] = {}
+    promised: dict[str, Holdings] = {}
     clock = 0
-    for step, claim, wanted in steps:
+    for step, claim, ids in steps:
+        wanted = dict.fromkeys(ids)
         revisions = ledger.revisions([("d", "p")])
         before = {device for each in (*held_.values(), *promised.values()) for device in each}
         if step in ("saw", "listed"):
@@ -221,7 +224,7 @@ def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozense
             held_[claim] = {device: old.get(device, order) for device in wanted}
             ledger.observe(claim, wanted, ordered=step == "saw")
         elif step == "promise" and claim not in promised:
-            free = not wanted & before
+            free = not wanted.keys() & before
             assert ledger.reserve(claim, wanted) == free
             if free:
                 promised[claim] = wanted
@@ -229,7 +232,7 @@ def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozense
             promised.pop(claim, None)
             ledger.release(claim)
         taken = {device for each in (*held_.values(), *promised.values()) for device in each}
-        assert {device for device in before | taken | wanted if device in ledger} == taken
+        assert {device for device in before | taken | wanted.keys() if device in ledger} == taken
         assert (ledger.revisions([("d", "p")]) != revisions) or before == taken
         for each, mine in held_.items():
             rivals = {
@@ -255,7 +258,7 @@ def test_a_reservation_ends_when_the_watch_confirms_it() -> None:
     store = ClaimStore(ledger)
     x = DeviceId("d", "p", "x")
     store.observe(told("a", 1))
-    assert ledger.reserve("a", frozenset((x,)))
+    assert ledger.reserve("a", {x: None})
     store.assume(told("a", 3, "x"))
     assert store.get("ns/a") == told("a", 3, "x")
     store.observe(told("a", 2))
@@ -273,13 +276,13 @@ def test_news_may_be_faster_than_the_answer_to_the_own_write() -> None:
     store = ClaimStore(ledger)
     x = DeviceId("d", "p", "x")
     store.observe(told("a", 1))
-    ledger.reserve("a", frozenset((x,)))
+    ledger.reserve("a", {x: None})
     store.observe(told("a", 3, "x"))
     store.observe(told("a", 4))
     store.assume(told("a", 3, "x"))
     assert x not in ledger
     store.observe(told("b", 5))
-    ledger.reserve("b", frozenset((x,)))
+    ledger.reserve("b", {x: None})
     store.remove(told("b", 6))
     store.assume(told("b", 5, "x"))
     assert x not in ledger

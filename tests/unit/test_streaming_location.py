@@ -4,7 +4,7 @@ import pytest
 from multidict import MultiDict
 
 from actors.apiserver.api.errors import ApiError, BadRequest, Invalid, ServiceUnavailable
-from actors.apiserver.http.nodes.location import Location, log_location, stream_location
+from actors.apiserver.http.nodes.location import Location, check_log_options, log_location, stream_location
 
 NODE = {
     "status": {
@@ -26,26 +26,22 @@ def pod(*containers: str, phase: str = "Running", node: str = "n1") -> dict[str,
     }
 
 
-def node(name: str) -> dict[str, object] | None:
-    return NODE if name == "n1" else None
-
-
 def test_a_log_goes_to_the_pods_node_and_says_whose_it_is() -> None:
     query = MultiDict({"follow": "true", "tailLines": "0", "pretty": "true"})
     wanted = Location("n1", "localhost", 10250, "/containerLogs/ns/p/a", (("follow", "true"), ("tailLines", "0")))
-    assert log_location(pod(), node, query) == wanted
-    assert log_location(pod(node=""), node, MultiDict()) is None
+    assert log_location(pod(), NODE, query) == wanted
+    assert log_location(pod(node=""), NODE, MultiDict()) is None
 
 
 def test_a_command_goes_word_by_word() -> None:
     query = MultiDict([("command", "sh"), ("command", "-c"), ("command", "a=1&b"), ("stdin", "true"), ("tty", "false")])
-    found = stream_location("exec", pod("a", "b"), node, MultiDict([*query.items(), ("container", "b")]))
+    found = stream_location("exec", pod("a", "b"), NODE, MultiDict([*query.items(), ("container", "b")]))
     assert found.path == "/exec/ns/p/b"
     assert found.query == (("input", "1"), ("command", "sh"), ("command", "-c"), ("command", "a=1&b"))
 
 
 def test_a_forward_has_no_container() -> None:
-    assert stream_location("portForward", pod("a", "b"), node, MultiDict({"ports": "80"})).path == "/portForward/ns/p"
+    assert stream_location("portForward", pod("a", "b"), NODE, MultiDict({"ports": "80"})).path == "/portForward/ns/p"
 
 
 @pytest.mark.parametrize(
@@ -68,19 +64,20 @@ def test_refusals(call: str, query: dict[str, str], kind: type[ApiError], says: 
 
 def _located(call: str, query: "MultiDict[str]") -> Location | None:
     if call == "log":
-        return log_location(pod(), node, query)
-    return stream_location(call, pod(), node, query)
+        check_log_options(query)
+        return log_location(pod(), NODE, query)
+    return stream_location(call, pod(), NODE, query)
 
 
 def test_what_is_not_there() -> None:
     attach = MultiDict({"stdout": "true"})
     with pytest.raises(BadRequest, match=r"choose one of: \[a b\]"):
-        stream_location("attach", pod("a", "b"), node, attach)
+        stream_location("attach", pod("a", "b"), NODE, attach)
     with pytest.raises(BadRequest, match="does not have a host assigned"):
-        stream_location("attach", pod(node=""), node, attach)
+        stream_location("attach", pod(node=""), NODE, attach)
     with pytest.raises(BadRequest, match="current phase is Failed"):
-        stream_location("attach", pod(phase="Failed"), node, attach)
+        stream_location("attach", pod(phase="Failed"), NODE, attach)
     with pytest.raises(ServiceUnavailable, match="does not exist"):
-        stream_location("attach", pod(node="n2"), node, attach)
+        stream_location("attach", pod(), None, attach)
     with pytest.raises(ServiceUnavailable, match="serves no logs"):
-        stream_location("attach", pod(), lambda _: {"status": {}}, attach)
+        stream_location("attach", pod(), {"status": {}}, attach)

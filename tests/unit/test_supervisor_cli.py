@@ -1,6 +1,7 @@
 """The command line before it talks to anybody."""
 
 import errno
+import importlib
 import os
 import socket
 import subprocess
@@ -13,18 +14,20 @@ from typing import Any
 import msgpack
 import pytest
 
-from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
+from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from supervisor.__main__ import _slot
 from supervisor.base.errors import ForeignPackage, Usage, check_packages
+from supervisor.base.options import default_root
 from supervisor.base.terminal import duration
-from supervisor.cli import status
 from supervisor.cli.chaos import signal_number
-from supervisor.cli.main import COMMANDS, main
-from supervisor.cli.status import cpu_seconds, pss_mib
+from supervisor.cli.commands import COMMANDS, parser_of
+from supervisor.cli.flags import layout_from
+from supervisor.cli.main import main
 from supervisor.cli.tap import untyped
+from supervisor.cli.top import cpu_seconds, pss_mib
 from supervisor.client.scaling import watcher_supervisors
 from supervisor.plane.start import under_honcho
-from supervisor.report.console import Console, Notifier, wait_until_started
+from supervisor.report.console import Console, summary, wait_until_started
 from supervisor.report.status import merge
 
 
@@ -94,6 +97,34 @@ def test_flags_wrong_are_usage_errors(root: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("image", "import", "F"),
+        ("image", "ls"),
+        ("chaos", "kill", "store"),
+        ("chaos", "script", "F"),
+        ("chaos", "device", "a.b/c", "d", "healthy"),
+        ("status",),
+        ("watch", "pods"),
+        ("up",),
+        ("plugin",),
+        ("bench",),
+    ],
+    ids=" ".join,
+)
+def test_root_is_taken_before_and_after_a_command(words: tuple[str, ...]) -> None:
+    parser = parser_of([importlib.import_module(COMMANDS[words[0]].path)])
+    for place in (0, 1, min(2, len(words)), len(words)):
+        given = [*words[:place], "--root", "/r", *words[place:]]
+        assert layout_from(parser.parse_args(given)).root == Path("/r"), given
+
+
+def test_root_given_after_the_command_wins(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--root", "/nowhere", "image", "ls", f"--root={root}"]) == 1
+    assert str(root) in capsys.readouterr().err
+
+
 def test_up_port_taken_starts_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -119,22 +150,6 @@ def test_supervisor_imports_stay_few() -> None:
     heavy = ("grpc", "aiohttp", "cryptography", "uvloop", "prometheus_client", "actors.store.actor")
     done = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_status_shows_streams() -> None:
-    follows = (
-        FollowedStream("devices", "allocations", 1, 5, 9, True),
-        FollowedStream("devices", "health", 1, 2, 0, False),
-    )
-    beat = Heartbeat("frontdoor", 7, 1, "ready", "serving", owns=(OwnedStream("x", 4, 3),), follows=follows)
-    actor = ActorStatus("frontdoor", "node", 7, "live", 61.0, 2, "killed by SIGKILL", beat)
-    parts = status.sections(PlaneStatus("supervisor", 1, 1.0, (actor,), {"api": "https://x"}))
-    text = "\n\n".join(map(str, parts))
-    assert "1/2" in text
-    assert "follows devices/health" in text
-    assert "NO" in text
-    assert "killed by SIGKILL" in text
-    assert "1m1s" in text
 
 
 def test_status_of_groups_is_merged() -> None:
@@ -180,18 +195,6 @@ def test_duration_is_shown_short() -> None:
     assert [duration(s) for s in (0.25, 65, 3700, 90061)] == ["0.2s", "1m5s", "1h1m", "1d1h"]
 
 
-def test_notify_socket_is_told_ready(root: Path) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(root / "notify"))
-        notifier = Notifier({"NOTIFY_SOCKET": str(root / "notify"), "WATCHDOG_USEC": "15000000"})
-        notifier.ready("up")
-        notifier.alive()
-        assert systemd.recv(100) == b"READY=1\nSTATUS=up"
-        assert systemd.recv(100) == b"WATCHDOG=1"
-    Notifier({}).ready("nobody listens")
-    Notifier({"NOTIFY_SOCKET": str(root / "notify")}).stopping()
-
-
 def test_disk_full_is_one_line(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, *_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -208,6 +211,23 @@ def test_packages_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("supervisor.base.errors.PACKAGES", {"pytest": "nothing.py"})
     with pytest.raises(ForeignPackage, match="environment of its own"):
         check_packages()
+
+
+def test_up_ends_with_the_next_steps(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(name: str, state: str, kubeconfig: Path) -> str:
+        actor = ActorStatus("store", "control", 7, state, 1.0, 0, "killed by SIGKILL")
+        return summary(PlaneStatus(name, 1, 1.0, (actor,), {"kubeconfig": str(kubeconfig)}), 1.0)
+
+    config = root / "my kubeconfig"
+    config.touch()
+    last = [f"export KUBECONFIG='{config}'", f"nodeplane console --root {root}"]
+    assert told("supervisor", "live", config).splitlines()[-2:] == last
+    config_of_default = Path(default_root()) / "kubeconfig"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.path.exists", lambda path: True)
+        assert told("supervisor", "live", config_of_default).splitlines()[-1] == "nodeplane console"
+    others = (("supervisor-node", "live", config), ("supervisor", "failed", config), ("supervisor", "live", root / "x"))
+    assert not any("export" in told(*case) for case in others)
 
 
 def test_up_detached_waiting_shows_what_is_missing(capfd: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,12 @@ def test_tail_log_rotated_gives_whole_lines(root: Path) -> None:
     assert tail.lines() == ["3"]
 
 
+def test_log_lines_are_shown_printable(tmp_path: Path) -> None:
+    path = tmp_path / "devices.log"
+    path.write_bytes(b"WARNING\tplugin said id=gpu\x1b[2J\rx\nINFO next\n")
+    assert logs.Tail(path).lines() == [r"WARNING plugin said id=gpu\x1b[2J\rx", "INFO next"]
+
+
 def test_reserve_taken_port_is_named() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

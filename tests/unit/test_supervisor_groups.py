@@ -35,3 +35,10 @@ def test_children_modules_are_not_imported() -> None:
 def test_children_impossible_shape_is_usage_error(shape: PlaneShape) -> None:
     with pytest.raises(Usage, match="use"):
         children(shape)
+
+
+def test_exporter_runs_in_the_group_that_the_shape_names() -> None:
+    assert "otlp" not in names(PlaneShape())
+    assert names(PlaneShape(otlp="control")).count("otlp") == 1
+    assert "otlp" in names(PlaneShape(groups=(NODE,), otlp=NODE))
+    assert "otlp" not in names(PlaneShape(groups=(NODE,), otlp="control"))

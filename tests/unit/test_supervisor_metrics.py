@@ -1,12 +1,16 @@
 """Joining pages, and refusing what is no request."""
 
 import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from supervisor.pki import certificates
 from supervisor.report.http import read_request
-from supervisor.report.metrics import merge
+from supervisor.report.metrics import merge, own_text
 
 A = """\
 # HELP process_open_fds Open files.
@@ -83,3 +87,13 @@ async def test_read_request_any_bytes_gives_path_or_code(data: bytes, answer: st
         return await read_request(reader)
 
     assert (await read()) == answer
+
+
+def test_own_text_has_the_end_of_certificates_if_there_are_any(tmp_path: Path) -> None:
+    tree: Any = SimpleNamespace(children={})
+    assert "certificates" not in own_text(tree, 0.0)
+    assert certificates.expiry(tmp_path) is None
+    (tmp_path / certificates.MANIFEST).write_bytes(b'{"wanted": {"certificates": []}, "not_after": 4e9}')
+    families = text_string_to_metric_families(own_text(tree, 0.0, certificates.expiry(tmp_path)))
+    found = {family.name: family.samples[0].value for family in families if family.samples}
+    assert found["nodeplane_certificates_expiration_timestamp_seconds"] == 4e9

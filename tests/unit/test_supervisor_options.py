@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.apiserver.actor import TABLE, served
 from protocols.errors import SettingsInvalid
 from protocols.process.settings import PodResources
 from supervisor.base.errors import Usage
@@ -35,10 +36,28 @@ def test_settings_bind_address_and_names_are_kept() -> None:
     settings = settings_of(parse(*given, "10.0.0.1", "--api-names=api.example.com,10.9.9.9"), 7000)
     assert (settings.bind_address, settings.api_url) == ("10.0.0.1", "https://10.0.0.1:7000")
     assert settings.api_names == ("10.0.0.1", "api.example.com", "10.9.9.9")
-    everywhere = settings_of(parse(*given, "0.0.0.0"), 7000)
-    assert (everywhere.api_url, everywhere.api_names) == ("https://127.0.0.1:7000", ())
+    assert settings.advertise_address == "10.0.0.1"
+    everywhere = settings_of(parse(*given, "0.0.0.0", "--advertise-address=192.0.2.7"), 7000)
+    assert (everywhere.api_url, everywhere.api_names) == ("https://127.0.0.1:7000", ("192.0.2.7",))
+    own = settings_of(parse(*given, "0.0.0.0"), 7000).advertise_address
+    assert own != "0.0.0.0", "the machine's own one"
     assert settings_of(parse(*given, "::"), 7000).api_url == "https://[::1]:7000"
     assert settings_of(parse(*given, "fd00::1"), 7000).api_url == "https://[fd00::1]:7000"
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--service-cluster-ip-range=10.96.0.0/30", "has 4 addresses; use 8 or more"),
+        ("--service-cluster-ip-range=10.96.0.1/24", "has host bits set; write it like 10.96.0.0/16"),
+        ("--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24", "an IPv4 and an IPv6 one"),
+        ("--disable-admission-plugins=NodeRestriction", "cannot be disabled; use ServiceAccount"),
+        ("--advertise-address=0.0.0.0", "no address of one machine"),
+    ],
+)
+def test_settings_of_services_and_admission_invalid_are_refused(flag: str, text: str) -> None:
+    with pytest.raises(Usage, match=text):
+        settings_of(parse("--root=/r", "--node-name=n1", flag), 7000)
 
 
 def test_settings_api_names_reserved_are_refused() -> None:
@@ -66,6 +85,19 @@ def test_settings_pod_resources_flags_are_kept() -> None:
     assert made.pod_resources == PodResources(qps=0, socket_mode=0o660, socket_group="0", health_address="[::]:9")
 
 
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("", ""),
+        ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+        ("https://h/", "https://h/v1/traces"),
+        ("http://h/otlp/v1/traces", "http://h/otlp/v1/traces"),
+    ],
+)
+def test_settings_otlp_without_a_path_gets_the_standard_one(given: str, url: str) -> None:
+    assert settings_of(parse("--root=/r", "--node-name=n", f"--otlp={given}"), 1).otlp == url
+
+
 def test_settings_feature_gates_are_read() -> None:
     options = parse("--root=/r", "--node-name=n", "--feature-gates", "EventedPLEG=false,DRADeviceTaints=true")
     assert settings_of(options, 1).feature_gates == {"EventedPLEG": False, "DRADeviceTaints": True}
@@ -84,11 +116,17 @@ def test_settings_feature_gates_are_read() -> None:
         ("--runtime=docker", "is no runtime"),
         ("--node-name=UPPER", "no DNS name"),
         ("--metrics-port=70000", "is no port"),
+        ("--otlp=localhost:4318", "is no URL of a receiver"),
+        ("--otlp=http://h:99999", "is no URL of a receiver"),
+        ("--otlp=grpc://h:4317", "is no URL of a receiver"),
         ("--store-sync=off", "none of full, normal"),
         ("--container-log-max-size=big", "is no size"),
         ("--container-log-max-size=0", "is no size"),
         ("--container-log-max-files=1", "too few"),
         ("--allowed-unsafe-sysctls=kernel.sem,vm.swappiness", "'vm.swappiness' is no sysctl of a namespace"),
+        ("--runtime-config=resource.k8s.io/v1=false", "is not NAME=true or NAME=false"),
+        ("--runtime-config=resource.k8s.io/v1alpha3=off", "is not NAME=true or NAME=false"),
+        ("--scheduler-seed=-1", "too few"),
         ("--log-level=loud", "none of debug"),
         ("--metrics-address=nowhere", "--metrics-address 'nowhere' is no IP address"),
         ("--pod-resources-qps=-1", "too few"),
@@ -134,3 +172,18 @@ def test_reference_page_has_the_flags_as_declared() -> None:
 
 def test_help_states_no_default_by_hand() -> None:
     assert [flag.option for flag in FLAGS.values() if "default" in flag.help or "{}" in flag.help] == []
+
+
+def test_settings_runtime_config_last_mention_counts() -> None:
+    text = "resource.k8s.io/v1alpha3=false,resource.k8s.io/v1beta1=false,resource.k8s.io/v1beta1=true"
+    settings = settings_of(parse("--root=/r", f"--runtime-config={text}", "--scheduler-seed=7"), 1)
+    assert settings.disabled_versions == ("resource.k8s.io/v1alpha3",)
+    assert settings.scheduler_seed == 7
+
+
+def test_api_without_alpha_serves_the_other_versions_of_its_kinds() -> None:
+    rows = served(("resource.k8s.io/v1alpha3",))
+    assert {row.version for row in rows if row.group == "resource.k8s.io"} == {"v1", "v1beta1", "v1beta2"}
+    assert not any(row.plural == "resourceslicepatches" for row in rows)
+    assert [row.version for row in rows if row.plural == "devicetaintrules"] == ["v1beta2"]
+    assert served(()) == TABLE.built_in

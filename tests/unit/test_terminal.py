@@ -1,10 +1,13 @@
 """Output of commands: colours on a terminal, the same plain text as ever in a pipe."""
 
 import io
+import json
 
 import pytest
 
-from supervisor.base.terminal import Table, show, working
+from protocols.errors import NodeplaneError
+from supervisor.base.errors import guard
+from supervisor.base.terminal import Table, print_json, printable, show, working
 
 ACTORS = Table(("ACTOR", "STATE"), [("store", "live"), ("[bold]pleg[/]", "failed")])
 PLAIN = "ACTOR          STATE\nstore          live\n[bold]pleg[/]  failed\n\napi  https://x\n"
@@ -38,6 +41,36 @@ def test_terminal_gets_states_in_colour(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\x1b[32mlive" in text
     assert "\x1b[1;31mfailed" in text
     assert "[bold]pleg[/]" in text
+
+
+FORGED = "gpu\x1b[2J\nstore  live\u202e\x9b"
+SHOWN = r"gpu\x1b[2J\nstore  live\u202e\x9b"
+
+
+def test_text_of_plugins_forges_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(Table(("ID", "WHY"), [(FORGED, "x")])).splitlines()[1:] == [f"{SHOWN}  x"]
+    assert printable("gpu-0 größe 漢字") == "gpu-0 größe 漢字"
+    terminal = terminal_for(monkeypatch)
+    show(Table(("ID", "WHY"), [(FORGED, "x")]), f"id  {FORGED}")
+    assert SHOWN in terminal.getvalue()
+    assert not set("\u202e\x9b") & set(terminal.getvalue())
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
+def test_json_escapes_what_terminals_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json([FORGED, "größe"])
+    out = capsys.readouterr().out
+    assert json.loads(out) == [FORGED, "größe"]
+    assert not set("\x1b\u202e\x9b") & set(out)
+    assert "größe" in out
+
+
+def test_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise NodeplaneError(FORGED)
+
+    assert guard(fail) == 1
+    assert capsys.readouterr().err == f"nodeplane: {SHOWN}\n"
 
 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_state_snapshot_is_state_floor_history() -> None:
 
 def test_state_foreign_key_has_no_cache() -> None:
     etcd = Etcd()
-    for key in (b"/registry/podtemplates/ns/a", b"/registry/pods", b"/registry/pods/", b"compact_rev_key", b"\xff"):
+    for key in (b"/registry/leader/ns/a", b"/registry/pods", b"/registry/pods/", b"compact_rev_key", b"\xff"):
         etcd.put(key, b"x")
     state = started(etcd)
     state.take(etcd.since(0), 0.0)

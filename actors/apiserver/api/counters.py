@@ -1,6 +1,7 @@
 """Metrics for hot paths: histograms that take many equal observations at once, and plain counters.
 
-An event that is sent to a thousand clients is one observation here.
+An event that is sent to a thousand clients is one observation here. The library's counters instead, with their labels
+looked up each time: 3 to 9 % of the API server's CPU for a write.
 """
 
 from bisect import bisect_left

@@ -93,6 +93,14 @@ class NotAcceptable(ApiError):
         super().__init__(f"only the following media types are accepted: {offered}")
 
 
+class NotThisView(ApiError):
+    """Raised for the metadata of one object when a list is requested, and the reverse."""
+
+    http: ClassVar[int] = 406
+    grpc: ClassVar[str] = "INVALID_ARGUMENT"
+    why: ClassVar[str] = "NotAcceptable"
+
+
 class AlreadyExists(ApiError):
     """Raised by create when the name is taken."""
 
@@ -142,6 +150,8 @@ class Invalid(ApiError):
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
     why: ClassVar[str] = "Invalid"
+    rejected: Object | None = None
+    """The changed object: whoever may not write it learns that, and not what is wrong with it."""
 
 
 class TooManyRequests(ApiError):

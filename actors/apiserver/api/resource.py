@@ -119,8 +119,12 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     """Converts stored objects to this version."""
     list_kind: str = ""
     """Kind of a list; empty means the kind with the suffix List."""
+    reserves: Callable[[Object], dict[str, bytes]] | None = None
+    """Keys and values of the records that an object holds: they are written, and removed, with it."""
     custom: "CustomKind | None" = None
     """Set for custom resources; None for built-in ones."""
+    scale_paths: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Field paths of a built-in kind's scale subresource, by the names that definitions use."""
 
     @functools.cached_property
     def api_version(self) -> str:
@@ -139,6 +143,11 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     def shape(self) -> Shape | None:
         """The schema of its objects; None if it is unknown."""
         return self.custom.shape if self.custom else kind_shape(self.group, self.version, self.kind)
+
+    @property
+    def scale(self) -> Mapping[str, str]:
+        """Field paths of the scale subresource; empty without one."""
+        return self.custom.scale if self.custom is not None else self.scale_paths
 
     @functools.cached_property
     def store(self) -> str:
@@ -203,6 +212,12 @@ class Table:
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._by_path.get((group, version, plural))
+
+    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """Return the stored resource of an apiVersion and kind."""
+        return next(
+            (row for row in self.rows if row.kind == kind and row.api_version == api_version and not row.virtual), None
+        )
 
     def of(self, plural: str) -> Resource:
         """Return the resource with a plural that is known to be unique."""

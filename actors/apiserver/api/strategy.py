@@ -1,6 +1,6 @@
 """Strategies: hooks of the write path for each kind of object."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from actors.apiserver.api.causes import Cause
 from protocols.kube.meta import Object
@@ -21,9 +21,16 @@ class Strategy:
     """Names of subresources that change a part of the spec."""
     has_generation: bool = False
     """metadata.generation counts changes of the spec."""
+    propagation: str = ""
+    """Propagation policy of deletions whose options name none: Orphan, or empty for Background."""
+    unasked_warning: str = ""
+    """Warning for a deletion whose options name no propagation policy."""
 
     def default(self, obj: Object) -> None:
         """Set the defaults of absent fields."""
+
+    def default_status(self, obj: Object) -> None:
+        """Set the defaults of absent fields of the status, for a write of it."""
 
     def prepare_create(self, obj: Object) -> None:
         if self.has_status:
@@ -54,6 +61,13 @@ class Strategy:
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return []
+
+    def allocate(self, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
+        """Return a valid object with the values that the server allocates, for kinds that reserve keys.
+
+        `taken` are keys that others hold, from failed attempts of the same request. Raises Invalid, InternalError.
+        """
+        return obj
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Return warnings for the author of a stored object; `old` is None for a new one."""

@@ -191,4 +191,4 @@ def forbidden(resource: Resource, name: str, text: str) -> Forbidden:
 
 def may_be_stale(fault: StatusError) -> bool:
     """Return True if newer data could have led to another answer."""
-    return fault.code in (404, 409, 422, 403)
+    return 400 <= fault.code < 500 and fault.code != 429

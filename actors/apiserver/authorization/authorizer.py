@@ -25,18 +25,24 @@ class PlaneRule(msgspec.Struct, frozen=True):
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Names of objects; empty for all."""
 
     def allows(self, wanted: Attributes) -> bool:
         return (
             self.group in ("*", wanted.group)
             and ("*" in self.resources or wanted.full_resource in self.resources)
             and ("*" in self.verbs or wanted.verb in self.verbs)
+            and (not self.names or wanted.name in self.names)
         )
 
     def policy(self) -> PolicyRule:
-        return PolicyRule(self.verbs, (self.group,), self.resources)
+        return PolicyRule(self.verbs, (self.group,), self.resources, self.names)
 
 
+CERTIFICATES, KUBERNETES = "certificates.k8s.io", "kubernetes.io"
+KUBELET_CLIENT = f"{KUBERNETES}/kube-apiserver-client-kubelet"
+SIGNED = (f"{KUBERNETES}/kube-apiserver-client", KUBELET_CLIENT, f"{KUBERNETES}/kubelet-serving")
 COMMON = (
     *(PlaneRule(group, ("events",), (*READ, "create", "update", "patch")) for group in ("", "events.k8s.io")),
     PlaneRule("coordination.k8s.io", ("leases",), (*READ, "create", "update", "patch")),
@@ -48,8 +54,10 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
         *COMMON,
         PlaneRule("", ("pods/binding",), ("create",)),
         PlaneRule("", ("pods/status",), ("update", "patch")),
+        PlaneRule("", ("pods",), ("delete",)),  # preemption
+        PlaneRule("policy", ("poddisruptionbudgets",), READ),
         PlaneRule("resource.k8s.io", ("resourceclaims",), ("create", "update", "delete")),  # of extended resources
-        PlaneRule("resource.k8s.io", ("resourceclaims/status",), ("update",)),
+        PlaneRule("resource.k8s.io", ("resourceclaims/status", "resourceclaims/binding"), ("update",)),
     ),
     "system:kube-controller-manager": (
         *COMMON,
@@ -59,8 +67,13 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
         PlaneRule("", ("pods", "pods/status"), ("create", "update", "patch", "delete", "deletecollection")),
         PlaneRule("", ("events",), ("delete", "deletecollection")),
         PlaneRule("coordination.k8s.io", ("leases",), ("delete", "deletecollection")),
+        PlaneRule("apps", ("replicasets", "controllerrevisions"), ("create",)),
+        PlaneRule("discovery.k8s.io", ("endpointslices",), ("create",)),
         PlaneRule("resource.k8s.io", ("resourceclaims",), ("create", "update")),
         PlaneRule("resource.k8s.io", ("resourceclaims/status", "devicetaintrules/status"), ("update", "patch")),
+        PlaneRule("resource.k8s.io", ("resourceclaims/binding",), ("update",)),
+        PlaneRule(CERTIFICATES, ("signers",), ("approve",), (KUBELET_CLIENT,)),
+        PlaneRule(CERTIFICATES, ("signers",), ("sign",), SIGNED),
         PlaneRule("*", ("*",), (*READ, "patch", "delete", "deletecollection")),  # garbage, and what is in a namespace
     ),
 }
@@ -86,7 +99,7 @@ class Authorizer:
             return
         if self.policy() is None:
             raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
-        raise Forbidden(_denied(user, wanted), attributes_details(wanted))
+        raise Forbidden(denied(user, wanted), attributes_details(wanted))
 
     def allows(self, user: User, wanted: Attributes) -> bool:
         return self.decide(user, wanted).allowed
@@ -138,7 +151,8 @@ def attributes_details(wanted: Attributes) -> Object:
     return {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
 
 
-def _denied(user: User, wanted: Attributes) -> str:
+def denied(user: User, wanted: Attributes) -> str:
+    """Return the message of a Forbidden error."""
     if not wanted.resource:
         return f'forbidden: User "{user.name}" cannot {wanted.verb} path "{wanted.path}"'
     where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"

@@ -53,6 +53,7 @@ class NodeRules(msgspec.Struct, frozen=True):
             ("storage.k8s.io", "csinodes"): _own_driver_list,
             ("authentication.k8s.io", "tokenreviews"): _creates,
             ("authorization.k8s.io", "subjectaccessreviews"): _creates,
+            ("certificates.k8s.io", "certificatesigningrequests"): _requests,
         }
         rule = rules.get((wanted.group, wanted.resource))
         return rule is not None and rule(node, wanted)
@@ -124,6 +125,10 @@ def _own_driver_list(node: str, wanted: Attributes) -> bool:
 
 def _creates(_node: str, wanted: Attributes) -> bool:
     return wanted.verb == "create"
+
+
+def _requests(_node: str, wanted: Attributes) -> bool:
+    return not wanted.subresource and wanted.verb in (*READ, "create")
 
 
 def _on(node: str, obj: Object | None) -> bool:

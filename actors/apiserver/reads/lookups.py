@@ -1,6 +1,6 @@
 """Lookups of single decoded objects, in the replicas or in the store."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from actors.apiserver.authorization.node_rules import Lookup
@@ -19,6 +19,10 @@ class Lookups:
     def of(self, plural: str) -> Lookup:
         return partial(_shown, self._replicas[plural])
 
+    def all_of(self, plural: str) -> Callable[[str], list[Object]]:
+        """Return a function that lists the objects of a namespace, or those of a cluster-scoped resource."""
+        return partial(_all, self._replicas[plural])
+
     def shown(self, plural: str, namespace: str, name: str) -> Object | None:
         replica = self._replicas[plural]
         return _shown(replica, replica.resource.key(namespace, name))
@@ -36,3 +40,9 @@ class Lookups:
 def _shown(replica: Replica, key: str) -> Object | None:
     found = replica.objects.get(key)
     return None if found is None else found.obj
+
+
+def _all(replica: Replica, namespace: str) -> list[Object]:
+    if not len(replica.objects):
+        return []
+    return [stored.obj for stored in replica.objects.below(f"{namespace}/" if namespace else "")]

@@ -16,8 +16,9 @@ from actors.apiserver.api.selection import Selection
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.api.target import Target, not_found
 from actors.apiserver.reads.metrics import ReadMetrics
-from actors.apiserver.reads.snapshot import objects_at
+from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.window import Window
 from actors.apiserver.storage.storage import Compacted, Storage
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
@@ -309,3 +310,19 @@ async def _sift(held: Sequence[Stored], wanted: Selection) -> list[Stored]:
 def _truncated(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:
     counted = remaining if query.wanted.everything else None
     return Listing(found, rv, encode_token(rv, last + "\0"), counted)
+
+
+def objects_at(objects: Objects, window: Window, rv: int, prefix: str, start: str = "") -> list[Stored] | None:
+    """Return the objects as they were at revision `rv`, in key order; None if the window begins later.
+
+    `rv` must not be ahead of the objects.
+    """
+    if rv < window.floor:
+        return None
+    undone: dict[str, Stored | None] = {}
+    for change in reversed(window.since(rv)):
+        if change.key.startswith(prefix) and change.key >= start:
+            undone[change.key] = change.before
+    held = [stored for stored in objects.below(prefix, start) if stored.key not in undone]
+    restored = [stored for stored in undone.values() if stored is not None]
+    return sorted((*held, *restored), key=lambda stored: stored.key) if restored else held

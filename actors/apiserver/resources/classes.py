@@ -4,6 +4,7 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, required, uns
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
+from actors.apiserver.api.target import forbidden as forbidden_request
 from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.parts import changed_causes, label_causes, tolerations_causes
 from protocols.kube.meta import Object
@@ -12,6 +13,14 @@ from protocols.kube.quantity import is_quantity, parse_quantity
 
 PREEMPTION = ("PreemptLowerPriority", "Never")
 HIGHEST = 1_000_000_000
+SYSTEM_DESCRIPTIONS = {
+    "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
+    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but can be moved to "
+    "another node if necessary.",
+}
+SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+"""Values of the classes that exist from the start."""
+RESERVED = "priority class names with 'system-' prefix are reserved for system use only."
 LABEL_MOST = 63
 NOT_NEGATIVE = "must be a quantity greater than or equal to 0"
 
@@ -27,15 +36,31 @@ class PriorityStrategy(Strategy):
         policy = obj["preemptionPolicy"]
         if policy not in PREEMPTION:
             return [unsupported("preemptionPolicy", policy, PREEMPTION)]
-        if str(obj["metadata"].get("name") or "").startswith("system-"):
-            return [forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")]
+        name = str(obj["metadata"].get("name") or "")
+        if name.startswith("system-"):
+            fault = _system_fault(name, obj)
+            return [forbidden("metadata.name", f"{RESERVED} error: {fault}")] if fault else []
         if obj["value"] > HIGHEST:
             return [forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")]
         return []
 
+    def prepare_delete(self, obj: Object) -> None:
+        name = obj["metadata"]["name"]
+        if name in SYSTEM:
+            raise forbidden_request(PRIORITIES, name, "this is a system priority class and cannot be deleted")
+
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         value = [] if new.get("value") == old.get("value") else [forbidden("value", "may not be changed in an update.")]
         return value + changed_causes(new, old, "preemptionPolicy")
+
+
+def _system_fault(name: str, obj: Object) -> str:
+    """Return why a class with the system's prefix is not one of its own; empty if it is."""
+    if name not in SYSTEM:
+        return f"{name} is not a known system priority class"
+    if obj["value"] != SYSTEM[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if obj.get("globalDefault") else ""
 
 
 class RuntimeClassStrategy(Strategy):
@@ -68,6 +93,14 @@ def _overhead_causes(obj: Object) -> list[Cause]:
 
 def _negative(value: object) -> bool:
     return parse_quantity(str(value)).nanos < 0
+
+
+def system_classes() -> list[Object]:
+    named = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return [
+        {**named, "metadata": {"name": name}, "value": value, "description": SYSTEM_DESCRIPTIONS[name]}
+        for name, value in SYSTEM.items()
+    ]
 
 
 PRIORITIES = Resource(

@@ -173,7 +173,7 @@ SERVICEACCOUNTS = Resource(
     namespaced=True,
     strategy=AccountStrategy(),
     short_names=("sa",),
-    columns=(NAME, Column("Secrets", lambda obj: len(items(obj, "secrets"))), AGE),
+    columns=(NAME, AGE),
     subresources=(Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
     returns_object=True,
 )

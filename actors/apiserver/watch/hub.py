@@ -7,6 +7,7 @@ import msgspec
 
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.traces import is_pods, record_watched
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.bookmarks import BookmarkPacer, BookmarkSweep, ChangeVolume
@@ -43,6 +44,7 @@ class Hub:
         self.empty = asyncio.Event()
         """Set while no watch is open."""
         self.empty.set()
+        self._traced = is_pods(self.resource)
         self._channels: dict[Scope, Channel] = {}
         self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
         self._pace = BookmarkPacer(options.volume)
@@ -115,5 +117,9 @@ class Hub:
 
     def _on_change(self, change: Change) -> None:
         self._pace.changed(change.size)
+        kinds = 0
         for channel in self._index.concerned(change):
             channel.offer(change)
+            kinds += 1
+        if kinds and self._traced and (stored := change.after or change.before) is not None:
+            record_watched(stored, kinds)

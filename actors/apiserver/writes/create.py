@@ -1,16 +1,16 @@
 """Create objects."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
 from actors.apiserver.api.causes import invalid_object
-from actors.apiserver.api.errors import Forbidden, MethodNotAllowed
+from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.target import Target, already_exists, details, name_exhausted, not_found
 from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import KeyExists, Storage
+from actors.apiserver.storage.storage import KeyExists, Storage, Taken
 from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import (
     check_body,
@@ -42,11 +42,13 @@ class Creator:
         owners: Owners = stored_owners,
         size: int = 0,
         admit: Admit | None = None,
+        check: Admit | None = None,
     ) -> Stored:
         """Store a new object. `size` is the number of bytes of `body`.
 
-        `admit` checks and completes the object after its defaults; nobody owns what it sets. Raises BadRequest, Invalid
-        and AlreadyExists, and NotFound and Forbidden because of the namespace.
+        `admit` checks and completes the object after its defaults; nobody owns what it sets. `check` is called for
+        the valid object before each attempt to store it. Raises BadRequest, Invalid and AlreadyExists, and NotFound
+        and Forbidden because of the namespace.
         """
         if target.resource.custom is not None and target.resource.custom.terminating:
             raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
@@ -59,26 +61,34 @@ class Creator:
             await admit(body)
             begin = None
         store = self._dry_run if dry_run else self._storage.create
+        taken = set[str]()
         for _ in range(NAME_ATTEMPTS):
             if base:
                 body["metadata"]["name"] = generated_name(base)
-            raw = await offload(size, partial(_prepared, target, body, begin))
+            raw = await offload(size, partial(_prepared, target, body, begin, taken))
             begin = None
             if resource.namespaced:
                 _check_namespace(target, body, await self._namespace(target.namespace))
+            if check is not None:
+                await check(body)
             try:
                 key = resource.key(target.namespace, body["metadata"]["name"])
                 return await store(resource, key, raw)
             except KeyExists as exists:
                 if not base:
                     raise already_exists(resource, body["metadata"]["name"], exists.terminating) from None
+            except Taken as held:
+                taken.update(held.keys)
+        if taken:
+            raise InternalError(f"failed to allocate: others took {', '.join(sorted(taken))}; try again")
         raise name_exhausted(resource, body["metadata"]["name"])
 
     async def _dry_run(self, resource: Resource, key: str, raw: bytes) -> Stored:
-        """Do a dry run of Storage.create. Raises KeyExists."""
+        """Do a dry run of Storage.create. Raises KeyExists, Taken."""
         existing = await self._storage.get(resource, key)
         if existing is not None:
             raise KeyExists(existing)
+        await self._storage.check_free(resource, None, raw)
         return Stored(key, 0, raw)
 
     async def _namespace(self, name: str) -> Stored:
@@ -104,8 +114,13 @@ def _default(target: Target, body: Object, owners: Owners, sent: object) -> None
     set_owners(body, owners(body, {}, sent))
 
 
-def _prepared(target: Target, body: Object, begin: Callable[[], None] | None = None) -> bytes:
-    """Return the encoded object to store; `begin` comes first. Raises Invalid."""
+def _prepared(
+    target: Target, body: Object, begin: Callable[[], None] | None = None, taken: Collection[str] = ()
+) -> bytes:
+    """Return the encoded object to store; `begin` comes first, `taken` are keys that it cannot reserve.
+
+    Raises Invalid.
+    """
     resource = target.resource
     if begin is not None:
         begin()
@@ -116,6 +131,8 @@ def _prepared(target: Target, body: Object, begin: Callable[[], None] | None = N
         causes += finalizer_name_causes(finalizers, "metadata.finalizers", resource.custom is not None)
     if causes:
         raise invalid_object(resource.kind, resource.group, body["metadata"].get("name") or "", causes)
+    if resource.reserves is not None:
+        body = resource.strategy.allocate(body, None, taken)
     return encode_object(resource.converter.to_stored(body))
 
 

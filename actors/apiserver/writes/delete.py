@@ -128,20 +128,23 @@ def _check_policy(body: Object, dry_runs: list[Any]) -> None:
 
 
 def deleted(target: Target, options: DeleteOptions, old: Object) -> Object | None:
-    """Return the object after a delete request; None if it is removed now. Raises Conflict, Forbidden."""
+    """Return the object after a delete request; None if it is removed as it is. Raises Conflict, Forbidden.
+
+    A pod that is removed at once is answered as one that ended, as upstream: with the time of its deletion.
+    """
     check_preconditions(target, options, old)
     if target.resource.full_name == "namespaces" and target.name in PROTECTED_NAMESPACES:
         raise forbidden(target.resource, target.name, "this namespace may not be deleted")
     target.resource.strategy.prepare_delete(old)
-    _set_policy(old, options.policy)
-    grace = target.resource.strategy.grace_seconds(old, options.grace)
+    _set_policy(old, options.policy or _default_policy(target, old))
+    grace, graceful = target.resource.strategy.grace_seconds(old, options.grace), target.resource.full_name == "pods"
     if old["metadata"].get("deletionTimestamp"):
         _shorten(old, grace)
-    elif grace > 0 or old["metadata"].get("finalizers") or _has_content(old):
+    elif graceful or grace > 0 or old["metadata"].get("finalizers") or _has_content(old):
         _mark(old, grace)
     else:
         return None
-    return None if finished(old) else old
+    return None if finished(old) and not graceful else old
 
 
 def check_preconditions(target: Target, options: DeleteOptions, old: Object) -> None:
@@ -176,6 +179,12 @@ def _mark(obj: Object, grace: int) -> None:
     if is_namespace(obj):
         del metadata["deletionGracePeriodSeconds"]
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+
+def _default_policy(target: Target, obj: Object) -> str:
+    """Return the policy of the kind; finalizers of a policy take precedence over it."""
+    held = obj["metadata"].get("finalizers") or ()
+    return "" if any(name in held for name in POLICY_FINALIZERS.values()) else target.resource.strategy.propagation
 
 
 def _set_policy(obj: Object, policy: str) -> None:

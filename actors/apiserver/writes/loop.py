@@ -5,7 +5,7 @@ the object of the store is changed. No decision rests on stale data: before an e
 because of the replica's object, the store's object is read.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -14,7 +14,7 @@ from actors.apiserver.api.stored import Stored, decode_stored, encode_object, sa
 from actors.apiserver.api.target import Target, conflict, may_be_stale, not_found
 from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import RevisionConflict, Storage
+from actors.apiserver.storage.storage import RevisionConflict, Storage, Taken
 from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import finished
 from protocols.kube.errors import StatusError
@@ -35,6 +35,16 @@ Mutation = Callable[[Object], Object | None]
 
 An object that is being deleted is removed, too, when nothing holds it any longer.
 """
+Charge = Callable[[Object, Object], Awaitable[None]]
+"""Charge an update to quotas: the new object and the old one. Raises Forbidden, Conflict."""
+
+
+class Deferred(Exception):
+    """Raised by a mutation that needs answers first: `resolve` gets them, then the mutation is called again."""
+
+    def __init__(self, resolve: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self.resolve = resolve
 
 
 class WriteLoop:
@@ -42,21 +52,31 @@ class WriteLoop:
         self.storage = storage
         self._replicas = replicas
 
-    async def run(self, target: Target, mutate: Mutation, dry_run: bool = False, size: int = 0) -> Written:
+    async def run(
+        self, target: Target, mutate: Mutation, dry_run: bool = False, size: int = 0, charge: Charge | None = None
+    ) -> Written:
         """Apply `mutate` to the target's object and store the result.
 
         `mutate` may be called several times, and in a thread. `size` is the number of bytes that it handles besides
-        the object. Raises NotFound, Conflict after ATTEMPTS, and the errors of `mutate` on fresh data.
+        the object. `charge` is called before each attempt to store a change. Raises NotFound, Conflict after ATTEMPTS,
+        and the errors of `mutate` on fresh data and of `charge`.
         """
         resource = target.resource
         current = self._replicas[resource.store].objects.get(target.key)
         fresh = current is None
         if current is None:
             current = await self._read(target)
+        taken = set[str]()
         for _ in range(ATTEMPTS):
             try:
-                attempt = partial(_attempt, target, current, mutate)
+                attempt = partial(_attempt, target, current, mutate, taken)
                 made = await offload(size + len(current.raw), attempt)
+            except Deferred as deferred:
+                if fresh:
+                    await deferred.resolve()
+                else:  # others are asked about the newest object only
+                    current, fresh = await self._read(target), True
+                continue
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
@@ -66,8 +86,12 @@ class WriteLoop:
                 seen, current, fresh = current, await self._read(target), True
                 if current.rv != seen.rv:
                     continue
+            if charge is not None and not made.same and not made.removed:
+                await charge(decode_stored(made.raw, current.rv), decode_stored(current.raw, current.rv))
             try:
                 return await self._store(target, current, made, dry_run)
+            except Taken as held:
+                taken.update(held.keys)
             except RevisionConflict as changed:
                 if changed.current is None:
                     raise not_found(resource, target.name) from None
@@ -87,6 +111,7 @@ class WriteLoop:
         if made.same:
             return Written(current)
         if dry_run:
+            await self.storage.check_free(target.resource, current.raw, made.raw)
             return Written(Stored(current.key, current.rv, made.raw), warnings=made.warnings)
         return Written(await self.storage.update(target.resource, current, made.raw), warnings=made.warnings)
 
@@ -100,7 +125,7 @@ class _Attempted(msgspec.Struct, frozen=True):
     warnings: Sequence[str] = ()
 
 
-def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Attempted:
+def _attempt(target: Target, current: Stored, mutate: Mutation, taken: Collection[str]) -> _Attempted:
     resource = target.resource
     shown = resource.converter.view(current)
     before, copy = decode_stored(shown.raw, current.rv), decode_stored(shown.raw, current.rv)
@@ -111,6 +136,8 @@ def _attempt(target: Target, current: Stored, mutate: Mutation) -> _Attempted:
         return _Attempted(current.raw, removed=True)
     if same(wanted, before) and not resource.converter.outdated(current):
         return _Attempted(current.raw, same=True)
+    if resource.reserves is not None:
+        wanted = resource.strategy.allocate(wanted, before, taken)
     raw = encode_object(resource.converter.to_stored(wanted))
     warnings = [] if target.subresource else resource.strategy.warnings(wanted, before)
     return _Attempted(raw, removed=finished(wanted), warnings=warnings)

@@ -272,12 +272,16 @@ def carry_over(new: Object, old: Object) -> list[Cause]:
             for field in sorted(OF_DELETION & metadata.keys() - stored.keys())
             if metadata[field] is not None
         ]
-    for field in (*SERVER_FIELDS, "uid", "generateName"):
+    for field in (*SERVER_FIELDS, "uid"):
         if field in stored:
             metadata[field] = stored[field]
         else:
             metadata.pop(field, None)
     return causes
+
+
+LABEL_NAMES = ("namespaces", "services")
+"""Kinds whose names are labels of DNS."""
 
 
 def metadata_causes(obj: Object, resource: Resource) -> list[Cause]:
@@ -311,7 +315,7 @@ def _name_causes(name: str, resource: Resource, path: str = "metadata.name") -> 
     if resource.free_names:
         fault = path_segment_fault(name)
         return [invalid(path, name, fault)] if fault else []
-    label = resource.full_name == "namespaces"
+    label = resource.full_name in LABEL_NAMES
     pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
     causes = [invalid(path, name, f"must be no more than {limit} characters")] if len(name) > limit else []
     return causes if pattern.fullmatch(name) else [*causes, invalid(path, name, text)]

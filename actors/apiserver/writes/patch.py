@@ -85,7 +85,7 @@ def _applier(target: Target, media: str, patch: Any) -> Callable[[Object], Any]:
     change: Object = patch
     if media == MERGE_PATCH:
         return lambda old: apply_merge_patch(old, change)
-    return lambda old: apply_strategic_patch(target.resource.kind, old, change)
+    return lambda old: apply_strategic_patch(target.resource.shape, old, change)
 
 
 def _patched(apply: Callable[[Object], Any], old: Object) -> Object:

@@ -33,13 +33,17 @@ def updated(target: Target, new: Object, old: Object, patching: bool = False, ow
     causes = carry_over(new, old)
     if not target.subresource:
         target.resource.strategy.default(new)
+    elif target.subresource == "status":
+        target.resource.strategy.default_status(new)
     entries = owners(new, old, sent) if target.subresource in PARTLY else None
     causes += _prepare(target, new, old)
     complete(new, target.resource.shape)
     custom = target.resource.custom is not None
     causes = metadata_causes(new, target.resource) + finalizer_causes(new, old, custom) + causes
     if causes:
-        raise invalid_object(target.resource.kind, target.resource.group, target.name, causes)
+        fault = invalid_object(target.resource.kind, target.resource.group, target.name, causes)
+        fault.rejected = new
+        raise fault
     _count_generation(target, new, old)
     set_owners(new, owners(new, old, sent) if entries is None else entries)
     return new
@@ -79,7 +83,7 @@ def _check_identity(target: Target, new: Object, old: Object, patching: bool) ->
     version = "" if version == "0" else version
     if version and version != stored["resourceVersion"]:
         raise conflict(resource, target.name)
-    if not version and resource.versioned_update and not patching:
+    if not version and resource.versioned_update:
         cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid_object(resource.kind, resource.group, target.name, [cause])
     metadata["resourceVersion"] = stored["resourceVersion"]
@@ -87,7 +91,8 @@ def _check_identity(target: Target, new: Object, old: Object, patching: bool) ->
 
 def _count_generation(target: Target, new: Object, old: Object) -> None:
     strategy = target.resource.strategy
-    if strategy.has_generation and strategy.bumps_generation(new, old):
+    counts = strategy.has_generation and target.subresource != "status"
+    if counts and strategy.bumps_generation(new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation") or 0) + 1
 
 
@@ -109,6 +114,7 @@ def bound(target: Target, binding: Object, pod: Object) -> Object:
     if spec.get("schedulingGates"):
         raise _binding_conflict(target, f"pod {target.name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = binding["target"]["name"]
+    (pod.get("status") or {}).pop("nominatedNodeName", None)
     if is_mirror(binding):
         raise BadRequest(f"a binding may not set the annotation {MIRROR}: mirror pods are created on their node")
     for field in ("annotations", "labels"):

@@ -34,6 +34,7 @@ from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.trace import span
 
 POD, CLAIM = "pod", "claim"
 REMEMBERED = 2000
@@ -133,9 +134,10 @@ class ResourceClaimController:
                 made[name] = claim
         if made:
             body = {"metadata": {"uid": uid_of(pod)}, "status": {"resourceClaimStatuses": statuses(pod, made)}}
-            await self._client.patch(
-                PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
-            )
+            with span(uid_of(pod), "publish claims"):
+                await self._client.patch(
+                    PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
+                )
 
     async def _lost(self, pod: Object) -> list[Entry]:
         """Return the entries whose claim was created and then deleted, before the pod had a node."""
@@ -169,7 +171,8 @@ class ResourceClaimController:
             self._failed(pod, entry, f'{RESOURCECLAIMTEMPLATES.qualified} "{template_name}" not found')
             return ""
         try:
-            claim = await self._client.create(RESOURCECLAIMS, claim_for(pod, entry, template), namespace_of(pod))
+            with span(uid_of(pod), "create claim", entry=entry, template=template_name):
+                claim = await self._client.create(RESOURCECLAIMS, claim_for(pod, entry, template), namespace_of(pod))
         except ApiError as error:
             self._metrics.created("failure")
             self._failed(pod, entry, str(error))

@@ -1,6 +1,6 @@
 """Event handlers for informers, and the part of an object that their stores retain."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from protocols.kube.meta import Object, meta
 from protocols.kubeclient.informer import Handler
@@ -10,7 +10,7 @@ class FanOut:
     """Pass the events of one informer to several handlers."""
 
     def __init__(self, *handlers: Handler) -> None:
-        self._handlers = handlers
+        self._handlers = list(handlers)
 
     def on_add(self, obj: Object) -> None:
         for handler in self._handlers:
@@ -39,6 +39,40 @@ class ChangeHandler:
 
     def on_delete(self, obj: Object) -> None:
         self._gone(obj)
+
+
+class FirstObject:
+    """Handler that calls `begin` for the first object that counts."""
+
+    def __init__(self, begin: Callable[[], None], counts: Callable[[Object], bool] = lambda obj: True) -> None:
+        self._begin: Callable[[], None] | None = begin
+        self._counts = counts
+
+    def on_add(self, obj: Object) -> None:
+        if self._begin is not None and self._counts(obj):
+            begin, self._begin = self._begin, None
+            begin()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Ignore updates: only existence matters."""
+
+    def on_delete(self, obj: Object) -> None:
+        """Ignore deletions: informers go on."""
+
+
+class LateHandler(FanOut):
+    """Pass events on to handlers, some of which are added while the informer runs."""
+
+    def add(self, handler: Handler, known: Iterable[Object] = ()) -> None:
+        """Add a handler, which learns of the `known` objects at once."""
+        self._handlers.append(handler)
+        for obj in known:
+            handler.on_add(obj)
+
+
+def without_managed_fields(obj: Object) -> Object:
+    metadata = {field: value for field, value in meta(obj).items() if field != "managedFields"}
+    return {**obj, "metadata": metadata}
 
 
 RETAINED_METADATA = (

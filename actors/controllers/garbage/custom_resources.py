@@ -2,28 +2,37 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
-from actors.controllers.common.informers import trim_to_metadata
+from actors.controllers.common.informers import FanOut, trim_to_metadata
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.garbage.collector import Collector, CollectorHandler
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
+
+
+class Followers(Protocol):
+    def handlers(self, resource: Resource) -> tuple[Handler, ...]: ...
+    def follow(self, resource: Resource, informer: Informer) -> None: ...
 
 
 class CustomResourceFollower:
     """Handle CustomResourceDefinitions. `begin` starts informers for those that were added before it."""
 
-    def __init__(self, kinds: Kinds, metadata: ApiClient, collector: Collector, spawn: Spawn) -> None:
+    def __init__(
+        self, kinds: Kinds, metadata: ApiClient, collector: Collector, spawn: Spawn, others: Followers | None = None
+    ) -> None:
+        """`others` follow the metadata of custom resources, too."""
+        self._others = others
         self._kinds = kinds
         self._metadata = metadata
         self._collector = collector
         self._spawn = spawn
-        self._running: dict[str, tuple[Informer, CollectorHandler, asyncio.Task[None]]] = {}
+        self._running: dict[str, tuple[Informer, Handler, asyncio.Task[None]]] = {}
         self._begun = False
 
     async def begin(self, timeout: float) -> None:
@@ -51,8 +60,11 @@ class CustomResourceFollower:
         self._leave(name_of(obj))
 
     def _follow(self, resource: Resource) -> None:
-        handler = CollectorHandler(self._collector, resource)
+        others = self._others.handlers(resource) if self._others is not None else ()
+        handler = FanOut(CollectorHandler(self._collector, resource), *others)
         informer = Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata), handler)
+        if self._others is not None:
+            self._others.follow(resource, informer)
         task = self._spawn(informer.run(), f"owned-{resource.qualified}")
         self._running[resource.qualified] = informer, handler, task
 

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.common.workqueue import RetryBackoff
+from actors.controllers.lifecycle.namespace_content import PAGE, Remaining, ending_conditions
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
-from protocols.kube.resources import ALL, CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS, Resource
+from protocols.kube.resources import ALL, CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS, Resource
+from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FINALIZER = "kubernetes"
 ROOT_CA = "kube-root-ca.crt"
-CONTENT = tuple(resource for resource in ALL if resource.namespaced)
+CONTENT = tuple(resource for resource in ALL if resource.namespaced and resource is not PODS)
 
 
 @dataclass(frozen=True)
@@ -179,19 +181,38 @@ class NamespaceController:
 
     async def _end(self, namespace: Object) -> bool:
         """Delete the content of a namespace and finalize it once empty; return True when finalized."""
-        name, left = name_of(namespace), 0
-        for resource in (*CONTENT, *(each for each in self._kinds.custom() if each.namespaced)):
-            if not await self._any(resource, name):
-                continue
-            await self._client.delete_collection(resource, name)
-            left += await self._any(resource, name)
-        if left:
+        left = await self._empty(name_of(namespace))
+        if left.objects or left.errors:
+            await self._report(namespace, left)
             return False
         await self._client.update(NAMESPACES, finalized(namespace), "", "finalize")
         return True
 
-    async def _any(self, resource: Resource, namespace: str) -> bool:
-        return bool((await self._client.list(resource, namespace, query={"limit": "1"})).get("items"))
+    async def _empty(self, name: str) -> Remaining:
+        """Delete what there is: pods first, as upstream, so that nothing they need goes before them."""
+        left = Remaining()
+        await self._delete(PODS, name, left)
+        if left.objects or left.errors:
+            return left
+        for resource in (*CONTENT, *(each for each in self._kinds.custom() if each.namespaced)):
+            await self._delete(resource, name, left)
+        return left
+
+    async def _delete(self, resource: Resource, namespace: str, left: Remaining) -> None:
+        """Delete all objects of a kind; one that cannot be deleted keeps no other kind."""
+        try:
+            if not (await self._client.list(resource, namespace, query={"limit": "1"})).get("items"):
+                return
+            await self._client.delete_collection(resource, namespace, policy="Background")
+            left.add(resource, await self._client.list(resource, namespace, query={"limit": str(PAGE)}))
+        except ApiError as error:
+            left.errors.append(str(error))
+
+    async def _report(self, namespace: Object, left: Remaining) -> None:
+        conditions = ending_conditions(namespace, left, now())
+        if conditions is not None:
+            body = {"status": {"conditions": conditions}}
+            await self._client.patch(NAMESPACES, name_of(namespace), "", body, subresource="status")
 
 
 class NamespaceContentHandler:

@@ -14,6 +14,8 @@ import msgspec
 from actors.devices.admission.chooser import Chooser, ChooserOptions
 from actors.devices.admission.grants import AllocationBuilder, admitted
 from actors.devices.admission.plan import PodPlan, check_healthy, check_unchanged, ids_by_resource, rejection, steps
+from actors.devices.calls.log import Purpose
+from actors.devices.calls.outcomes import POD_REJECTED
 from actors.devices.ledger.committer import Committer
 from actors.devices.ledger.kubelet_checkpoint import FOREIGN_BOOT
 from actors.devices.ledger.ledger import Ledger, held_by
@@ -25,6 +27,7 @@ from actors.devices.model.types import Limits, PodRecord
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from protocols.messages.devices import AdmitPod, AdmittedPod
+from protocols.trace import span
 
 
 class RecoveryWindow:
@@ -62,31 +65,33 @@ class PluginAllocator:
     metrics: DeviceMetrics
     log: logging.Logger
 
-    async def allocate_all(self, plan: PodPlan) -> Responses:
+    async def allocate_all(self, pod: str, plan: PodPlan) -> Responses:
         """Allocate in the order of the plan. Raises PluginFailed at the first failure."""
         responses: Responses = {}
         for container, parts in plan.chosen.items():
+            purpose = Purpose(f"{pod} {container}", POD_REJECTED)
             for resource, ids in parts.items():
-                responses.setdefault(container, {})[resource] = await self._timed(resource, ids)
+                responses.setdefault(container, {})[resource] = await self._timed(resource, ids, purpose)
         return responses
 
-    async def allocate_available(self, plan: PodPlan) -> Responses:
+    async def allocate_available(self, pod: str, plan: PodPlan) -> Responses:
         """Allocate for a running pod and log failures: a missing response matters only when a container restarts."""
         responses: Responses = {}
         for container, parts in plan.chosen.items():
+            purpose = Purpose(f"{pod} {container}", "the running container goes on without the answer")
             for resource, ids in parts.items():
                 try:
                     await self.plugins.wait_registered(resource)
-                    responses.setdefault(container, {})[resource] = await self._timed(resource, ids)
+                    responses.setdefault(container, {})[resource] = await self._timed(resource, ids, purpose)
                 except PluginFailed as error:
                     self.log.warning("container %s may miss what %s gave it: %s", container, resource, error)
         return responses
 
-    async def _timed(self, resource: str, ids: list[str]) -> bytes:
+    async def _timed(self, resource: str, ids: list[str], purpose: Purpose) -> bytes:
         plugin = self.plugins.serving(resource)
         begin = time.perf_counter()
         try:
-            return await plugin.allocate(ids)
+            return await plugin.allocate(ids, purpose)
         finally:
             self.metrics.allocate.labels(resource).observe(time.perf_counter() - begin)
 
@@ -183,7 +188,7 @@ class Admissions:
     async def _admit(self, pod: AdmitPod) -> AdmittedPod:
         known = self._options.ledger.pods.get(pod.uid)
         try:
-            with self._options.machine.admission():
+            with self._options.machine.admission(), span(pod.uid, "allocate"):
                 record = await (self._admit_new(pod) if known is None else self._readmit(pod, known))
             self._options.ledger.admit(record)
             self._checked.add(pod.uid)
@@ -192,7 +197,8 @@ class Admissions:
         finally:
             self._chooser.cancel(pod.uid)
         if record != known:
-            await self._options.committer.change(record, update=known is not None and known.has_pod_name)
+            with span(pod.uid, "checkpoint"):
+                await self._options.committer.change(record, update=known is not None and known.has_pod_name)
         return admitted(record)
 
     async def _admit_new(self, pod: AdmitPod) -> PodRecord:
@@ -200,7 +206,7 @@ class Admissions:
             return await self._admit_running(pod)
         await self._options.recovery_window.wait_closed()
         plan = await self._chooser.choose(pod)
-        responses = await self._options.allocator.allocate_all(plan)
+        responses = await self._options.allocator.allocate_all(f"{pod.namespace}/{pod.name}", plan)
         return PodRecord(self._builder.planned_allocation(pod, plan), responses, self._options.boot)
 
     async def _admit_running(self, pod: AdmitPod) -> PodRecord:
@@ -208,7 +214,7 @@ class Admissions:
         plan = self._chooser.reserve_running(pod)
         held = {resource for parts in plan.chosen.values() for resource in parts}
         self._options.plugins.expect(held - self._options.inventory.resources.keys())
-        responses = await self._options.allocator.allocate_available(plan)
+        responses = await self._options.allocator.allocate_available(f"{pod.namespace}/{pod.name}", plan)
         return PodRecord(self._builder.planned_allocation(pod, plan), responses, self._boot_to_record(pod, plan))
 
     def _boot_to_record(self, pod: AdmitPod, plan: PodPlan) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.devices.admission.plan import PodPlan, pod_steps, rejection, steps
+from actors.devices.calls.log import Purpose
+from actors.devices.calls.outcomes import POD_REJECTED
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer, in_order
@@ -76,6 +78,16 @@ class ChooserOptions:
     metrics: MachineMetrics
 
 
+@dataclass(frozen=True)
+class PickRequest:
+    """Devices of one resource for one container."""
+
+    uid: str
+    resource: str
+    count: int
+    purpose: Purpose
+
+
 class Chooser:
     def __init__(self, options: ChooserOptions) -> None:
         self._options = options
@@ -129,11 +141,13 @@ class Chooser:
         plan = PodPlan()
         hint = self._pod_hint(pod) if self._placer.by_pod else None
         for container in in_order(pod):
-            await asyncio.sleep(0)  # a container may cost a look at 20,000 devices, and a pod has many
+            await asyncio.sleep(0)  # a container may cost a scan of 20,000 devices, and a pod has many
             container_hint = hint or self._decide(self._container_providers(pod, container, plan))
             self._place(pod, container, container_hint, plan)
             for resource, count in self._requested(container):
-                plan.take(container, resource, await self._pick(pod.uid, plan, (resource, count), container_hint))
+                purpose = Purpose(f"{pod.namespace}/{pod.name} {container.name}", POD_REJECTED)
+                picked = await self._pick(PickRequest(pod.uid, resource, count, purpose), plan, container_hint)
+                plan.take(container, resource, picked)
         return plan
 
     def _place(self, pod: AdmitPod, container: ContainerRequest, hint: Hint, plan: PodPlan) -> None:
@@ -183,8 +197,8 @@ class Chooser:
 
     # devices
 
-    async def _pick(self, uid: str, plan: PodPlan, requested: tuple[str, int], hint: Hint) -> list[str]:
-        resource, count = requested
+    async def _pick(self, requested: PickRequest, plan: PodPlan, hint: Hint) -> list[str]:
+        resource, count = requested.resource, requested.count
         self._check(resource, count)
         reused = plan.reuse(resource, count)
         need = count - len(reused)
@@ -193,7 +207,7 @@ class Chooser:
         preferred = await self._preferred(requested, self._sorted(resource, need, hint), reused)
         found = self._sorted(resource, need, hint)  # others may have been admitted during the call
         picked = self._fill(resource, need, found, preferred)
-        self._options.ledger.reserve(uid, [DeviceKey(resource, id) for id in picked])
+        self._options.ledger.reserve(requested.uid, [DeviceKey(resource, id) for id in picked])
         return reused + picked
 
     def _check(self, resource: str, count: int) -> None:
@@ -213,17 +227,17 @@ class Chooser:
             raise PlacementOutdated
         return found
 
-    async def _preferred(self, requested: tuple[str, int], found: Sorted, reused: list[str]) -> list[str]:
+    async def _preferred(self, requested: PickRequest, found: Sorted, reused: list[str]) -> list[str]:
         """Ask the plugin for its preference, unless the aligned devices are exactly enough."""
-        resource, count = requested
-        plugin = self._options.plugins.serving(resource)
+        count, purpose = requested.count, requested.purpose
+        plugin = self._options.plugins.serving(requested.resource)
         need = count - len(reused)
         if not plugin.options.preferred or need == len(found.aligned):
             return []
         if need < len(found.aligned):
-            return await plugin.preferred(sorted({*found.aligned, *reused}), reused, count)
+            return await plugin.preferred(sorted({*found.aligned, *reused}), reused, count, purpose)
         taken = [*reused, *found.aligned]
-        return await plugin.preferred(sorted({*taken, *found.unaligned, *found.indifferent}), taken, count)
+        return await plugin.preferred(sorted({*taken, *found.unaligned, *found.indifferent}), taken, count, purpose)
 
     def _fill(self, resource: str, need: int, found: Sorted, preferred: Sequence[str]) -> list[str]:
         """Pick aligned devices first; within a group those the plugin prefers, then those close together."""

@@ -22,6 +22,7 @@ from actors.devices.dra.types import ClaimInfo, DraLimits
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import PrepareClaims
 from protocols.process.rates import backoff_delay
+from protocols.trace import span
 
 
 class KeyedLocks:
@@ -98,7 +99,7 @@ class ClaimPreparer:
             await asyncio.wait([task])
         if not self._options.cache.of_pod(uid):
             return
-        with self._options.metrics.operation("UnprepareResources"):
+        with self._options.metrics.operation("UnprepareResources"), span(uid, "unprepare claims"):
             async with self._locks.hold(claim.key for claim in self._options.cache.of_pod(uid)):
                 await self._unprepare(uid)
 
@@ -114,7 +115,7 @@ class ClaimPreparer:
         return found
 
     async def _prepare(self, requested: PrepareClaims) -> None:
-        with self._options.metrics.operation("PrepareResources"):
+        with self._options.metrics.operation("PrepareResources"), span(requested.uid, "prepare claims"):
             for driver in required_drivers(requested.claims):
                 self._options.drivers.serving(driver)
             async with self._locks.hold(f"{item.namespace}/{item.name}" for item in requested.claims):
@@ -122,9 +123,9 @@ class ClaimPreparer:
                     self._options.cache.check(item)
                 claims = [self._options.cache.add(requested.uid, item) for item in requested.claims]
                 await self._options.writer.write()
-                await self._call_drivers(claims)
+                await self._call_drivers(claims, f"{requested.namespace}/{requested.name}")
 
-    async def _call_drivers(self, claims: Sequence[ClaimInfo]) -> None:
+    async def _call_drivers(self, claims: Sequence[ClaimInfo], pod: str) -> None:
         """Call each driver once with all its pending claims; concurrently, so that none waits for one that hangs."""
         work: dict[str, list[ClaimInfo]] = {}
         for claim in {claim.key: claim for claim in claims}.values():
@@ -132,13 +133,13 @@ class ClaimPreparer:
                 work.setdefault(driver, []).append(claim)
         if not work:
             return
-        outcomes = await asyncio.gather(*(self._prepare_with(driver, work[driver]) for driver in sorted(work)))
+        outcomes = await asyncio.gather(*(self._prepare_with(driver, work[driver], pod) for driver in sorted(work)))
         await self._options.writer.write()
         raise_first(outcomes)
 
-    async def _prepare_with(self, driver: str, claims: list[ClaimInfo]) -> Outcome:
+    async def _prepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> Outcome:
         try:
-            outcome = await self._options.drivers.serving(driver).prepare(claims)
+            outcome = await self._options.drivers.serving(driver).prepare(claims, pod)
         except NodeplaneError as error:
             return failed_outcome(str(error))
         for claim in claims:
@@ -152,16 +153,18 @@ class ClaimPreparer:
         for claim in claims:
             for driver in sorted(claim.drivers):
                 work.setdefault(driver, []).append(claim)
-        outcomes = await asyncio.gather(*(self._unprepare_with(driver, work[driver]) for driver in sorted(work)))
+        outcomes = await asyncio.gather(
+            *(self._unprepare_with(driver, work[driver], f"pod {uid}") for driver in sorted(work))
+        )
         for claim in claims:
             if not claim.drivers:
                 self._options.cache.remove(claim)
         await self._options.writer.write()
         raise_first(outcomes)
 
-    async def _unprepare_with(self, driver: str, claims: list[ClaimInfo]) -> Outcome:
+    async def _unprepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> Outcome:
         try:
-            outcome = await self._options.drivers.serving(driver).unprepare(claims)
+            outcome = await self._options.drivers.serving(driver).unprepare(claims, pod)
         except NodeplaneError as error:
             outcome = failed_outcome("")
             outcome.error = error

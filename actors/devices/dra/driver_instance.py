@@ -7,17 +7,20 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from actors.devices.calls.log import CallLog, Peer, Purpose, RecordedCall, Report
+from actors.devices.calls.outcomes import claims_outcome
 from actors.devices.dra.errors import DriverFailed, HealthUnimplemented
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits, PreparedDevice
 from actors.devices.model.errors import RegistrationRejected, describe
 from protocols.errors import NodeplaneError
+from protocols.trace import span
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import (
     DRA_V1,
@@ -146,6 +149,11 @@ class DriverInstanceOptions:
     metrics: DraMetrics
     on_changed: Callable[[], None]
     """Called after the connection state changed."""
+    calls: CallLog = field(default_factory=CallLog)
+
+    @property
+    def health_method(self) -> Method[Any, Any]:
+        return WATCH_DEVICES_STATUS if self.health == NODE_HEALTH else WATCH_RESOURCES[self.health]
 
 
 class DriverInstance:
@@ -156,6 +164,7 @@ class DriverInstance:
         self.connected = False
         self.closed = False
         self._changed = asyncio.Event()
+        self._peer = Peer(options.driver, options.endpoint)
         self._channel = unix_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
         self._task = asyncio.create_task(self._watch(), name=f"connection to {options.driver}")
 
@@ -185,37 +194,61 @@ class DriverInstance:
         self._changed = asyncio.Event()
         self.options.on_changed()
 
-    async def prepare(self, claims: Sequence[ClaimInfo]) -> Outcome:
-        return await self._call(PREPARE_METHOD, PREPARE[self.options.service], claims)
+    async def prepare(self, claims: Sequence[ClaimInfo], pod: str) -> Outcome:
+        purpose = Purpose(pod, "the pod waits, and the call is repeated")
+        return await self._call(PREPARE[self.options.service], claims, purpose)
 
-    async def unprepare(self, claims: Sequence[ClaimInfo]) -> Outcome:
-        return await self._call(UNPREPARE_METHOD, UNPREPARE[self.options.service], claims)
+    async def unprepare(self, claims: Sequence[ClaimInfo], pod: str) -> Outcome:
+        purpose = Purpose(pod, "the claims stay prepared, and the call is repeated")
+        return await self._call(UNPREPARE[self.options.service], claims, purpose)
 
-    async def _call(self, name: str, method: Method[Any, Any], claims: Sequence[ClaimInfo]) -> Outcome:
+    async def _call(self, method: Method[Any, Any], claims: Sequence[ClaimInfo], purpose: Purpose) -> Outcome:
         """Send all claims in one call. Errors are part of the outcome."""
+        timeout = self.options.limits.call
+        with self.options.calls.call(self._peer, method, deadline=timeout, purpose=purpose) as call:
+            outcome = await self._send(call, method, claims, timeout)
+            call.outcome = claims_outcome(method.name, len(outcome.done), len(claims))
+            if outcome.error is not None:
+                call.outcome = f"{outcome.error}: {purpose.if_failed}"
+            return outcome
+
+    async def _send(
+        self, call: RecordedCall, method: Method[Any, Any], claims: Sequence[ClaimInfo], timeout: float
+    ) -> Outcome:
         request = method.request()
         for claim in claims:
             request.claims.add(namespace=claim.namespace, uid=claim.uid, name=claim.name)
+        call.asked(request)
         begin, code = time.perf_counter(), "OK"
         try:
-            reply = await method.unary(self._channel)(request, timeout=self.options.limits.call)
-        except grpc.aio.AioRpcError as error:
-            code = error.code().name
-            return failed_outcome(f"{name}: {describe(error)}")
+            names = ", ".join(claim.name for claim in claims[:8])
+            with span("", method.name, driver=self.options.driver, claims=names) as step:
+                try:
+                    reply = await method.unary(self._channel)(request, timeout=timeout)
+                except grpc.aio.AioRpcError as error:
+                    call.failed(error)
+                    code = error.code().name
+                    step.attributes["error"] = describe(error)
+                    return failed_outcome(f"{method.name}: {describe(error)}")
         finally:
             self.options.metrics.call(self.options.driver, method.path, _camel(code), time.perf_counter() - begin)
-        return read_reply(name, claims, reply)
+        call.answered(reply)
+        return read_reply(method.name, claims, reply)
+
+    def record_health(self, report: Report) -> None:
+        """Record a message of the health stream, or its end."""
+        self.options.calls.report(self._peer, self.options.health_method, report)
 
     async def health(self) -> AsyncIterator[Any]:
         """Yield the messages of the health stream. Raises DriverFailed or HealthUnimplemented at its end."""
-        method = WATCH_DEVICES_STATUS if self.options.health == NODE_HEALTH else WATCH_RESOURCES[self.options.health]
+        method = self.options.health_method
         try:
             async for message in method.stream(self._channel)(method.request()):
                 yield message
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise HealthUnimplemented(f"{self.options.driver} does not implement {self.options.health}") from None
-            raise DriverFailed(f"its health stream ended: {describe(error)}") from None
+            raise DriverFailed(f"its health stream ended: {describe(error)}", error.code().name) from None
         raise DriverFailed("its health stream ended: the driver closed it")
 
 

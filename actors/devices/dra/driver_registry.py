@@ -6,10 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from actors.devices.calls.health import HealthDifference
+from actors.devices.calls.log import CallLog, Report
 from actors.devices.dra.driver_instance import DriverInstance, DriverInstanceOptions, choose_health, choose_service
 from actors.devices.dra.errors import DriverFailed, DriverMissing, HealthUnimplemented
 from actors.devices.dra.health import DeviceReport, HealthCache
@@ -19,6 +21,7 @@ from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DraDriver
 from protocols.wire.plugins import NODE_HEALTH
 
+STREAM_ENDED = "its devices are Unknown until the stream is opened again"
 READ_BATCH = 2000
 """Devices read before other tasks get their turn, so that a list of 100,000 does not block the loop."""
 MAX_TIMEOUT_S = 366 * 86400.0
@@ -61,9 +64,11 @@ class HealthMonitor:
             try:
                 await self._read_stream(instance)
             except HealthUnimplemented as error:
+                instance.record_health(Report("it is not called again", "UNIMPLEMENTED", str(error)))
                 self._log_once(instance.options.driver, f"{error}; it is not called again")
                 return
             except DriverFailed as error:
+                instance.record_health(Report(STREAM_ENDED, error.status, str(error)))
                 self._log_once(instance.options.driver, str(error))
             with suppress(TimeoutError):  # a new connection need not wait
                 async with asyncio.timeout(self._options.reopen):  # wait_for may swallow a cancellation (bpo-37658)
@@ -83,14 +88,15 @@ class HealthMonitor:
     async def _apply(self, instance: DriverInstance, message: Any) -> None:
         health_cache, driver, number = self._options.health_cache, instance.options.driver, instance.options.number
         complete = instance.options.health == NODE_HEALTH
-        if complete:
-            health_cache.clear(driver, number)
+        before = health_cache.clear(driver, number) if complete else None
         devices = _statuses(message) if complete else _healths(message)
-        now = self._options.clock()
-        health_cache.apply(driver, number, islice(devices, READ_BATCH), now)
-        while part := list(islice(devices, READ_BATCH)):
-            await asyncio.sleep(0)
-            health_cache.apply(driver, number, part, now)
+        now, difference = self._options.clock(), HealthDifference()
+        while (part := list(islice(devices, READ_BATCH))) or not difference.parts:
+            if difference.parts:
+                await asyncio.sleep(0)
+            difference.add(len(part), health_cache.apply(driver, number, part, now, before))
+        reported = health_cache.reported(driver, number)
+        instance.record_health(difference.report([key for key in before or () if key not in reported]))
         self._logged.pop(driver, None)
         health_cache.drop_expired(driver, number, now)
         self._options.changed(driver)
@@ -129,6 +135,7 @@ class DriverRegistryOptions:
     log: logging.Logger
     follow_health: bool
     """Whether to follow health streams."""
+    calls: CallLog = field(default_factory=CallLog)
 
 
 class DriverRegistry:
@@ -164,6 +171,7 @@ class DriverRegistry:
                 number=next(self._numbers),
                 limits=self._options.limits,
                 metrics=self._options.metrics,
+                calls=self._options.calls,
                 on_changed=lambda: self._publish(name),
             )
         )

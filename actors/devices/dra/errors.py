@@ -32,6 +32,11 @@ class DriverFailed(NodeplaneError):
     http: ClassVar[int] = 502
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
+    def __init__(self, message: str, status: str = "OK") -> None:
+        """`status` is the gRPC code with which a stream ended."""
+        super().__init__(message)
+        self.status = status
+
 
 class PreparationAborted(NodeplaneError):
     """Raised for a pending preparation when the pod's claims are unprepared meanwhile."""

@@ -6,8 +6,9 @@ within the device's timeout, unless it is overridden. Everything else is Unknown
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from actors.devices.calls.health import HealthChange
 from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.types import DeviceName
 from actors.devices.ledger.state import Override
@@ -81,6 +82,10 @@ class HealthReport(NamedTuple):
     timeout: float
 
 
+Reports: TypeAlias = dict[tuple[str, str], HealthReport]
+"""By pool and device."""
+
+
 @dataclass
 class HealthStream:
     """Open health stream of one driver instance."""
@@ -88,7 +93,7 @@ class HealthStream:
     number: int
     reported: bool = False
     swept: float = float("-inf")
-    reports: dict[tuple[str, str], HealthReport] = field(default_factory=dict)
+    reports: Reports = field(default_factory=dict)
 
 
 class HealthCache:
@@ -121,25 +126,40 @@ class HealthCache:
         }
         self._streams.setdefault(driver, {})[RESTORED] = HealthStream(RESTORED, reported=True, reports=kept)
 
-    def apply(self, driver: str, number: int, devices: Iterable[DeviceReport], now: float) -> None:
-        """Apply a message or a part of it. Devices it does not name keep their report until it expires.
+    def apply(
+        self, driver: str, number: int, devices: Iterable[DeviceReport], now: float, before: Reports | None = None
+    ) -> list[HealthChange]:
+        """Apply a message or a part of it; return what differs from `before`, by default the stream's own reports.
 
-        Raises DriverFailed for more than MAX_REPORTS devices.
+        Devices it does not name keep their report until it expires. Raises DriverFailed for more than MAX_REPORTS
+        devices.
         """
         stream = self._streams[driver][number]
         stream.reported = True
         self._streams[driver].pop(RESTORED, None)
+        earlier = stream.reports if before is None else before
+        changes: list[HealthChange] = []
         for device in devices:
             timeout = device.timeout if device.timeout > 0 else self._timeout
-            stream.reports[device.pool, device.device] = HealthReport(
-                known_state(device.health), truncate_message(device.message), now + timeout, timeout
-            )
+            key = (device.pool, device.device)
+            report = HealthReport(known_state(device.health), truncate_message(device.message), now + timeout, timeout)
+            last = earlier.get(key)
+            if last is None or last[:2] != report[:2]:
+                changes.append(HealthChange(*key, report.health, report.message, last.health if last else ""))
+            stream.reports[key] = report
         if len(stream.reports) > MAX_REPORTS:
             raise DriverFailed(f"it reports the health of more than {MAX_REPORTS} devices")
+        return changes
 
-    def clear(self, driver: str, number: int) -> None:
-        """Drop all reports of a stream whose next message is complete."""
-        self._streams[driver][number].reports.clear()
+    def clear(self, driver: str, number: int) -> Reports:
+        """Drop and return all reports of a stream whose next message is complete."""
+        stream = self._streams[driver][number]
+        before, stream.reports = stream.reports, {}
+        return before
+
+    def reported(self, driver: str, number: int) -> Reports:
+        """Return the reports of a stream. Callers must not change them."""
+        return self._streams[driver][number].reports
 
     def drop_expired(self, driver: str, number: int, now: float) -> None:
         """Drop reports that have expired, to bound memory; at most once in SWEEP_S."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from actors.devices.calls.log import CallLog
 from actors.devices.dra.claim_cache import (
     ClaimCache,
     PodClaims,
@@ -65,6 +66,7 @@ class DraOptions:
     """Stored by the device manager, changed only here."""
     wait_written: Callable[[], Awaitable[None]] = _nothing_to_write
     """Returns once `overrides` is on disk; raises CheckpointNotWritten."""
+    calls: CallLog = field(default_factory=CallLog)
 
 
 class DraManager:
@@ -101,7 +103,13 @@ class DraManager:
         )
         self.drivers = DriverRegistry(
             DriverRegistryOptions(
-                monitor, options.limits, metrics, self._streams.driver, options.log, options.follow_health
+                monitor,
+                options.limits,
+                metrics,
+                self._streams.driver,
+                options.log,
+                options.follow_health,
+                options.calls,
             )
         )
         self._writer = ClaimWriter(

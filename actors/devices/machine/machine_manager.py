@@ -30,6 +30,8 @@ class MachineManagerOptions:
     directory: Path
     """kubelet's directory, with the state files."""
     log: logging.Logger
+    ledger_ns: int = 0
+    """Unix time at which the ledger began; 0 = unknown."""
 
 
 class MachineManager:
@@ -68,6 +70,7 @@ class MachineManager:
             hugepages=hardware.hugepages,
             reserved=settings.kept,
             shared=format_list(cpus.shared) if cpus is not None else "",
+            ledger_ns=self._options.ledger_ns,
         )
 
     # state files

@@ -90,6 +90,11 @@ class PluginFailed(NodeplaneError):
     http: ClassVar[int] = 502
     grpc: ClassVar[str] = "UNAVAILABLE"
 
+    def __init__(self, message: str, status: str = "OK") -> None:
+        """`status` is the gRPC code with which a stream ended."""
+        super().__init__(message)
+        self.status = status
+
 
 class PreStartFailed(NodeplaneError):
     """Raised when a container may not start because its devices are not ready; the same call fails again."""
@@ -114,6 +119,13 @@ class InvalidHealth(NodeplaneError):
 
     http: ClassVar[int] = 400
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
+
+
+class TooManyFollowers(NodeplaneError):
+    """Raised when too many clients wait for the next call of a plugin or driver."""
+
+    http: ClassVar[int] = 429
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class CheckpointCorrupt(NodeplaneError):
@@ -145,6 +157,13 @@ class NoMemory(PlacementFailed):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"[memorymanager] {why}")
+
+
+def status_of(error: grpc.RpcError) -> tuple[str, str]:
+    """Return code and message of an error."""
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return "UNKNOWN", str(error)
+    return error.code().name, error.details() or ""
 
 
 def describe(error: grpc.RpcError) -> str:

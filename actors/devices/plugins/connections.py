@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from actors.devices.calls.lists import list_report
+from actors.devices.calls.log import CallLog, Report
 from actors.devices.model.errors import PluginFailed, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import Limits, PluginDevice
@@ -16,6 +18,7 @@ from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.devices.plugins.resource_names import check_registration
 from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.messages.devices import PluginView
+from protocols.wire.plugins import LIST_AND_WATCH
 
 MAX_RESOURCES = 1000
 OLD_CONNECTIONS = 4
@@ -40,6 +43,7 @@ class PluginConnectionsOptions:
     wait_written: Callable[[], Awaitable[None]] = _nothing_to_write
     """Returns once what `registered` announced is on disk; raises CheckpointNotWritten."""
     status_table: PluginStatusTable = field(default_factory=PluginStatusTable)
+    calls: CallLog = field(default_factory=CallLog)
 
 
 @dataclass
@@ -83,7 +87,7 @@ class PluginConnections:
         """
         if resource not in self._options.inventory.resources:
             self._check_room(resource)
-        plugin = Plugin(PluginEndpoint(resource, socket, self._options.limits))
+        plugin = Plugin(PluginEndpoint(resource, socket, self._options.limits, self._options.calls))
         try:
             await plugin.connect()
             generation = await self._add_generation(resource)
@@ -146,15 +150,16 @@ class PluginConnections:
 
     async def _follow(self, resource: str, generation: int, plugin: Plugin) -> None:
         """Follow one plugin's stream from its first list to its end."""
-        why = "replaced or deregistered"
+        why, status = "replaced or deregistered", "CANCELLED"
         try:
             async for devices in plugin.lists():
                 self._retire(resource, generation, plugin.endpoint.socket)
+                self._record_list(resource, generation, devices)
                 if self._report(resource, generation, devices):
                     self._options.changed(resource)
                 self._reported.set()
         except PluginFailed as error:
-            why = str(error)
+            why, status = str(error), error.status
             self._options.log.warning(
                 "device plugin disconnected resource=%s socket=%s reason=%s",
                 resource,
@@ -163,7 +168,7 @@ class PluginConnections:
             )
         except Exception as error:
             # The wire library may raise anything on malformed messages; only this plugin ends.
-            why = repr(error)
+            why, status = repr(error), "INTERNAL"
             self._options.log.error(
                 "device plugin stream failed resource=%s socket=%s error=%r",
                 resource,
@@ -171,6 +176,7 @@ class PluginConnections:
                 error,
             )
         finally:
+            self._record_end(plugin, generation, status, why)
             self._on_stream_end(resource, generation)
             self._options.status_table.ended(resource, generation, why)
             await plugin.close()
@@ -185,6 +191,23 @@ class PluginConnections:
         if self._options.inventory.resources[resource].serving == generation:
             self._options.status_table.reported(resource, generation)
         return changed
+
+    def _record_list(self, resource: str, generation: int, devices: list[PluginDevice]) -> None:
+        mine = next((item for item in self._connections.get(resource, []) if item.generation == generation), None)
+        if mine is None:
+            return
+        entry = self._options.inventory.resources[resource]
+        superseded = generation < entry.serving and entry.connected
+        outcome = "not used: a newer connection of this resource serves" if superseded else ""
+        report = list_report(mine.devices, devices, outcome)
+        self._options.calls.report(mine.plugin.endpoint.peer, LIST_AND_WATCH, report)
+
+    def _record_end(self, plugin: Plugin, generation: int, status: str, why: str) -> None:
+        resource, grace = plugin.endpoint.resource, self._options.limits.stop_grace
+        outcome = "another connection of this resource serves"
+        if self._options.inventory.resources[resource].serving == generation:
+            outcome = f"devices are Unknown and not allocatable; after {grace:g} s without a plugin they are dropped"
+        self._options.calls.report(plugin.endpoint.peer, LIST_AND_WATCH, Report(outcome, status, why))
 
     def _retire(self, resource: str, generation: int, socket: Path) -> None:
         """Cancel older connections to the same socket: nobody is at their other end."""

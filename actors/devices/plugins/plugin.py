@@ -7,7 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -16,11 +16,14 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe
+from actors.devices.calls.log import NO_PURPOSE, CallLog, Peer, Purpose, RecordedCall
+from actors.devices.calls.outcomes import allocated, options_outcome, preference_outcome
+from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe, status_of
 from actors.devices.model.types import Limits, PluginDevice, PluginOptions
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import TokenBucket
 from protocols.process.sockets import is_socket
+from protocols.trace import span
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
@@ -91,7 +94,7 @@ class DeviceListStream:
                     await asyncio.sleep(PAUSE_S)
             self._ended = PluginFailed("ListAndWatch ended: the plugin closed its stream")
         except grpc.RpcError as error:
-            self._ended = PluginFailed(f"ListAndWatch ended: {describe(error)}")
+            self._ended = PluginFailed(f"ListAndWatch ended: {describe(error)}", status_of(error)[0])
         self._arrived.set()
 
 
@@ -133,6 +136,11 @@ class PluginEndpoint:
     resource: str
     socket: Path
     limits: Limits
+    calls: CallLog = field(default_factory=CallLog)
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self.resource, str(self.socket))
 
 
 class Plugin:
@@ -150,13 +158,15 @@ class Plugin:
             await asyncio.wait_for(self._channel.channel_ready(), self.endpoint.limits.dial)
         except TimeoutError:
             raise PluginUnreachable(f"failed to dial device plugin: no answer at {self.endpoint.socket}") from None
-        try:
-            reply = await self._call(GET_OPTIONS, pb.Empty(), self.endpoint.limits.dial)
-        except PluginFailed as error:
-            raise PluginUnreachable(f"failed to get device plugin options: {error}") from None
-        self.options = PluginOptions(
-            pre_start=reply.pre_start_required, preferred=reply.get_preferred_allocation_available
-        )
+        with self._recorded(GET_OPTIONS, Purpose(if_failed="registration rejected"), self.endpoint.limits.dial) as call:
+            try:
+                reply = await self._call(call, GET_OPTIONS, pb.Empty(), self.endpoint.limits.dial)
+            except PluginFailed as error:
+                raise PluginUnreachable(f"failed to get device plugin options: {error}") from None
+            self.options = PluginOptions(
+                pre_start=reply.pre_start_required, preferred=reply.get_preferred_allocation_available
+            )
+            call.outcome = options_outcome(self.options)
 
     def _check_path(self) -> None:
         """Raise PluginUnreachable if the path can never become a socket. A missing one may still appear."""
@@ -170,44 +180,67 @@ class Plugin:
         """Yield each full list. Raises PluginFailed at the end."""
         return DeviceListStream(self._channel).read()
 
-    async def allocate(self, ids: Sequence[str]) -> bytes:
+    async def allocate(self, ids: Sequence[str], purpose: Purpose = NO_PURPOSE) -> bytes:
         """Return the raw response for one container. Raises PluginFailed."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        reply = await self._call(ALLOCATE, request, self.endpoint.limits.call)
-        if not reply.container_responses:
-            raise PluginFailed(f"no containers return in allocation response {self.endpoint.resource}")
-        answer = reply.container_responses[0].SerializeToString(deterministic=True)
-        if len(answer) > MAX_RESPONSE_BYTES:
-            raise PluginFailed(f"allocation response of {len(answer)} bytes is over the limit of {MAX_RESPONSE_BYTES}")
-        return answer
+        with self._recorded(ALLOCATE, purpose, self.endpoint.limits.call) as call:
+            reply = await self._call(call, ALLOCATE, request, self.endpoint.limits.call)
+            if not reply.container_responses:
+                call.outcome = allocated(0)
+                raise PluginFailed(f"no containers return in allocation response {self.endpoint.resource}")
+            answer = reply.container_responses[0].SerializeToString(deterministic=True)
+            if len(answer) > MAX_RESPONSE_BYTES:
+                raise PluginFailed(
+                    f"allocation response of {len(answer)} bytes is over the limit of {MAX_RESPONSE_BYTES}"
+                )
+            call.outcome = allocated(len(reply.container_responses))
+            return answer
 
-    async def preferred(self, available: Sequence[str], included: Sequence[str], size: int) -> list[str]:
+    async def preferred(
+        self, available: Sequence[str], included: Sequence[str], size: int, purpose: Purpose = NO_PURPOSE
+    ) -> list[str]:
         """Return the plugin's choice, unchecked but for its length. Raises PluginFailed."""
         wanted = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=size
         )
         request = pb.PreferredAllocationRequest(container_requests=[wanted])
-        try:
-            reply = await self._call(GET_PREFERRED, request, self.endpoint.limits.call)
-        except PluginFailed as error:
-            raise PluginFailed(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
-        return list(islice(reply.container_responses[0].deviceIDs, MAX_DEVICES)) if reply.container_responses else []
+        with self._recorded(GET_PREFERRED, purpose, self.endpoint.limits.call) as call:
+            try:
+                reply = await self._call(call, GET_PREFERRED, request, self.endpoint.limits.call)
+            except PluginFailed as error:
+                raise PluginFailed(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
+            answers = reply.container_responses
+            ids = list(islice(answers[0].deviceIDs, MAX_DEVICES)) if answers else []
+            call.outcome = preference_outcome(ids, available, size)
+            return ids
 
-    async def pre_start(self, ids: Sequence[str]) -> None:
+    async def pre_start(self, ids: Sequence[str], purpose: Purpose = NO_PURPOSE) -> None:
         """Raises PluginFailed."""
-        try:
-            await self._call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids), self.endpoint.limits.call)
-        except PluginFailed as error:
-            raise PluginFailed(f"device plugin PreStartContainer rpc failed with err: {error}") from None
+        request = pb.PreStartContainerRequest(devices_ids=ids)
+        with self._recorded(PRE_START, purpose, self.endpoint.limits.call) as call:
+            try:
+                await self._call(call, PRE_START, request, self.endpoint.limits.call)
+            except PluginFailed as error:
+                raise PluginFailed(f"device plugin PreStartContainer rpc failed with err: {error}") from None
+            call.outcome = "the container may start"
 
-    async def _call(self, method: Method[Request, Reply], request: Request, timeout: float) -> Reply:
+    def _recorded(self, method: Method[Request, Reply], purpose: Purpose, deadline: float) -> RecordedCall:
+        return self.endpoint.calls.call(self.endpoint.peer, method, deadline=deadline, purpose=purpose)
+
+    async def _call(
+        self, call: RecordedCall, method: Method[Request, Reply], request: Request, timeout: float
+    ) -> Reply:
         """Raises PluginFailed. grpcio returns None for a response that cannot be parsed."""
-        try:
-            reply: Reply | None = await method.unary(self._channel)(request, timeout=timeout)
-        except grpc.RpcError as error:
-            raise PluginFailed(describe(error)) from None
-        if reply is None:
-            raise PluginFailed(f"its response to {method.name} is not a {method.reply.__name__}")
+        call.asked(request)
+        with span("", method.name, resource=self.endpoint.resource):
+            try:
+                reply: Reply | None = await method.unary(self._channel)(request, timeout=timeout)
+            except grpc.RpcError as error:
+                call.failed(error)
+                raise PluginFailed(describe(error)) from None
+            if reply is None:
+                raise PluginFailed(f"its response to {method.name} is not a valid {method.reply.__name__}")
+        call.answered(reply)
         return reply
 
     async def close(self) -> None:

@@ -5,13 +5,14 @@ At each start every socket in device-plugins/ is removed and kubelet.sock bound 
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from actors.devices.calls.log import CallLog, Peer, Purpose
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.resource_names import check_resource
@@ -21,6 +22,8 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS, Service
 from protocols.wire.plugins import REGISTER, VERSION
 
+MAX_NAME = 253
+"""Characters of a resource or endpoint in the record of a Register call."""
 MAX_CONCURRENT_REGISTRATIONS = 100
 """Concurrent Register calls; further ones are rejected with RESOURCE_EXHAUSTED."""
 
@@ -30,6 +33,7 @@ class RegistrationOptions:
     socket: Path
     plugins: PluginConnections
     log: logging.Logger
+    calls: CallLog = field(default_factory=CallLog)
 
 
 class RegistrationServer:
@@ -51,11 +55,24 @@ class RegistrationServer:
 
     async def _register(self, request: pb.RegisterRequest, context: "grpc.aio.ServicerContext[Any, Any]") -> pb.Empty:
         try:
-            await self._options.plugins.register(request.version, request.resource_name, request.endpoint)
+            await self._recorded(request, context.time_remaining() or 0.0)
         except NodeplaneError as error:
             self._options.log.warning("device plugin rejected error=%s", error)
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
         return pb.Empty()
+
+    async def _recorded(self, request: pb.RegisterRequest, deadline: float) -> None:
+        """Register a plugin and record its call. Raises the error that the plugin is sent."""
+        peer = Peer(request.resource_name[:MAX_NAME], request.endpoint[:MAX_NAME], known=False)
+        purpose = Purpose(if_failed="registration rejected")
+        with self._options.calls.call(peer, REGISTER, deadline=deadline, purpose=purpose, incoming=True) as call:
+            call.asked(request)
+            try:
+                await self._options.plugins.register(request.version, request.resource_name, request.endpoint)
+            except NodeplaneError as error:
+                call.status, call.error = "UNKNOWN", str(error)
+                raise
+            call.peer, call.outcome = replace(peer, known=True), "registered"
 
 
 def remove_sockets(directory: Path) -> None:

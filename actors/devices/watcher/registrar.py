@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
 
+from actors.devices.calls.log import CallLog, Peer, Purpose, RecordedCall
 from actors.devices.model.errors import RegistrationFailed, describe
 from protocols.errors import NodeplaneError
 from protocols.process.layout import SOCKET_PATH_LIMIT
@@ -44,25 +47,30 @@ class Handler(Protocol):
 DIAL_S, INFO_S, NOTIFY_S = 10.0, 1.0, 5.0
 LISTEN_TRIES, LISTEN_PAUSE_S = 4, 0.05
 MAX_NAME_LENGTH = 1024
+MAX_PEER = 253
+"""Characters of a plugin's name in the record of calls."""
+NOT_REGISTERED = "not registered; it is tried again"
 
 
 class Registrar:
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], calls: CallLog) -> None:
         self._handlers = handlers
+        self._calls = calls
         self._registered: dict[Path, PluginInfo] = {}
 
     async def register(self, socket: Path) -> PluginInfo:
         """Raises RegistrationFailed; the plugin is not registered then."""
-        if len(str(socket).encode()) > SOCKET_PATH_LIMIT:
-            raise RegistrationFailed(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {socket}")
-        await wait_listening(socket)
-        async with unix_channel(socket) as channel:
-            try:
-                await asyncio.wait_for(channel.channel_ready(), DIAL_S)
-            except TimeoutError:
-                raise RegistrationFailed(f"failed to dial socket {socket}: no answer") from None
-            info = await self._get_info(channel, socket)
-            await self._hand_over(channel, info)
+        peer = Peer(socket.name, str(socket), known=False)
+        async with AsyncExitStack() as stack:
+            with self._calls.call(peer, GET_INFO, deadline=INFO_S, purpose=Purpose(if_failed=NOT_REGISTERED)) as call:
+                await wait_listening(socket)
+                channel = await stack.enter_async_context(unix_channel(socket))
+                await dial(socket, channel)
+                info = await get_info(call, channel, socket)
+                error = await self._pass_to_handler(info)
+                call.peer = replace(peer, name=info.name[:MAX_PEER], known=not error)
+                call.outcome = f"{error}: {NOT_REGISTERED}" if error else f"accepted as {info.type}"
+            await self._finish(channel, info, error)
         return info
 
     async def deregister(self, socket: Path) -> None:
@@ -70,34 +78,24 @@ class Registrar:
         if info is not None:
             await self._handlers[info.type].deregister(info.name, info.endpoint)
 
-    async def _get_info(self, channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
-        try:
-            info = await GET_INFO.unary(channel)(pb.InfoRequest(), timeout=INFO_S)
-        except grpc.RpcError as error:
-            raise RegistrationFailed(
-                f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, "
-                f"err: {describe(error)}"
-            ) from None
-        return PluginInfo(info.type, info.name, info.endpoint or str(socket), tuple(info.supported_versions), socket)
-
-    async def _hand_over(self, channel: grpc.aio.Channel, info: PluginInfo) -> None:
-        try:
-            await self._pass_to_handler(info)
-        except NodeplaneError as error:
-            await self._notify(channel, str(error))
-            raise RegistrationFailed(str(error)) from None
+    async def _finish(self, channel: grpc.aio.Channel, info: PluginInfo, error: str) -> None:
+        """Notify the plugin of the result. Raises RegistrationFailed."""
+        if error:
+            await self._notify(channel, info, error)
+            raise RegistrationFailed(error)
         self._registered[info.socket] = info
-        failure = await self._notify(channel, "")
+        failure = await self._notify(channel, info, "")
         if failure:
             await self.deregister(info.socket)
             raise RegistrationFailed(
                 f"RegisterPlugin error -- failed to send registration status at socket {info.socket}, err: {failure}"
             )
 
-    async def _pass_to_handler(self, info: PluginInfo) -> None:
+    async def _pass_to_handler(self, info: PluginInfo) -> str:
+        """Return the error, or "" if the plugin is registered."""
         handler = self._handlers.get(info.type)
         if handler is None:
-            raise RegistrationFailed(
+            return (
                 f"RegisterPlugin error -- no handler registered for plugin type: {info.type[:MAX_NAME_LENGTH]} "
                 f"at socket {info.socket}"
             )
@@ -105,21 +103,50 @@ class Registrar:
             check_endpoint(info)
             handler.validate(info.name, info.endpoint, info.versions)
         except NodeplaneError as error:
-            raise RegistrationFailed(f"RegisterPlugin error -- plugin validation failed with err: {error}") from None
+            return f"RegisterPlugin error -- plugin validation failed with err: {error}"
         try:
             await handler.register(info.name, info.endpoint, info.versions)
         except NodeplaneError as error:
-            raise RegistrationFailed(f"RegisterPlugin error -- plugin registration failed with err: {error}") from None
-
-    async def _notify(self, channel: grpc.aio.Channel, error: str) -> str:
-        """Return the error, or "" if the plugin acknowledged. Drivers may answer a rejection with an error."""
-        try:
-            await NOTIFY.unary(channel)(
-                pb.RegistrationStatus(plugin_registered=not error, error=error), timeout=NOTIFY_S
-            )
-        except grpc.RpcError as refused:
-            return describe(refused)
+            return f"RegisterPlugin error -- plugin registration failed with err: {error}"
         return ""
+
+    async def _notify(self, channel: grpc.aio.Channel, info: PluginInfo, error: str) -> str:
+        """Return the error, or "" if the plugin acknowledged. Drivers may answer a rejection with an error."""
+        status = pb.RegistrationStatus(plugin_registered=not error, error=error)
+        peer = Peer(info.name[:MAX_PEER], str(info.socket), known=not error)
+        with self._calls.call(peer, NOTIFY, deadline=NOTIFY_S) as call:
+            call.asked(status)
+            try:
+                call.answered(await NOTIFY.unary(channel)(status, timeout=NOTIFY_S))
+            except grpc.RpcError as refused:
+                call.failed(refused)
+                call.outcome = NOT_REGISTERED
+                return describe(refused)
+            call.outcome = NOT_REGISTERED if error else "registered"
+            return ""
+
+
+async def dial(socket: Path, channel: grpc.aio.Channel) -> None:
+    """Wait until the plugin accepts connections. Raises RegistrationFailed."""
+    try:
+        await asyncio.wait_for(channel.channel_ready(), DIAL_S)
+    except TimeoutError:
+        raise RegistrationFailed(f"failed to dial socket {socket}: no answer") from None
+
+
+async def get_info(call: RecordedCall, channel: grpc.aio.Channel, socket: Path) -> PluginInfo:
+    """Raises RegistrationFailed."""
+    call.asked(pb.InfoRequest())
+    try:
+        info = await GET_INFO.unary(channel)(pb.InfoRequest(), timeout=INFO_S)
+    except grpc.RpcError as error:
+        call.failed(error)
+        raise RegistrationFailed(
+            f"RegisterPlugin error -- failed to get plugin info using RPC GetInfo at socket {socket}, "
+            f"err: {describe(error)}"
+        ) from None
+    call.answered(info)
+    return PluginInfo(info.type, info.name, info.endpoint or str(socket), tuple(info.supported_versions), socket)
 
 
 async def wait_listening(socket: Path) -> None:
@@ -127,6 +154,8 @@ async def wait_listening(socket: Path) -> None:
 
     Asking the kernel first is cheap: sockets of dead plugins do not cost a gRPC channel each.
     """
+    if len(str(socket).encode()) > SOCKET_PATH_LIMIT:
+        raise RegistrationFailed(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {socket}")
     for _ in range(LISTEN_TRIES):
         if answers(socket):
             return

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from actors.devices.calls.log import CallLog
 from actors.devices.model.errors import RegistrationFailed
 from actors.devices.watcher.registrar import Handler, Registrar
 from actors.devices.watcher.sockets import Operation, RegistryState, Scan, Step, scan
@@ -30,13 +31,14 @@ class WatcherOptions:
     """By plugin type."""
     registry: CollectorRegistry
     log: logging.Logger
+    calls: CallLog = field(default_factory=CallLog)
 
 
 class PluginWatcher:
     def __init__(self, options: WatcherOptions) -> None:
         self._options = options
         self._state = RegistryState()
-        self._registrar = Registrar(options.handlers)
+        self._registrar = Registrar(options.handlers, options.calls)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: dict[Path, str] = {}

@@ -1,22 +1,22 @@
 """Upstream's metrics of PLEG and of KEP-3386, under their exact names."""
 
 import time
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from actors.pleg.service.mode_selector import ModeSelector
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.missed_events import QUEUE_DROP, RUNTIME, STREAM_DOWN, LostEvents, MissedEvents
 from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.actor.metrics import DEFAULT_BUCKETS, PlainCounter
+
+FINE = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,21 @@ class PlegMetrics:
         self.discarded = PlainCounter(
             "kubelet_pleg_discard_events", "Lifecycle events that could not be delivered.", registry=registry
         )
-        self._ages = EventAges()
-        if events is not None:
-            events.register(self._ages)
+        self._ages = _histogram(
+            "kubelet_evented_pleg_connection_latency_seconds", "Age of events when received.", events
+        )
+        self._fine_ages = Histogram(
+            "nodeplane_event_latency_seconds", "As above, finer.", buckets=FINE, registry=events
+        )
         self._received = PlainCounter("evented_pleg_notifications_received", "Events received.", registry=events)
 
     def received(self, created_ns: int, received_ns: int) -> None:
         """Count an event and, if its timestamp is sane, observe its age."""
         self._received.inc()
         if created := sane_stamp(created_ns, received_ns):
-            self._ages.observe((received_ns - created) / 1e9)
+            age = (received_ns - created) / 1e9
+            self._ages.observe(age)
+            self._fine_ages.observe(age)
 
     def relisted(self, seconds: float) -> None:
         now = time.monotonic()
@@ -66,7 +71,7 @@ class PlegMetrics:
         self._pod.observe(seconds)
 
 
-def _histogram(name: str, help: str, registry: CollectorRegistry) -> Histogram:
+def _histogram(name: str, help: str, registry: CollectorRegistry | None) -> Histogram:
     return Histogram(name, help, buckets=DEFAULT_BUCKETS, registry=registry)
 
 
@@ -92,6 +97,11 @@ class _StateCollector(Collector):
         started = self._mode.last_started
         seen = time.time() - (time.monotonic() - started) if started else 0.0
         yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", "Start of the last good relist.", value=seen)
+        limit = GaugeMetricFamily(
+            "nodeplane_pleg_limit_seconds", "Age of the last relist beyond which the node is not ready."
+        )
+        limit.add_metric([], self._mode.plan.limit_s)
+        yield limit
         if self._gate:
             yield self._missed_events()
             yield CounterMetricFamily(
@@ -111,38 +121,3 @@ class _StateCollector(Collector):
         for cause, transition in product((RUNTIME, STREAM_DOWN, QUEUE_DROP), ("started", "stopped", "deleted")):
             counter.labels(cause, transition).inc(self._missed.counts[(cause, transition)])
         return next(iter(counter.collect()))
-
-
-FINE = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, float("inf"))
-UPSTREAM, OURS = "kubelet_evented_pleg_connection_latency_seconds", "nodeplane_event_latency_seconds"
-
-
-class Buckets:
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * len(bounds)
-
-    def add(self, seconds: float) -> None:
-        self._counts[bisect_left(self._bounds, seconds)] += 1
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Return each bound with the count of observations not above it."""
-        names = [floatToGoString(bound) for bound in self._bounds]  # type: ignore[no-untyped-call]  # the library leaves it untyped
-        return list(zip(names, accumulate(self._counts), strict=True))
-
-
-class EventAges(Collector):
-    """Histograms of the age of received events, coarse and fine; cheaper per event than two Histograms."""
-
-    def __init__(self) -> None:
-        self._upstream, self._fine = Buckets((*DEFAULT_BUCKETS, float("inf"))), Buckets(FINE)
-        self._sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self._upstream.add(seconds)
-        self._fine.add(seconds)
-        self._sum += seconds
-
-    def collect(self) -> Iterable[Metric]:
-        yield HistogramMetricFamily(UPSTREAM, "Age of events when received.", self._upstream.cumulative(), self._sum)
-        yield HistogramMetricFamily(OURS, "As above, finer.", self._fine.cumulative(), self._sum)

@@ -12,6 +12,7 @@ from actors.pleg.service.mode_selector import ModeSelector
 from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.process.rates import TokenBucket
+from protocols.trace import span
 
 RELIST_BURST, RELISTS_PER_S = 5.0, 1.0
 """Bound of requested full relists: malformed answers of the runtime must not cause a busy loop."""
@@ -151,7 +152,8 @@ class Relister:
     async def _inspect_until_newer(self, uid: str) -> None:
         began = time.monotonic()
         for _ in range(TRIES):
-            inspection = await self._options.runtime.inspect(uid)
+            with span(uid, "inspect"):
+                inspection = await self._options.runtime.inspect(uid)
             self._apply(inspection)
             if self._merger.cache.newer_than(uid, inspection.stamp - 1):
                 break
@@ -162,7 +164,9 @@ class Relister:
     async def _inspect(self, uid: str) -> None:
         async with self._slots:
             try:
-                self._apply(await self._options.runtime.inspect(uid))
+                with span(uid, "inspect", relist=True):
+                    inspection = await self._options.runtime.inspect(uid)
+                self._apply(inspection)
             except InspectionFailed as error:
                 self._mark_uninspectable(uid, error)
 

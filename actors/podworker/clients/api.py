@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.model.dependencies import Address
 from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kube.meta import UNROUTED, Object
 from protocols.kube.resources import (
     CONFIGMAPS,
     PODS,
@@ -89,13 +90,20 @@ class ApiPods:
 
 
 class ApiObjects:
-    """Implements dependencies.Objects. Reads at most PARALLEL_READS objects at once."""
+    """Implements dependencies.Objects. Reads at most PARALLEL_READS objects at once, each for all who wait for it.
+
+    Callers share what they get and must not change it.
+    """
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._slots = asyncio.Semaphore(PARALLEL_READS)
+        self._shared = SharedReads()
 
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
+        return await self._shared.read((kind, namespace, name), lambda: self._read(kind, namespace, name))
+
+    async def _read(self, kind: str, namespace: str, name: str) -> Object | None:
         async with self._slots:
             try:
                 return await self._client.get(OBJECTS[kind], name, namespace, timeout=READ_S)
@@ -160,11 +168,12 @@ class KnownServices:
 
 
 def addresses(service: Object) -> Object:
-    """Reduce a service to its name, address and ports."""
+    """Reduce a service to its name, address and ports; one that nothing routes has no address."""
     metadata, spec = service.get("metadata") or {}, service.get("spec") or {}
+    routed = UNROUTED not in (metadata.get("annotations") or {})
     return {
         "metadata": {key: metadata[key] for key in NAMES if key in metadata},
-        "spec": {"clusterIP": spec.get("clusterIP"), "ports": spec.get("ports")},
+        "spec": {"clusterIP": spec.get("clusterIP") if routed else None, "ports": spec.get("ports")},
     }
 
 

@@ -100,6 +100,14 @@ class Streams:
         """The reason why pods get no network of their own; empty if they do."""
         return self.runtime.network
 
+    def recursive_mounts(self, runtime_class: str) -> bool:
+        """Return True if the runtime supports recursive read-only mounts.
+
+        The handler of a RuntimeClass is not known here: with one, every handler must support them.
+        """
+        handlers = [handler for handler in self.runtime.handlers if runtime_class or not handler.name]
+        return bool(handlers) and all(handler.recursive_read_only for handler in handlers)
+
     def placement(self) -> devices.Placement | None:
         """None until the device manager has reported."""
         return self.placements.items.get(devices.NODE)

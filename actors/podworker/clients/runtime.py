@@ -92,6 +92,9 @@ class BusRuntime:
         reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
         return str(reply.image_ref)
 
+    async def images(self) -> "cri_pb2.ListImagesResponse":
+        return await self._call("ListImages", cri_pb2.ListImagesRequest(), cri_pb2.ListImagesResponse, QUICK_S, True)
+
     async def recursive_read_only(self, handler: str) -> bool:
         reply = await self._call("Status", cri_pb2.StatusRequest(), cri_pb2.StatusResponse, QUICK_S, True)
         return any(h.features.recursive_read_only_mounts for h in reply.runtime_handlers if h.name == handler)

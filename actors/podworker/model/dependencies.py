@@ -249,3 +249,5 @@ class Dependencies(msgspec.Struct, frozen=True):
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""
     probes: ProbeObserver | None = None
+    recursive: Callable[[str], bool] = lambda runtime_class: False
+    """Return True if pods of this RuntimeClass (empty: none) can have recursive read-only mounts."""

@@ -4,8 +4,10 @@ import os
 
 from actors.podworker.clients.api import address
 from actors.podworker.clients.bus import Streams
-from actors.podworker.model.dependencies import NodeInfo
+from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.model.dependencies import Address, NodeInfo
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
+from actors.podworker.node.images import NodeImages
 from actors.podworker.node.machine import Machine, read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
@@ -38,6 +40,7 @@ class NodeController:
                 record=self.event,
             )
         )
+        self._images = NodeImages(BusRuntime(context.bus).images, self._agent.wake)
         self._slices = SliceCleaner(
             SliceCleanerOptions(node=self._name, client=client, connected=streams.connected_drivers)
         )
@@ -50,6 +53,7 @@ class NodeController:
         spawn(self._slices.run(), "slices")
         spawn(self._agent.run(), "node")
         spawn(self._agent.keep_lease(), "lease")
+        spawn(self._images.run(), "images")
 
     def uid(self) -> str:
         """Empty until the node is registered."""
@@ -92,6 +96,8 @@ class NodeController:
             inventory=streams.inventory.items if streams.inventory.was_synced else None,
             port=self._port,
             placement=streams.placement(),
+            handlers=runtime.handlers if runtime.name else None,
+            images=self._images.known,
         )
 
     def _faults(self) -> tuple[str, ...]:
@@ -124,7 +130,7 @@ def _node_info(context: Context, machine: Machine) -> NodeInfo:
         cpus=machine.cpus,
         memory=machine.memory_kib * 1024,
         storage=machine.storage_kib * 1024,
-        api=address(settings.api_url),
+        api=address(settings.api_url) if settings.joined else Address(settings.advertise_address, settings.port),
         root_user=os.geteuid() == 0,
         sysctls=allowlist(machine.kernel, settings.allowed_unsafe_sysctls),
     )

@@ -8,15 +8,20 @@ from actors.podworker.model.resources import is_extended
 from actors.podworker.node.machine import Machine
 from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
+from protocols.kube.times import parse_time
+from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE
 from protocols.node.cpulist import parse_list
 
 MAX_PODS = 110
+HANDLERS = "runtimeHandlers"
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """Upstream release whose behaviour this node has."""
+LEDGER_SLACK_S = 600.0
+"""A ledger that began this long after its node counts as lost; less may be the difference of two clocks."""
 DECLARED_FEATURES = ("ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits")
 """A kube-apiserver passes websockets of exec, attach and port-forward on to such a node; to others it sends SPDY."""
 PRESSURES = (
@@ -49,6 +54,10 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     """Port of the node endpoint (logs, exec); 0 = none."""
     placement: Placement | None = None
     """None until the device manager has reported: CPUs and memory in the API's status are retained."""
+    handlers: tuple[RuntimeHandler, ...] | None = None
+    images: tuple[Object, ...] | None = None
+    """None until the runtime has listed them: those in the API's status are retained."""
+    """None until the runtime has reported: those in the API's status are retained."""
     advertised: frozenset[str] = frozenset()
     """Extended resources that other clients wrote to the capacity; all of them are allocatable."""
 
@@ -92,13 +101,50 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
         "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
         "declaredFeatures": list(DECLARED_FEATURES),
         "nodeInfo": _node_info(inputs, before),
+        **_runtime_handlers(inputs, before),
+        **_images(inputs, before),
     }
+
+
+def _images(inputs: NodeStatusInputs, before: Object) -> Object:
+    found = before.get("images") if inputs.images is None else list(inputs.images)
+    return {"images": found} if found or "images" in before else {}
+
+
+def _runtime_handlers(inputs: NodeStatusInputs, before: Object) -> Object:
+    """Return the field, without it if the runtime reports none."""
+    if inputs.handlers is None:
+        return {key: before[key] for key in (HANDLERS,) if key in before}
+    found = [
+        {
+            "name": handler.name,
+            "features": {
+                "recursiveReadOnlyMounts": handler.recursive_read_only,
+                "userNamespaces": handler.user_namespaces,
+            },
+        }
+        for handler in inputs.handlers
+    ]
+    return {HANDLERS: found} if found or HANDLERS in before else {}
 
 
 def advertised_resources(known: Object, found: Object) -> frozenset[str]:
     """Return the extended resources that another client added to the Node object `known`."""
     names = [set((node.get("status") or {}).get("capacity") or {}) for node in (known, found)]
     return frozenset(name for name in names[1] - names[0] if is_extended(name))
+
+
+def foreign_resources(node: Object, inventory: Mapping[str, ResourceInventory], ledger_ns: int) -> frozenset[str]:
+    """Return the extended resources of a registered node that other clients added before this process started.
+
+    Plugins never registered them in the life of the ledger. There are none if it began after the node: it was lost, so
+    they may be of plugins, and upstream resets them too.
+    """
+    created = (node.get("metadata") or {}).get("creationTimestamp")
+    if created and ledger_ns / 1e9 > parse_time(created) + LEDGER_SLACK_S:
+        return frozenset()
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    return frozenset(name for name in capacity if is_extended(name) and name not in inventory)
 
 
 def node_patch(before: Object, desired: Object) -> Object | None:

@@ -12,6 +12,7 @@ from actors.podworker.node.machine import Machine
 from actors.podworker.node.status import (
     NodeStatusInputs,
     advertised_resources,
+    foreign_resources,
     heartbeat_patch,
     is_ready,
     new_node,
@@ -26,6 +27,7 @@ from protocols.kube import times
 from protocols.kube.meta import Object
 from protocols.kube.resources import NODES
 from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import Placement, ResourceInventory
 from protocols.process.rates import TokenBucket, backoff_delay
 
@@ -92,6 +94,8 @@ class NodeState(msgspec.Struct, frozen=True):
     inventory: Mapping[str, ResourceInventory] | None = None
     port: int = 0
     placement: Placement | None = None
+    handlers: tuple[RuntimeHandler, ...] | None = None
+    images: tuple[Object, ...] | None = None
 
 
 class NodeStatusOptions(msgspec.Struct, frozen=True):
@@ -117,6 +121,8 @@ class NodeStatusUpdater:
         self._heartbeat_due = 0.0
         self._check_due = 0.0
         self._advertised = frozenset[str]()
+        self._adopted = False
+        """Resources that other clients added to the Node object before this process started are known."""
         self._pace = TokenBucket(PATCHES_S, PATCHES_AT_ONCE, PATCHES_AT_ONCE, time.monotonic())
 
     def wake(self) -> None:
@@ -181,6 +187,7 @@ class NodeStatusUpdater:
         elif time.monotonic() >= self._check_due:
             node = await self._check(node)
         desired, before = self._desired(node), node.get("status") or {}
+        self._report_readiness()  # before the write: while the API's disk is full, only other fields may be late
         patch = node_patch(before, desired)
         if patch is None and time.monotonic() >= self._heartbeat_due:
             patch = heartbeat_patch(desired, times.now())
@@ -188,6 +195,9 @@ class NodeStatusUpdater:
             self._pace.take(time.monotonic())
             await self._patch(patch)
             self._record_events(before, desired)
+        self._report_readiness()
+
+    def _report_readiness(self) -> None:
         if self._node is not None and is_ready(self._node) and self._readiness.healthy:
             self._options.on_ready()
 
@@ -205,14 +215,24 @@ class NodeStatusUpdater:
             ready=self._readiness.ready(now),
             message="; ".join(state.faults),
             runtime=state.runtime,
-            inventory=state.inventory,
+            inventory=state.inventory if self._adopted else None,
             port=state.port,
             placement=state.placement,
+            handlers=state.handlers,
+            images=state.images,
             advertised=self._advertised,
         )
 
     def _desired(self, node: Object) -> Object:
+        if not self._adopted:
+            self._adopt_resources(node)
         return node_status(self._inputs(), node.get("status") or {}, times.now())
+
+    def _adopt_resources(self, node: Object) -> None:
+        state = self._options.state()
+        if state.inventory is not None and state.placement is not None:
+            self._adopted = True
+            self._advertised |= foreign_resources(node, state.inventory, state.placement.ledger_ns)
 
     async def _register(self) -> Object:
         """Adopt the existing Node object, or create it."""
@@ -222,6 +242,7 @@ class NodeStatusUpdater:
         except ApiError as error:
             if error.code != 404:
                 raise
+            self._adopted = True
             node = await client.create(NODES, new_node(self._inputs(), times.now()))
             self._record_events({}, node["status"])
         else:

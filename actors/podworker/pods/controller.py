@@ -113,6 +113,7 @@ class PodController:
             node_info=self._node.info,
             services=self._services.items,
             network=self._streams.network_fault,
+            recursive=self._streams.recursive_mounts,
             probes=self._probes,
         )
         return ManagerOptions(

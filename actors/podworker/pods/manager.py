@@ -15,10 +15,12 @@ from actors.podworker.pods.status.conditions import OWN
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
-from protocols.kube.meta import Object
+from protocols.kube.meta import Object, key_of
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus
+from protocols.messages.trace import DEVICE_HEALTH, RUNTIME_STATUS, SEEN
+from protocols.trace import clock, record
 
 ORPHAN_GRACE_S = 1
 log = logging.getLogger("podworker")
@@ -56,6 +58,7 @@ class PodManager:
 
     def on_add(self, obj: Object) -> None:
         self._pods[object_uid(obj)] = obj
+        record(object_uid(obj), SEEN, clock(), pod=key_of(obj), static=is_static(obj))
         if self._begun:
             self._run(obj)
 
@@ -86,10 +89,12 @@ class PodManager:
         elif op is Op.DELETE:
             worker.lost()
         else:
+            record(uid, RUNTIME_STATUS, clock())
             worker.wake()
 
     def on_device_health(self, op: Op, uid: str, new: PodResourceStatus | None, old: PodResourceStatus | None) -> None:
         if worker := self._workers.get(uid):
+            record(uid, DEVICE_HEALTH, clock())
             worker.set_device_health(new)
 
     def on_settled(self, uid: str) -> None:

@@ -118,13 +118,26 @@ class ImageStore:
         """True if containers may use the name."""
         return not self.imported_only or self.find(name) is not None or is_virtual(name)
 
-    def import_(self, path: Path, name: str) -> Image:
-        """Import an archive, or a directory that is used in place. Raises ImageUnusable, InvalidRequest."""
-        given = (full_name(name),) if name else ()
+    def import_(self, path: Path, *names: str) -> Image:
+        """Import an archive, or a directory that is used in place. Raises ImageUnusable, InvalidRequest.
+
+        Without names, an archive gives them.
+        """
+        given = tuple(sorted({full_name(name) for name in names if name}))
         try:
             image = self._reference_directory(path, given) if path.is_dir() else self._unpack(path, given)
         except OSError as error:
             raise ImageUnusable(f"cannot import {path}: {(error.strerror or str(error)).lower()}") from None
+        self._save_with_names(image)
+        return image
+
+    def alias(self, reference: str, *names: str) -> Image:
+        """Give an image more names, which other images lose. Raises NotFound, InvalidRequest."""
+        image = self.find(reference)
+        if image is None:
+            raise NotFound(f'image "{reference}" was not imported; `nodeplane image ls` shows those that were')
+        added = {full_name(name) for name in names}
+        image = msgspec.structs.replace(image, names=tuple(sorted({*image.names, *added})))
         self._save_with_names(image)
         return image
 

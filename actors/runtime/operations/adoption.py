@@ -85,7 +85,10 @@ class Adoption:
             image = self._deps.images.find(config.image.image) or self._deps.images.find(
                 config.image.user_specified_image
             )
-            self._deps.pods.add_container(Container(record, config, sandbox, script, image))
+            container = Container(record, config, sandbox, script, image)
+            self._deps.pods.add_container(container)
+            if config.mounts:
+                self._deps.mount_points.hold(container)
 
     async def _take_over(self, container: Container) -> None:
         if container.life.state is State.EXITED:

@@ -24,6 +24,7 @@ from actors.runtime.model.containers import (
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, StartFailed, StopTimedOut, WrongState
 from actors.runtime.model.pods import Clock, Pods, container_key, new_id, running_containers
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
+from actors.runtime.operations.host_paths import MountPoints, make_sources
 from actors.runtime.operations.image_volumes import resolve_images
 from actors.runtime.spec import command
 from actors.runtime.state.container_events import ContainerEvents
@@ -69,6 +70,7 @@ class Dependencies:
     hollow: HollowBackend
     images: ImageStore
     cdi: CdiFiles
+    mount_points: MountPoints
 
 
 class Containers:
@@ -86,6 +88,8 @@ class Containers:
         image = self._deps.images.of(config.image)
         config = await asyncio.to_thread(resolve_images, config, self._deps.images) if config.mounts else config
         script = command.check(config, sandbox.config, image)
+        if config.mounts and script is None:
+            await asyncio.to_thread(make_sources, config.mounts)
         _require_ready(sandbox)
         nodes: tuple[DeviceNode, ...] = ()
         if config.CDI_devices and script is None:
@@ -103,6 +107,8 @@ class Containers:
             self._deps.state.forget(container.record)
             raise
         self._deps.pods.add_container(container)
+        if config.mounts and script is None:
+            await asyncio.to_thread(self._deps.mount_points.claim, container)
         self._deps.events.emit(pb.CONTAINER_CREATED_EVENT, id, sandbox)
         return id
 
@@ -233,6 +239,8 @@ class Containers:
         self._deps.events.emit(pb.CONTAINER_DELETED_EVENT, container.id, container.sandbox)
         self._deps.pods.remove_container(container)
         await self.backend(container).forget(container)
+        if container.config.mounts and container.hollow is None:
+            await asyncio.to_thread(self._deps.mount_points.release, container)
 
     def _require_startable(self, container: Container) -> None:
         if self.shutting_down:

@@ -72,6 +72,7 @@ class Sandboxes:
         for error in await asyncio.gather(*ends, return_exceptions=True):
             if error is not None:
                 raise error
+        await asyncio.to_thread(self._deps.mount_points.clear)
 
     async def update(self, id: str, resources: pb.LinuxContainerResources) -> None:
         """Change the resources of a pod. Raises NotFound, StateNotWritten."""

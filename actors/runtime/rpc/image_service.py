@@ -15,10 +15,12 @@ from actors.runtime.model.errors import InvalidRequest, NotFound
 from actors.runtime.model.pods import Pods
 from protocols.bus import Bus, Call
 from protocols.messages.runtime import (
+    ALIAS_IMAGE,
     IMPORT_IMAGE,
     LIST_IMAGES,
     REMOVE_IMAGE,
     VOLUME_ANNOTATION,
+    AliasImage,
     Empty,
     ImageInfo,
     Images,
@@ -139,12 +141,17 @@ class ImageBusService:
 
     def serve(self, bus: Bus) -> None:
         bus.serve(IMPORT_IMAGE, ImportImage, self._import)
+        bus.serve(ALIAS_IMAGE, AliasImage, self._alias)
         bus.serve(LIST_IMAGES, Empty, self._list)
         bus.serve(REMOVE_IMAGE, RemoveImage, self._remove)
 
     async def _import(self, request: ImportImage, call: Call) -> ImageInfo:
         async with self._turn:
-            return _info(await asyncio.to_thread(self._images.import_, Path(request.path), request.name))
+            return _info(await asyncio.to_thread(self._images.import_, Path(request.path), *request.names))
+
+    async def _alias(self, request: AliasImage, call: Call) -> ImageInfo:
+        async with self._turn:
+            return _info(await asyncio.to_thread(self._images.alias, request.image, *request.names))
 
     async def _list(self, request: Empty, call: Call) -> Images:
         return Images(tuple(_info(image) for image in self._images.all()))

@@ -51,6 +51,7 @@ class Shim:
         self._execs: dict[int, int] = {}
         self._pid = 0
         self._mounts = 0
+        """Descriptor of the container's mount namespace, where it identifies the container's processes."""
         """Inode of the container's mount namespace, where other containers share its PID namespace."""
         self._status: int | None = None
         self._ended_by = 0
@@ -99,7 +100,7 @@ class Shim:
             self._exit = _exit(child.START_ERROR, 0, now) | {"message": error}
             return False
         self._pid = pid
-        self._mounts = system.mount_namespace(pid) if self._spec.isolation.pid_of else 0
+        self._mounts = system.hold_mount_namespace(pid) if self._spec.isolation.pid_of else 0
         with contextlib.suppress(OSError):  # on a full disk the first note stays, and the open socket says the rest
             self._record_started(pid=pid, started_at=now, ticks=system.start_ticks(pid))
         channel.send(self._channel, self._started)
@@ -253,6 +254,8 @@ class Shim:
     def _finish(self) -> None:
         """After the first process has ended: kill its descendants and write the last log lines."""
         system.kill_descendants(self._on_ended, self._mounts)
+        if self._mounts:
+            os.close(self._mounts)
         assert self._status is not None
         assert self._streams is not None
         self._streams.finish()

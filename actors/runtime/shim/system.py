@@ -178,29 +178,40 @@ def reap(on_ended: Callable[[int, int], None]) -> bool:
 def kill_descendants(on_ended: Callable[[int, int], None], mounts: int = 0) -> None:
     """Kill until no child is left; children of a killed one are reparented here and killed in the next round.
 
-    In a PID namespace of several containers they are reparented to its first process instead: with `mounts`, the inode
-    of the container's mount namespace, its members are killed too.
+    In a PID namespace of several containers they are reparented to its first process instead: with `mounts`, a
+    descriptor of the container's mount namespace, its members are killed too.
     """
     deadline = time.monotonic() + KILL_ROUNDS_S
     pause = 0.0002
-    while (reap(on_ended) or (mounts and _members(mounts))) and time.monotonic() < deadline:
-        for pid in (*children(), *(_members(mounts) if mounts else ())):
+    inode = os.fstat(mounts).st_ino if mounts else 0
+    while (reap(on_ended) or (inode and _members(inode))) and time.monotonic() < deadline:
+        for pid in (*children(), *(_members(inode) if inode else ())):
             kill(pid, signal.SIGKILL)
         time.sleep(pause)
         pause = min(pause * 2, 0.05)
 
 
-def mount_namespace(pid: int) -> int:
-    """Return the inode of a process's mount namespace; 0 if it is gone."""
+def hold_mount_namespace(pid: int) -> int:
+    """Return a descriptor of a process's mount namespace; 0 if it is gone.
+
+    While it is open, no other namespace gets the same inode: the kernel reuses those of namespaces that ended.
+    """
     try:
-        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+        return os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return 0
 
 
-def _members(mounts: int) -> list[int]:
+def _members(inode: int) -> list[int]:
     """Return processes in a mount namespace, without zombies, which have left theirs."""
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mount_namespace(pid) == mounts]
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _mount_namespace(pid) == inode]
+
+
+def _mount_namespace(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+    except OSError:
+        return 0
 
 
 def handles(pid: int, number: int) -> bool:

@@ -84,6 +84,11 @@ def isolation_spec(
     }
 
 
+def mount_targets(config: pb.ContainerConfig) -> list[str]:
+    """Return the paths at which a container on the host's files mounts something."""
+    return [mount.container_path for mount in _different([*config.mounts, *_devices(config.devices)])]
+
+
 def _permit(pod: pb.PodSandboxConfig, config: pb.ContainerConfig, image: Image | None, around: Surroundings) -> None:
     """Reject what needs namespaces where there are none. Raises InvalidRequest."""
     if namespaces_allowed():
@@ -154,7 +159,11 @@ def _hostname(pod: pb.PodSandboxConfig) -> str:
 
 def _needed(mounts: Sequence[pb.Mount]) -> list[pb.Mount]:
     """Return the mounts that differ from what is at their path on the host."""
-    return _checked([mount for mount in mounts if _relocated(mount) or mount.readonly])
+    return _checked(_different(mounts))
+
+
+def _different(mounts: Sequence[pb.Mount]) -> list[pb.Mount]:
+    return [mount for mount in mounts if _relocated(mount) or mount.readonly]
 
 
 def _relocated(mount: pb.Mount) -> bool:

@@ -69,13 +69,12 @@ class Claims:
 
     def _prepared(self, uid: str, item: Object) -> Prepared:
         request = str(item["request"]).partition("/")[0]
-        name = str(item["device"])
-        return Prepared(name, request, self._cdi_name(uid, name), str(item.get("shareID") or ""))
+        cdi = f"{self._kind}={_cdi_name(uid, item)}"
+        return Prepared(str(item["device"]), request, cdi, str(item.get("shareID") or ""))
 
     def _cdi(self, uid: str, mine: list[Object], config: list[Object]) -> Object:
         devices = [
-            {"name": f"{uid}-{item['device']}", "containerEdits": {"env": self._variables(item, config)}}
-            for item in mine
+            {"name": _cdi_name(uid, item), "containerEdits": {"env": self._variables(item, config)}} for item in mine
         ]
         return {"cdiVersion": CDI_VERSION, "kind": self._kind, "devices": devices, "containerEdits": {}}
 
@@ -85,6 +84,8 @@ class Claims:
         if device is None or item.get("pool") != self._options.node:
             raise ClaimRejected(f"this driver has no device {item.get('device')} in a pool {item.get('pool')}")
         found = [f"{self._options.variable(device.name)}={self._options.uuid(device)}"]
+        if memory := (item.get("consumedCapacity") or {}).get("memory"):
+            found.append(f"{self._options.variable(f'{device.name}-share-{_short(item)}')}={memory}")
         if (parameters := _parameters(self._options.driver, str(item["request"]), config)) is not None:
             found.append(f"{self._options.variable('config')}={json.dumps(parameters, sort_keys=True)}")
         return found
@@ -100,8 +101,14 @@ class Claims:
     def _kind(self) -> str:
         return f"{self._options.driver}/device"
 
-    def _cdi_name(self, uid: str, device: str) -> str:
-        return f"{self._kind}={uid}-{device}"
+
+def _cdi_name(uid: str, item: Object) -> str:
+    """Return the name of a device in the claim's CDI file; each share of a device has its own."""
+    return f"{uid}-{item['device']}" + (f"-{_short(item)}" if item.get("shareID") else "")
+
+
+def _short(item: Object) -> str:
+    return str(item.get("shareID") or "")[:8]
 
 
 def _parameters(driver: str, request: str, config: list[Object]) -> Object | None:

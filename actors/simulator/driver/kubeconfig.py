@@ -1,4 +1,4 @@
-"""Read a kubeconfig with a client certificate, such as ROOT/kubeconfig."""
+"""Access to the API: by a kubeconfig with a client certificate, such as ROOT/kubeconfig, or by the token of a pod."""
 
 import base64
 import binascii
@@ -20,12 +20,33 @@ class KubeconfigUnusable(NodeplaneError):
     grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(user_agent: str) -> ClientOptions | None:
+    """Return options with the token of the pod this runs in, which is renewed; None outside of pods."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    token = ACCOUNT / "token"
+    if not (host and port and token.exists()):
+        return None
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return ClientOptions(
+        server=server, ca=ACCOUNT / "ca.crt", cert=None, key=None, token_file=token, user_agent=user_agent
+    )
+
+
 @contextmanager
-def client_options(path: Path, user_agent: str) -> Iterator[ClientOptions]:
+def client_options(path: Path | None, user_agent: str) -> Iterator[ClientOptions]:
     """Return options for an API client; embedded certificates are files (mode 0600) inside the context.
 
-    Raises KubeconfigUnusable.
+    Without a path the pod's own access is used. Raises KubeconfigUnusable.
     """
+    if path is None:
+        found = in_cluster(user_agent)
+        if found is None:
+            raise KubeconfigUnusable("this is no pod with a token; name a kubeconfig with --kubeconfig")
+        yield found
+        return
     cluster, user = _current(path)
     with tempfile.TemporaryDirectory(prefix="np-dra-") as folder:
         files = {

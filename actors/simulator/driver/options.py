@@ -28,16 +28,30 @@ class DriverOptions:
     """The kubelet directory, with plugins/ and plugins_registry/."""
     cdi: Path
     """Directory for CDI files; the runtime must read it."""
-    kubeconfig: Path
+    kubeconfig: Path | None
+    """None = the access of the pod that this runs in."""
     numa: int = 0
     """NUMA nodes to spread the devices over, in equal blocks; 0 = devices without."""
     partitions: int = 0
     """Number of partitions that each device can be allocated in, instead of as a whole."""
+    shared: bool = False
+    """Devices allow multiple allocations, each of a part of their memory."""
+    attach: int = 0
+    """Seconds from the allocation of a device until it is attached; 0 = devices without binding conditions."""
     health_file: Path | None = None
     """Lines `DEVICE HEALTH [MESSAGE]`; read again on each change."""
     health_timeout: int = 30
     """Seconds without a report after which the node considers the health of a device unknown."""
     pid: int = 0
+
+    @property
+    def attached(self) -> str:
+        """Return the binding condition of devices that are attached late."""
+        return f"{self.driver}/attached"
+
+    @property
+    def attach_failed(self) -> str:
+        return f"{self.driver}/attach-failed"
 
     @property
     def cards(self) -> list[Device]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard, follow_health_file
 from actors.simulator.driver.kubeconfig import client_options
@@ -83,6 +84,8 @@ async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, 
     tasks: list[asyncio.Task[None]] = [asyncio.create_task(publisher.run())]
     if script.steps:
         ends.append(asyncio.create_task(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
+    if options.attach:
+        tasks.append(asyncio.create_task(Attacher(options, client, board, say).run()))
     if options.health_file is not None:
         tasks.append(asyncio.create_task(follow_health_file(options.health_file, board, say)))
     return await until_one_ends(ends, tasks, server.stop)

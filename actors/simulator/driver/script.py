@@ -45,6 +45,9 @@ class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     devices: int = 1
     numa: int = 0
     partitions: int = 0
+    shared: bool = False
+    attach: int = 0
+    """Seconds until allocated devices are attached; 0 = at once."""
     health_timeout: int = 30
     calls: dict[Method, Fault] = {}
     steps: tuple[DriverStep, ...] = ()
@@ -56,6 +59,8 @@ class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError(f"devices must be 0 to {MOST_DEVICES}, partitions 0 to {MOST_PARTITIONS}")
         if not (1 <= self.health_timeout <= 86400 and 0 <= self.numa <= 64):
             raise ValueError("healthTimeout must be 1 to 86400 seconds, numa 0 to 64")
+        if not 0 <= self.attach <= 86400:
+            raise ValueError("attach must be 0 to 86400 seconds")
         if len(self.steps) > MOST_STEPS:
             raise ValueError(f"{len(self.steps)} steps are too many; {MOST_STEPS} are the limit")
         latest = max((step.at for step in self.steps), default=Seconds(0))

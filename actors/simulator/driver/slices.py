@@ -16,6 +16,9 @@ MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
 """Devices that the API allows in a slice; fewer when they consume shared counters."""
 MAX_COUNTER_SETS = 8
 """Counter sets that the API allows in a slice, which then holds no devices."""
+MEMORY_STEP = "256Mi"
+REQUEST_POLICY = {"default": MEMORY_STEP, "validRange": {"min": MEMORY_STEP, "step": MEMORY_STEP}}
+"""Request policy for the memory of shared devices; the memory of a part is never less."""
 
 
 def slice_specs(options: DriverOptions, devices: Sequence[Device], generation: int) -> list[Object]:
@@ -53,6 +56,12 @@ def _device(options: DriverOptions, device: Device) -> Object:
         attributes["numa"] = {"int": numa}
     memory = _memory(share)
     found: Object = {"name": device.name, "attributes": attributes, "capacity": {"memory": {"value": memory}}}
+    if options.shared:
+        found["allowMultipleAllocations"] = True
+        found["capacity"]["memory"]["requestPolicy"] = REQUEST_POLICY
+    if options.attach:
+        conditions = {"bindingConditions": [options.attached], "bindingFailureConditions": [options.attach_failed]}
+        found |= {"bindsToNode": True, **conditions}
     if options.partitions:
         parts = 1 if device.part >= 0 else options.partitions
         counters = {"memory": {"value": memory}, "parts": {"value": str(parts)}}

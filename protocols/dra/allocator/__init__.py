@@ -9,8 +9,11 @@ from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.claims import Claim, claim_of
 from protocols.dra.allocator.plan import Ground
 from protocols.dra.allocator.result import allocation, first_available_score
+from protocols.dra.allocator.shares import held_by_picks, held_by_results
 from protocols.dra.allocator.types import (
     AllocationFault,
+    Amounts,
+    Holdings,
     Node,
     NodeFault,
     Offer,
@@ -23,11 +26,13 @@ from protocols.dra.allocator.types import (
 
 __all__ = [
     "AllocationFault",
+    "Amounts",
     "Attempt",
     "AttemptOptions",
     "Catalog",
     "Claim",
     "Ground",
+    "Holdings",
     "Node",
     "NodeFault",
     "Offer",
@@ -39,4 +44,6 @@ __all__ = [
     "allocation",
     "claim_of",
     "first_available_score",
+    "held_by_picks",
+    "held_by_results",
 ]

@@ -5,16 +5,20 @@ wins. Choice points are generators on a stack of our own: resuming one undoes it
 search can be left and taken up again, and never recurses.
 """
 
-from collections.abc import Iterator
-from typing import Protocol
+import functools
+from collections.abc import Hashable, Iterator
 
 import msgspec
 
-from protocols.dra.allocator.claims import Claim, Constraint, names_request
+from protocols.dra.allocator.bonds import Bond, Distinct, bonds_of, join, part
+from protocols.dra.allocator.claims import Claim
 from protocols.dra.allocator.plan import ClaimPlan, Ground, Way, plan_of
+from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, Equals, hopeless, values_of
+from protocols.dra.allocator.shares import added, amounts_of, within
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
     AllocationFault,
+    Amounts,
     CounterId,
     NodeFault,
     Offer,
@@ -47,6 +51,16 @@ class Counters:
         for counter, amount in offer.consumes.items():
             left[counter] += amount
 
+    def left(self, way: Way, start: int, all_of_them: bool) -> Hashable:
+        """Return the rest of the counters that devices of the way from `start` on consume, or of all."""
+        last = way.candidates.last_consumers
+        return tuple(
+            (pool, counter, amount)
+            for pool, left in self._left.items()
+            for counter, amount in left.items()
+            if all_of_them or last.get((pool, counter), -1) >= start
+        )
+
     def _left_of(self, pool: Pool) -> dict[CounterId, int]:
         """Devices in use count wherever they are: also those this node cannot see."""
         left = self._left.get(pool.id)
@@ -59,81 +73,18 @@ class Counters:
         return left
 
 
-class Bond(Protocol):
-    def add(self, want: str, offer: Offer) -> bool:
-        """False when the device would break it; then nothing changed."""
+class Taken:
+    """A device picked by claims of the pod: as a whole, or in shares. Admin access apart."""
 
-    def remove(self, want: str, offer: Offer) -> None: ...
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.shares: list[Amounts] = []
 
+    def consumed(self) -> Amounts:
+        return functools.reduce(added, self.shares, {})
 
-class Match:
-    """The same value for all devices of the requests."""
-
-    def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
-        self._attribute, self._requests = attribute, requests
-        self._count = 0
-        self._value: Attribute | None = None
-
-    def add(self, want: str, offer: Offer) -> bool:
-        if not names_request(self._requests, want):
-            return True
-        value = offer.device.attributes.get(self._attribute)
-        if value is None or (self._count and value != self._value):
-            return False
-        self._value, self._count = value, self._count + 1
-        return True
-
-    def remove(self, want: str, offer: Offer) -> None:
-        if names_request(self._requests, want):
-            self._count -= 1
-
-
-class Distinct:
-    """Another value for each device of the requests, within one request too."""
-
-    def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
-        self._attribute, self._requests = attribute, requests
-        self._values: set[Attribute] = set()
-
-    def add(self, want: str, offer: Offer) -> bool:
-        if not names_request(self._requests, want):
-            return True
-        value = offer.device.attributes.get(self._attribute)
-        if value is None or value in self._values:
-            return False
-        self._values.add(value)
-        return True
-
-    def remove(self, want: str, offer: Offer) -> None:
-        if names_request(self._requests, want):
-            value = offer.device.attributes.get(self._attribute)
-            if value is not None:
-                self._values.discard(value)
-
-
-def bonds_of(claim: Claim) -> list[Bond]:
-    return [_bond(constraint) for constraint in claim.constraints]
-
-
-def _bond(constraint: Constraint) -> Bond:
-    if constraint.match:
-        return Match(constraint.match, constraint.requests)
-    return Distinct(constraint.distinct, constraint.requests)
-
-
-def join(bonds: list[Bond], want: str, offer: Offer) -> bool:
-    """Adds to all or to none."""
-    for at, bond in enumerate(bonds):
-        if not bond.add(want, offer):
-            for added in bonds[:at]:
-                added.remove(want, offer)
-            return False
-    return True
-
-
-def part(bonds: list[Bond], want: str, offer: Offer) -> None:
-    for bond in bonds:
-        bond.remove(want, offer)
+    def state(self) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted(self.consumed().items()))
 
 
 STEPS = 1_000_000
@@ -145,6 +96,7 @@ class AttemptOptions(msgspec.Struct, frozen=True):
     claims: tuple[Claim, ...]
     ground: Ground
     steps: int = STEPS
+    patience: int = PATIENCE
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -166,11 +118,15 @@ class Attempt:
         self._plans: list[ClaimPlan] = [plan_of(claim, ground) for claim in options.claims]
         self._bonds: list[list[Bond]] = [bonds_of(claim) for claim in options.claims]
         self._counters = Counters(ground.used)
-        self._taken: set[Offer] = set()
-        """Picked by any claim of the pod, admin access apart."""
+        self._equals = Equals(self._plans, [bond for bonds in self._bonds for bond in bonds], ground.used)
+        self._used = ground.used
+        self._dead_ends = DeadEnds()
+        self._values: dict[Bond, frozenset[Attribute]] = {}
+        self._taken: dict[Offer, Taken] = {}
         self.picks: list[list[Pick]] = [[] for _ in options.claims]
-        self._stack: list[Iterator[Spot | None]] = [self._choices(Spot(0, 0))]
-        self._steps = 0
+        self._stack: list[tuple[Iterator[Spot | None], Hashable]] = [(self._choices(Spot(0, 0)), None)]
+        """Choice points, each with the state it began in if that is kept."""
+        self.steps = 0
 
     def run(self) -> bool:
         """To the end, whatever it takes; raises TimedOut as well."""
@@ -183,17 +139,58 @@ class Attempt:
         for _ in range(steps):
             if not self._stack:
                 return self._nothing()
-            spot = next(self._stack[-1], DEAD)
-            if spot is DEAD:
-                self._stack.pop()
-            elif spot is None:
+            self.steps += 1
+            if self.steps == self._options.patience + 1 and hopeless(self._plans):
+                return self._nothing()
+            spot = next(self._stack[-1][0], DEAD)
+            if spot is None:
                 return True
+            if spot is DEAD:
+                self._leave(self._stack.pop()[1])
             else:
-                self._stack.append(self._choices(spot))
-        self._steps += steps
-        if self._steps >= self._options.steps:
+                self._enter(spot)
+        if self.steps >= self._options.steps:
             raise TimedOut("timed out trying to allocate devices")
         return None
+
+    def _enter(self, spot: Spot) -> None:
+        state: Hashable = None
+        if spot.way and spot.need and self.steps > self._options.patience:
+            state = self._state(spot, spot.way)
+            if state in self._dead_ends or self._values_run_out(spot, spot.way):
+                return
+        self._stack.append((self._choices(spot), state))
+
+    def _leave(self, state: Hashable) -> None:
+        if state is not None:
+            self._dead_ends.add(state)
+
+    def _state(self, spot: Spot, way: Way) -> Hashable:
+        """All that the search from here on depends on, equal devices being one."""
+        later = spot.request + 1 < len(self._plans[spot.claim].requests) or spot.claim + 1 < len(self._plans)
+        taken = [((self._equals.number(each.pool, offer), each.state()), offer) for offer, each in self._taken.items()]
+        ahead = sorted(state for state, offer in taken if way.candidates.position(offer) >= spot.start)
+        everywhere = sorted(state for state, _ in taken) if later else ()
+        own = tuple(id(pick.offer) for pick in self.picks[spot.claim] if pick.admin)
+        bonds = tuple(bond.state() for bond in self._bonds[spot.claim])
+        left = self._counters.left(way, spot.start, later)
+        where = (spot.claim, spot.request, id(way), spot.need, spot.start, len(self.picks[spot.claim]))
+        return where, tuple(ahead), tuple(everywhere), own, bonds, left
+
+    def _values_run_out(self, spot: Spot, way: Way) -> bool:
+        """More devices must differ from here on than there are values."""
+        plan = self._plans[spot.claim]
+        for bond in self._bonds[spot.claim]:
+            if not isinstance(bond, Distinct) or not bond.covers(way.want.name):
+                continue
+            later = plan.requests[spot.request + 1 :]
+            covered = [ways for ways in later if all(bond.covers(each.want.name) for each in ways)]
+            need = spot.need + sum(min((each.need for each in ways), default=0) for ways in covered)
+            if bond not in self._values:
+                self._values[bond] = values_of(plan, bond)
+            if bond.unused(self._values[bond]) < need:
+                return True
+        return False
 
     def _nothing(self) -> bool:
         if any(each.pool.fault for each in self._options.ground.pools):
@@ -229,19 +226,24 @@ class Attempt:
 
         Of indistinguishable devices only the first is tried.
         """
-        tried: set[bytes] = set()
+        tried: set[Hashable] = set()
         for at in range(spot.start, len(way.candidates.slots)):
             if not way.candidates.enough(at, spot.need):
                 return
             pool, offer = way.candidates.slots[at]
             if self._busy(spot.claim, way, offer) or not way.candidates.fits(at):
                 continue
-            if tried and offer.likeness in tried:
+            if tried and self._equal(pool, offer) in tried:
                 continue
             if self._take(spot.claim, way, pool, offer):
                 yield Spot(spot.claim, spot.request, way, spot.need - 1, at + 1)
                 self._give(spot.claim, way, pool, offer)
-            tried.add(offer.likeness)
+            tried.add(self._equal(pool, offer))
+
+    def _equal(self, pool: Pool, offer: Offer) -> Hashable:
+        """Return the same value for devices whose exchange changes nothing now: equal, and equally consumed."""
+        taken = self._taken.get(offer)
+        return self._equals.number(pool, offer), taken.state() if taken is not None else None
 
     def _everything(self, spot: Spot, way: Way) -> Iterator[Spot]:
         """One device after the other, each or none."""
@@ -263,29 +265,54 @@ class Attempt:
         return f"{where}: cannot add device {'/'.join(offer.id)} because a claim constraint would not be satisfied"
 
     def _busy(self, claim: int, way: Way, offer: Offer) -> bool:
-        """Return True for a device in use. Admin access ignores other use, but no claim holds a device twice."""
+        """Return True for a device in use. Admin access ignores other use, but no claim holds a device twice.
+
+        Of shared devices, a claim may have several shares.
+        """
+        if offer.shared:
+            return not way.want.admin and not self._has_room(way, offer)
         if not way.want.admin and offer in self._taken:
             return True
         return any(pick.offer is offer for pick in self.picks[claim])
+
+    def _has_room(self, way: Way, offer: Offer) -> bool:
+        taken = self._taken.get(offer)
+        share = way.candidates.share(offer) if taken is not None else None
+        if taken is None or share is None:  # without picks of this pod, `fits` answers
+            return True
+        consumed = added(way.candidates.consumed(offer), taken.consumed())
+        return within(offer.device.capacity, consumed, amounts_of(share))
 
     def _take(self, claim: int, way: Way, pool: Pool, offer: Offer) -> bool:
         want = way.want
         if not join(self._bonds[claim], want.name, offer):
             return False
+        share = way.candidates.share(offer)
         if not want.admin:
-            if not self._counters.take(pool, offer):
+            if not self._consumes_anew(offer) or self._counters.take(pool, offer):
+                taken = self._taken.setdefault(offer, Taken(pool))
+                taken.shares += [amounts_of(share)] if share is not None else []
+            else:
                 part(self._bonds[claim], want.name, offer)
                 return False
-            self._taken.add(offer)
-        self.picks[claim].append(Pick(want.name, offer, want.admin, want.tolerations))
+        self.picks[claim].append(Pick(want.name, offer, want.admin, want.tolerations, share))
         return True
 
     def _give(self, claim: int, way: Way, pool: Pool, offer: Offer) -> None:
         self.picks[claim].pop()
         if not way.want.admin:
-            self._taken.remove(offer)
-            self._counters.give(pool, offer)
+            taken = self._taken[offer]
+            if taken.shares:
+                taken.shares.pop()
+            if not taken.shares:
+                del self._taken[offer]
+                if self._consumes_anew(offer):
+                    self._counters.give(pool, offer)
         part(self._bonds[claim], way.want.name, offer)
+
+    def _consumes_anew(self, offer: Offer) -> bool:
+        """Return True if the device takes its shared counters with this pick: its first share takes them for all."""
+        return bool(offer.consumes) and offer not in self._taken and not (offer.shared and offer.id in self._used)
 
 
 DEAD = Spot(-1, -1)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from protocols.dra.allocator.types import CounterId, Node, NodePool, Offer, Pool, reaches
+from protocols.dra.allocator.types import Amounts, CounterId, Node, NodePool, Offer, Pool, reaches
 from protocols.dra.types import Device, DeviceId, PoolId, Reach, Slice
 
 NOWHERE = Reach()
@@ -79,7 +79,7 @@ def _dangling(offers: tuple[Offer, ...], counters: Mapping[CounterId, int]) -> s
 
 
 class View(msgspec.Struct, frozen=True, eq=False):
-    """A node's pools, in the order of driver and name: the first fit wins, so names steer."""
+    """A node's pools, in the order of driver and name, those with binding conditions last: the first fit wins."""
 
     pools: tuple[NodePool, ...]
     labels: Mapping[str, str]
@@ -145,11 +145,30 @@ class Catalog:
         pool = self.pool(PoolId(id.driver, id.pool))
         return pool.by_id.get(id) if pool else None
 
+    def capacities(self, id: DeviceId) -> Amounts | None:
+        """Return the total of each capacity of a device, None if it is not published."""
+        offer = self.offer(id)
+        return {name: each.value.nanos for name, each in offer.device.capacity.items()} if offer else None
+
+    def pools(self) -> Iterator[Pool]:
+        """The newest generations, in the order of driver and name; those removed meanwhile are left out."""
+        for id in sorted(self._members):
+            if (pool := self.pool(id)) is not None:
+                yield pool
+
+    def sizes(self) -> dict[PoolId, int]:
+        """Return the number of devices in the newest generation of each pool, in the order of driver and name."""
+        found = {}
+        for id in sorted(self._members):
+            parts = self._members[id].values()
+            newest = max(part.slice.generation for part in parts)
+            found[id] = sum(len(part.offers) for part in parts if part.slice.generation == newest)
+        return found
+
     def offers(self) -> Iterator[Offer]:
         """All devices of the newest generations."""
-        for id in list(self._members):
-            pool = self.pool(id)
-            yield from pool.offers if pool else ()
+        for pool in self.pools():
+            yield from pool.offers
 
     def view(self, node: Node) -> View:
         candidates = self._local.get(node.name, {}).keys() | self._local.get("", {}).keys()
@@ -157,7 +176,7 @@ class Catalog:
         known = self._views.get(node.name)
         if known is not None and known.made_of == pools and known.labels == node.labels:
             return known
-        seen = (self._seen(pool, node) for pool in pools)
+        seen = (self._seen(pool, node) for pool in sorted(pools, key=lambda pool: pool.binding))
         fresh = self._views[node.name] = View(tuple(each for each in seen if each.offers), node.labels, pools)
         return fresh
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.dra.allocator.shares import NO_REQUESTS, Requests, requests_of
 from protocols.dra.allocator.types import Toleration
 from protocols.dra.decode import selectors_of
 from protocols.kube.meta import Object, key_of, uid_of
@@ -23,8 +24,8 @@ class Want(msgspec.Struct, frozen=True):
     count: int = 1
     admin: bool = False
     tolerations: tuple[Toleration, ...] = ()
-    capacity: bool = False
-    """Asks for a share of a device."""
+    capacity: Requests = NO_REQUESTS
+    """Amounts of capacity that a device must have, and that a share of it consumes."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ def _want(name: str, entry: Mapping[str, Any]) -> Want:
         count=int(entry.get("count") or 1),
         admin=bool(entry.get("adminAccess")),
         tolerations=tuple(entry.get("tolerations") or ()),
-        capacity=bool((entry.get("capacity") or {}).get("requests")),
+        capacity=requests_of(entry),
     )
 
 

@@ -4,15 +4,19 @@ Also checks claims before any node is considered, with upstream's error texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 import msgspec
 
 from protocols.cel.programs import compiled
-from protocols.cel.source import CompileError, EvaluationError
+from protocols.cel.text.source import CompileError, EvaluationError
 from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, Want
+from protocols.dra.allocator.shares import Share, amounts_of, share_of, within
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
     AllocationFault,
+    Amounts,
+    CounterId,
     NodePool,
     Offer,
     Pool,
@@ -20,7 +24,7 @@ from protocols.dra.allocator.types import (
     Selectors,
     Usage,
 )
-from protocols.dra.types import Device, DeviceClass, usable
+from protocols.dra.types import Device, DeviceClass, PoolId, usable
 
 
 class CelSelectors:
@@ -91,6 +95,15 @@ def check(claim: Claim, classes: Mapping[str, DeviceClass]) -> None:
             )
 
 
+def _check_capacity(claim: Claim, allowed: bool) -> None:
+    wants = (want for request in claim.requests for want in request.wants)
+    if not allowed and (wrong := next((want for want in wants if want.capacity), None)) is not None:
+        raise AllocationFault(
+            f"claim {claim.key}, request {wrong.name}: has capacity requests, but the DRAConsumableCapacity feature is"
+            " disabled"
+        )
+
+
 def _check_want(claim: Claim, want: Want, classes: Mapping[str, DeviceClass]) -> None:
     where = f"claim {claim.key}, request {want.name}"
     if not want.class_name:
@@ -101,8 +114,6 @@ def _check_want(claim: Claim, want: Want, classes: Mapping[str, DeviceClass]) ->
     _check_selectors(where, want.selectors)
     if want.mode not in (ALL, EXACT_COUNT):
         raise AllocationFault(f"{where}: unsupported count mode {want.mode}")
-    if want.capacity:
-        raise AllocationFault(f"{where}: has capacity requests, but the DRAConsumableCapacity feature is not supported")
 
 
 def _check_selectors(where: str, selectors: Iterable[str]) -> None:
@@ -137,6 +148,7 @@ class Candidates:
         self._taints = taints
         self._fit: list[bool | None] = [None] * len(slots)
         self._lost = 0
+        self._shares: dict[Offer, Share | None] = {}
 
     def fits(self, at: int) -> bool:
         """Raises AllocationFault."""
@@ -146,31 +158,87 @@ class Candidates:
             self._lost += not known
         return known
 
+    def takes(self, offer: Offer) -> bool:
+        """Raises AllocationFault."""
+        at = self.position(offer)
+        return at >= 0 and self.fits(at)
+
+    def position(self, offer: Offer) -> int:
+        """Return its place in the order, or -1."""
+        return self._positions.get(offer, -1)
+
+    @cached_property
+    def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
+        """The last place of a device that consumes a counter."""
+        return {(pool.id, counter): at for at, (pool, offer) in enumerate(self.slots) for counter in offer.consumes}
+
+    @cached_property
+    def _positions(self) -> Mapping[Offer, int]:
+        return {offer: at for at, (_, offer) in enumerate(self.slots)}
+
     def enough(self, start: int, need: int) -> bool:
         """Return False once fewer than `need` devices can fit from `start` on."""
         left = len(self.slots) - start
         if left - self._lost >= need:
             return True
-        return sum(fit is not False for fit in self._fit[start:]) >= need
+        for at in range(start, len(self.slots)):  # ends soon: a sum over all would be quadratic in large pools
+            if need <= 0:
+                break
+            need -= self._fit[at] is not False
+        return need <= 0
+
+    def share(self, offer: Offer) -> Share | None:
+        """Return what the want consumes of a shared device; None for other devices. Raises AllocationFault."""
+        if not offer.shared:
+            return None
+        if offer not in self._shares:
+            self._shares[offer] = share_of(offer.id.driver, offer.device, self.want.capacity)
+        return self._shares[offer]
+
+    def consumed(self, offer: Offer) -> Amounts:
+        """Return what others consume of a shared device; admin access ignores them."""
+        return {} if self.want.admin else self._used.consumed(offer.id) or {}
 
     def _judge(self, offer: Offer) -> bool:
-        if not self.want.admin and offer.id in self._used:
+        if not self.want.admin and self._held(offer):
             return False
-        if offer.binding or not self._matches(offer):
+        if not self._matches(offer):
             return False
-        return not self._taints or usable(offer.device.taints, self.want.tolerations)
+        if self._taints and not usable(offer.device.taints, self.want.tolerations):
+            return False
+        return has_room(self.want, offer, self._used)
+
+    def _held(self, offer: Offer) -> bool:
+        used = offer.id in self._used
+        return used and (not offer.shared or self._used.consumed(offer.id) is None)
 
 
-def slots_of(pools: Iterable[NodePool]) -> tuple[Slot, ...]:
+def has_room(want: Want, offer: Offer, used: Usage) -> bool:
+    """Return True if the device has the capacity that the want requests, shares of others left aside.
+
+    Raises AllocationFault.
+    """
+    if not offer.shared and not want.capacity:
+        return True
+    share = share_of(offer.id.driver, offer.device, want.capacity)
+    if share is None or want.admin or not offer.shared:
+        return share is not None
+    return within(offer.device.capacity, used.consumed(offer.id) or {}, amounts_of(share))
+
+
+def slots_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Slot, ...]:
     """Devices that may be picked one by one: of pools that are whole and valid."""
     sound = (each for each in pools if each.pool.complete and not each.pool.fault)
-    return tuple((each.pool, offer) for each in sound for offer in each.offers)
+    return tuple((each.pool, offer) for each in sound for offer in each.offers if binding or not offer.binding)
 
 
-def all_of(claim: str, want: Want, pools: Iterable[NodePool], matches: Callable[[Offer], bool]) -> Iterator[Slot]:
-    """Every device that is asked for, in use or not. Raises AllocationFault where that is not known now."""
+def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[Offer], bool]) -> Iterator[Slot]:
+    """Every device that is asked for, in use or not, but for those without enough capacity.
+
+    Raises AllocationFault where that is not known now.
+    """
     assert want.mode == ALL
-    for each in pools:
+    for each in ground.pools:
         pool = each.pool
         if not pool.complete or pool.fault:
             state = "being updated" if not pool.complete else "invalid"
@@ -178,7 +246,8 @@ def all_of(claim: str, want: Want, pools: Iterable[NodePool], matches: Callable[
                 f"claim {claim}, request {want.name}: asks for all devices, but resource pool"
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
-        yield from ((pool, offer) for offer in each.offers if not offer.binding and matches(offer))
+        fitting = (offer for offer in each.offers if (ground.binding or not offer.binding) and matches(offer))
+        yield from ((pool, offer) for offer in fitting if has_room(want, offer, ground.used))
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -190,6 +259,10 @@ class Ground(msgspec.Struct, frozen=True):
     engine: Selectors
     taints: bool = True
     """Taints keep devices from being allocated."""
+    binding: bool = True
+    """Devices with binding conditions may be allocated."""
+    shares: bool = True
+    """Claims may request capacity."""
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -212,7 +285,8 @@ class ClaimPlan(msgspec.Struct, frozen=True):
 def plan_of(claim: Claim, ground: Ground) -> ClaimPlan:
     """Raises AllocationFault."""
     check(claim, ground.classes)
-    slots = slots_of(ground.pools)
+    _check_capacity(claim, ground.shares)
+    slots = slots_of(ground.pools, ground.binding)
     requests = tuple(tuple(_way(claim, want, slots, ground) for want in each.wants) for each in claim.requests)
     fewest = [0]
     for ways in reversed(requests):
@@ -228,6 +302,6 @@ def _way(claim: Claim, want: Want, slots: tuple[Slot, ...], ground: Ground) -> W
     matches = Matcher(want, claim.key, ground.classes, ground.engine)
     everything = want.mode == ALL
     if everything:
-        slots = tuple(all_of(claim.key, want, ground.pools, matches))
+        slots = tuple(all_of(claim.key, want, ground, matches))
     candidates = Candidates(want, slots, ground.used, matches, ground.taints)
     return Way(want, candidates, max(1, len(slots)) if everything else want.count, everything)

@@ -1,11 +1,13 @@
 """The allocation written to a claim's status once its devices are chosen. Pure."""
 
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from protocols.dra.allocator.claims import Claim, Request, names_request
+from protocols.dra.allocator.shares import spelled
 from protocols.dra.allocator.types import Pick
-from protocols.dra.types import DeviceClass
+from protocols.dra.types import DeviceClass, Extras
 from protocols.kube.meta import Object
 
 MAX_CONFIG = 64
@@ -36,7 +38,21 @@ def _result(pick: Pick) -> Object:
         "device": device,
         **({"adminAccess": True} if pick.admin else {}),
         **({"tolerations": [dict(each) for each in pick.tolerations]} if pick.tolerations else {}),
+        **_binding(pick.offer.device.extras),
+        **(_share(pick) if pick.share is not None else {}),
     }
+
+
+def _binding(extras: Extras) -> Object:
+    conditions = {"bindingConditions": extras.binding_conditions, "bindingFailureConditions": extras.binding_failures}
+    return {name: list(each) for name, each in conditions.items() if each}
+
+
+def _share(pick: Pick) -> Object:
+    """Each share has an id of its own. Admin access has one too, and consumes nothing."""
+    share = {} if pick.admin else pick.share or {}
+    consumed = {spelled(pick.offer.device, name): str(amount) for name, amount in share.items()}
+    return {"shareID": str(uuid.uuid4()), **({"consumedCapacity": consumed} if consumed else {})}
 
 
 def _class_config(claim: Claim, picks: tuple[Pick, ...], classes: Mapping[str, DeviceClass]) -> Iterable[Object]:

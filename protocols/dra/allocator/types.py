@@ -9,6 +9,7 @@ import msgspec
 
 from protocols.dra.types import Device, DeviceId, PoolId, Reach
 from protocols.errors import NodeplaneError
+from protocols.kube.quantity import Quantity
 from protocols.kube.selectors import selects
 
 MAX_DEVICES = 32
@@ -17,6 +18,10 @@ MAX_DEVICES = 32
 CounterId = tuple[str, str]
 """Counter set, counter."""
 Toleration = Mapping[str, Any]
+Amounts = Mapping[str, int]
+"""Nano-units by qualified capacity name."""
+Holdings = Mapping[DeviceId, Amounts | None]
+"""Devices that a claim holds: as a whole (None), or shares that consume so much."""
 
 
 class Node(NamedTuple):
@@ -49,15 +54,14 @@ class Offer:
     """Results of expressions; the code that fills it bounds it."""
 
     @property
-    def binding(self) -> bool:
-        """Must be made ready after the choice, by conditions: not supported, so it is never chosen."""
-        return bool(self.device.extras.binding_conditions or self.device.extras.binding_failures)
+    def shared(self) -> bool:
+        """Return True if the device allows multiple allocations."""
+        return self.device.extras.shared
 
-    @cached_property
-    def likeness(self) -> bytes:
-        """Equal for two offers that no selector, constraint, taint or counter can distinguish."""
-        unnamed = msgspec.structs.replace(self.device, name="")
-        return msgspec.json.encode([self.id[:2], unnamed, self.reach], order="sorted")
+    @property
+    def binding(self) -> bool:
+        """Return True if it is prepared after its allocation, by binding conditions."""
+        return bool(self.device.extras.binding_conditions or self.device.extras.binding_failures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,11 @@ class Pool:
         return {offer.id: offer for offer in reversed(self.offers)}
 
     @cached_property
+    def binding(self) -> bool:
+        """Return True if a device has binding conditions: other pools are tried first."""
+        return any(offer.binding for offer in self.offers)
+
+    @cached_property
     def consumers(self) -> tuple[Offer, ...]:
         return tuple(offer for offer in self.offers if offer.consumes)
 
@@ -96,12 +105,18 @@ class Pick(NamedTuple):
     offer: Offer
     admin: bool
     tolerations: tuple[Toleration, ...]
+    share: Mapping[str, Quantity] | None = None
+    """Capacity that a share of the device consumes; None = the device as a whole."""
 
 
 class Usage(Protocol):
-    """Ids of devices that are allocated, or about to be; admin access is no use."""
+    """Devices that are allocated, or about to be; admin access is no use."""
 
-    def __contains__(self, device: object) -> bool: ...
+    def __contains__(self, device: object) -> bool:
+        """Return True for a device that is allocated as a whole or in shares."""
+
+    def consumed(self, device: DeviceId) -> Amounts | None:
+        """Return what shares of the device consume; None if it is allocated as a whole."""
 
 
 class Selectors(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from protocols.cel.programs import compiled
-from protocols.cel.source import CompileError, EvaluationError
+from protocols.cel.text.source import CompileError, EvaluationError
 from protocols.dra.types import Device, DeviceClass, Filter, Patch
 
 UNKNOWN_SELECTOR = "CEL expression empty (unsupported selector type?)"

@@ -21,6 +21,10 @@ class Gates(msgspec.Struct, frozen=True):
     """DRAAdminControlledDeviceAttributes: attributes and capacity of patches."""
     taints: bool = True
     """DRADeviceTaints: taints of patches, and rules."""
+    binding: bool = True
+    """DRADeviceBindingConditions: devices that are prepared after their allocation."""
+    shares: bool = True
+    """DRAConsumableCapacity: devices that allow multiple allocations."""
 
 
 class Known(NamedTuple):

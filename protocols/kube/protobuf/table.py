@@ -56,6 +56,8 @@ KINDS = {
         "Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume "
         "PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
     ),
+    "meta.k8s.io/v1": ("meta", "PartialObjectMetadata"),
+    "meta.k8s.io/v1beta1": ("meta", "PartialObjectMetadata"),
     "discovery.k8s.io/v1": ("discovery", "EndpointSlice"),
     "scheduling.k8s.io/v1": ("scheduling", "PriorityClass"),
     "node.k8s.io/v1": ("node", "RuntimeClass"),

@@ -3,8 +3,10 @@
 import functools
 
 import msgspec
+from msgspec.structs import replace
 
-from actors.apiserver.api.errors import BadRequest, NotAcceptable
+from actors.apiserver.api.errors import BadRequest, NotAcceptable, NotThisView
+from actors.apiserver.api.resource import Resource
 from protocols.kube import protobuf
 
 JSON = "application/json"
@@ -16,6 +18,8 @@ class Form(msgspec.Struct, frozen=True):
     """The negotiated output form. `view` is empty, Table or PartialObjectMetadata."""
 
     view: str = ""
+    of_list: bool = False
+    """The client asked for a PartialObjectMetadataList."""
     version: str = "v1"
     include: str = "Metadata"
     """The part of the object that a table row contains."""
@@ -35,6 +39,13 @@ class Form(msgspec.Struct, frozen=True):
 
 
 PLAIN = Form()
+METADATA = "PartialObjectMetadata"
+_WRITTEN = {
+    **dict.fromkeys((JSON, "application/*", "*/*"), PLAIN),
+    **dict.fromkeys(("application/yaml", "application/x-yaml", "text/yaml"), Form(yaml=True)),
+    protobuf.MEDIA_TYPE: Form(protobuf=True),
+}
+"""The form of a media type without parameters. A table has no protobuf message."""
 
 
 ACCEPT_LIMIT = 4096
@@ -52,53 +63,68 @@ def negotiate(accept: str, include: str = "") -> Form:
 
 @functools.lru_cache(maxsize=256)
 def _negotiated(accept: str, include: str) -> Form:
-    """Return the first acceptable form. Raises NotAcceptable.
+    """Return the acceptable form that the client prefers. Raises NotAcceptable.
 
     Protobuf must be converted from the stored JSON, so only clients that accept nothing else get it.
     """
-    clauses = accept.split(",") if accept.strip() else ["*/*"]
-    for clause in clauses:
-        form = _form(clause, include or "Metadata")
-        if form is not None:
-            return form
-    if any(_is_protobuf(clause) for clause in clauses):
-        return Form(protobuf=True)
-    raise NotAcceptable(OFFERED)
+    clauses = sorted(map(media_parameters, accept.split(",") if accept.strip() else ["*/*"]), key=_preference)
+    forms = [form for clause in clauses if (form := _form(*clause, include or "Metadata")) is not None]
+    found = next((form for form in forms if not form.protobuf), forms[0] if forms else None)
+    if found is None:
+        raise NotAcceptable(OFFERED)
+    return found
 
 
-def check_form(form: Form, api_version: str, kind: str, watch: bool) -> Form:
-    """Return a form if the kind supports it. Raises NotAcceptable.
+def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
+    """Return the sort key of a clause: by quality, then ranges last, as upstream's parser sorts them."""
+    media, parameters = clause
+    try:
+        quality = float(parameters.get("q", "1"))
+    except ValueError:
+        quality = 1.0
+    return -quality, media.startswith("*/"), media.endswith("/*")
 
-    Some kinds have no protobuf messages, and a watch cannot be YAML, since its events have no ends there.
+
+def check_form(form: Form, row: Resource, verb: str) -> Form:
+    """Return a form if the resource supports it for a verb. Raises NotAcceptable.
+
+    Some kinds have no protobuf messages, what is not stored has no columns, and a watch cannot be YAML, since its
+    events have no ends there.
     """
     if form == PLAIN:
         return form
-    spoken = protobuf.is_known(api_version, kind)
-    if (form.protobuf and not spoken) or (form.yaml and watch):
+    watch, spoken = verb == "watch", protobuf.is_known(row.api_version, row.kind)
+    unprintable = form.view == "Table" and row.virtual
+    if (form.protobuf and not spoken and not form.view) or (form.yaml and watch) or unprintable:
         offered = [JSON, *([] if watch else ["application/yaml"]), *([protobuf.MEDIA_TYPE] if spoken else [])]
         raise NotAcceptable(", ".join(offered))
+    if form.view == METADATA and ((verb == "list" and not form.of_list) or (verb == "get" and form.of_list)):
+        raise NotThisView(_mismatch(form, row))
     return form
 
 
-def _is_protobuf(clause: str) -> bool:
-    media, parameters = media_parameters(clause)
-    return media == protobuf.MEDIA_TYPE and "as" not in parameters
+def _mismatch(form: Form, row: Resource) -> str:
+    package = "unstructured" if row.custom else row.group.partition(".")[0] or "core"
+    if form.of_list:
+        kind = "Unstructured" if row.custom else row.kind
+        return f"you requested {METADATA}List, but the requested object is not a list (*{package}.{kind})"
+    listing = "UnstructuredList" if row.custom else row.listing
+    return f"you requested {METADATA}, but the requested object is a list (*{package}.{listing})"
 
 
-def _form(clause: str, include: str) -> Form | None:
-    media, parameters = media_parameters(clause)
-    if media in ("application/yaml", "application/x-yaml", "text/yaml"):
-        return Form(yaml=True) if "as" not in parameters else None
-    if media not in (JSON, "application/*", "*/*"):
+def _form(media: str, parameters: dict[str, str], include: str) -> Form | None:
+    written = _WRITTEN.get(media)
+    if written is None:
         return None
     view = parameters.get("as", "")
     if not view:
-        return Form() if parameters.get("stream", "watch") == "watch" else None
+        return written if written != PLAIN or parameters.get("stream", "watch") == "watch" else None
     if parameters.get("g") != "meta.k8s.io" or parameters.get("v") not in ("v1", "v1beta1"):
         return None
-    if view not in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+    if view not in (METADATA, f"{METADATA}List") and (view != "Table" or written.protobuf):
         return None
-    return Form(view=view.removesuffix("List"), version=parameters["v"], include=include)
+    of_list, view = view == f"{METADATA}List", view.removesuffix("List")
+    return replace(written, view=view, of_list=of_list, version=parameters["v"], include=include)
 
 
 def media_parameters(clause: str) -> tuple[str, dict[str, str]]:

@@ -36,14 +36,15 @@ def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
 
 def render_object(resource: Resource, obj: Object, form: Form, columns: bool = True) -> bytes:
     if form.view == "Table":
-        return _encode(table(resource, [obj], form, _version_of(obj), columns=columns))
+        return dump(table(resource, [obj], form, _version_of(obj), columns=columns), form)
     return dump(partial(obj, form) if form.view else obj, form)
 
 
 def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Object) -> bytes:
     if form.protobuf or form.yaml:
+        items = "rows" if form.view == "Table" else "items"
         shown = [_shown(resource, stored, form) for stored in found]
-        return dump({**_list(resource, form, metadata), "items": shown}, form)
+        return dump({**_list(resource, form, metadata), items: shown}, form)
     return b"".join(list_parts(resource, found, form, metadata))
 
 
@@ -51,6 +52,8 @@ def _shown(resource: Resource, stored: Stored, form: Form) -> Object:
     """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
     obj = resource.converter.view(stored).obj
+    if form.view == "Table":
+        return _row(resource, obj, form)
     if form.view:
         return partial(obj, form)
     return obj if resource.custom else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}

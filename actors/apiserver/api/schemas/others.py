@@ -39,7 +39,7 @@ WebhookClientConfig: caBundle:bytes service:ServiceReference url:str
 JSONSchemaProps: $ref:str $schema:str additionalItems:json additionalProperties:json allOf:[JSONSchemaProps]
     anyOf:[JSONSchemaProps] default:json definitions:{JSONSchemaProps} dependencies:{json} description:str enum:[json]
     example:json exclusiveMaximum:bool exclusiveMinimum:bool externalDocs:ExternalDocumentation format:str id:str
-    items:JSONSchemaProps maxItems:int64 maxLength:int64 maxProperties:int64 maximum:json minItems:int64
+    items:json maxItems:int64 maxLength:int64 maxProperties:int64 maximum:json minItems:int64
     minLength:int64 minProperties:int64 minimum:json multipleOf:json not:JSONSchemaProps nullable:bool
     oneOf:[JSONSchemaProps] pattern:str patternProperties:{JSONSchemaProps} properties:{JSONSchemaProps}
     required:[str] title:str type:str uniqueItems:bool x-kubernetes-embedded-resource:bool
@@ -106,10 +106,21 @@ Event+: metadata:meta.ObjectMeta action:str deprecatedCount:int32 deprecatedFirs
 EventSeries: count!:int32 lastObservedTime!:microtime
 """
 
+NETWORKING = """
+NetworkPolicy+: metadata:meta.ObjectMeta spec:NetworkPolicySpec
+NetworkPolicySpec: egress:[NetworkPolicyEgressRule] ingress:[NetworkPolicyIngressRule] podSelector:meta.LabelSelector
+    policyTypes:[str]
+NetworkPolicyEgressRule: ports:[NetworkPolicyPort] to:[NetworkPolicyPeer]
+NetworkPolicyIngressRule: from:[NetworkPolicyPeer] ports:[NetworkPolicyPort]
+NetworkPolicyPort: endPort:int32 port:int-or-string protocol:str
+NetworkPolicyPeer: ipBlock:IPBlock namespaceSelector:meta.LabelSelector podSelector:meta.LabelSelector
+IPBlock: cidr!:str except:[str]
+"""
+
 POLICY = """
 Eviction+: metadata:meta.ObjectMeta deleteOptions:meta.DeleteOptions
 PodDisruptionBudget+: metadata:meta.ObjectMeta spec:PodDisruptionBudgetSpec status:PodDisruptionBudgetStatus
-PodDisruptionBudgetSpec: maxUnavailable:int-or-string minAvailable:int-or-string selector:meta.LabelSelector
+PodDisruptionBudgetSpec: maxUnavailable:int-or-string minAvailable:int-or-string selector:meta.LabelSelector^replace
     unhealthyPodEvictionPolicy:str
 PodDisruptionBudgetStatus: conditions:[meta.Condition]=type currentHealthy:int32 desiredHealthy:int32
     disruptedPods:{time} disruptionsAllowed:int32 expectedPods:int32 observedGeneration:int64

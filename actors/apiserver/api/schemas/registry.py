@@ -4,6 +4,7 @@ Notation of the tables: `Name: field:type field!:type ...`, continued on indente
 `Name+` is a kind with apiVersion and kind, `field!` is required. Types:
 
 - a scalar, `Name`, or `package.Name`; `str/X` has the value X if it is absent; `Name~` is not owned as a whole here,
+  `Name^retain` is patched with retained keys, `Name^replace` as a whole,
 - `{T}` a map, `{T}*` a map that is owned as a whole,
 - `[T]` a list that is replaced as a whole, `[T]=a,b` a list with the keys a and b, `[T]=set` a set.
 
@@ -124,8 +125,8 @@ API = "io.k8s.api."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 GROUP_SUFFIX = ".k8s.io"
 OTHER_GROUPS = (
-    "authentication", "authorization", "coordination", "discovery", "events", "node", "policy", "rbac", "scheduling",
-    "storage",
+    "authentication", "authorization", "coordination", "discovery", "events", "networking", "node", "policy", "rbac",
+    "scheduling", "storage",
 )  # fmt: skip
 
 
@@ -160,6 +161,15 @@ class Registry:
     def _lookup(self, package: str, name: str) -> Shape:
         if name.endswith("~"):
             return self._lookup(package, name[:-1]).granular()
+        if name.endswith("^replace"):
+            found = self._lookup(package, name.removesuffix("^replace"))
+            made = found.granular()
+            made.atomic, made.patch = found.atomic, ("replace", "")
+            return made
+        if name.endswith("^retain"):
+            made = self._lookup(package, name.removesuffix("^retain")).granular()
+            made.patch = ("retainKeys", "")
+            return made
         alias, dot, short = name.partition(".")
         return self.structs[f"{self._aliases[alias]}.{short}" if dot else f"{package}.{name}"]
 
@@ -172,11 +182,11 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import core, others, resource, workloads, zeros
+    from actors.apiserver.api.schemas import admission, core, others, policy, resource, workloads, zeros
 
     core_texts = (
         core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE,
-        workloads.CORE_WORKLOADS)  # fmt: skip
+        workloads.CORE_WORKLOADS, policy.CORE_POLICY)  # fmt: skip
     texts: dict[str, tuple[str, ...]] = {META: (others.META,), f"{API}core.v1": core_texts}
     texts[f"{API}resource.v1"] = (resource.RESOURCE,)
     texts[f"{API}resource.v1beta2"] = (resource.RESOURCE_BETA2,)
@@ -187,9 +197,12 @@ def registry() -> Registry:
     for name in OTHER_GROUPS:
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
     texts[f"{API}apps.v1"] = (workloads.APPS,)
+    texts[f"{API}batch.v1"] = (workloads.BATCH,)
     texts[f"{API}storage.v1"] = (others.STORAGE, workloads.STORAGE_ATTACHMENTS)
     texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
-    return Registry(texts, zeros.ZEROS)
+    texts[f"{API}admissionregistration.v1"] = (admission.ADMISSION,)
+    texts[f"{API}certificates.v1"] = (admission.CERTIFICATES,)
+    return Registry(texts, {**zeros.ZEROS, **admission.ZEROS})
 
 
 @functools.lru_cache(maxsize=64)

@@ -26,8 +26,8 @@ CustomResourceDefinitionSpec: group names scope versions
 CustomResourceDefinitionStatus: acceptedNames conditions storedVersions
 CustomResourceDefinitionVersion: name served storage ?deprecationWarning
 CustomResourceSubresourceScale: specReplicasPath statusReplicasPath ?labelSelectorPath
-JSONSchemaProps: ?$ref ?maxItems ?maxLength ?maxProperties ?minItems ?minLength ?minProperties ?x-kubernetes-list-type
-    ?x-kubernetes-map-type ?x-kubernetes-preserve-unknown-fields
+JSONSchemaProps: ?$ref ?dependencies ?maxItems ?maxLength ?maxProperties ?minItems ?minLength ?minProperties
+    ?x-kubernetes-list-type ?x-kubernetes-map-type ?x-kubernetes-preserve-unknown-fields
 SelectableField: jsonPath
 ServiceReference: name namespace ?path ?port
 ValidationRule: rule ?optionalOldSelf ?reason
@@ -36,16 +36,45 @@ WebhookConversion: conversionReviewVersions
 """
 
 APPS_V1 = """
+ControllerRevision: metadata data revision
+DaemonSet: metadata spec status
+DaemonSetCondition: lastTransitionTime status type
+DaemonSetSpec: selector- template updateStrategy ?revisionHistoryLimit
+DaemonSetStatus: currentNumberScheduled desiredNumberScheduled numberMisscheduled numberReady ?collisionCount
+Deployment: metadata spec status
+DeploymentCondition: lastTransitionTime lastUpdateTime status type
+DeploymentSpec: selector- strategy template ?progressDeadlineSeconds ?replicas ?revisionHistoryLimit
+DeploymentStatus: ?collisionCount ?terminatingReplicas
 ReplicaSet: metadata spec status
 ReplicaSetCondition: lastTransitionTime status type
 ReplicaSetSpec: selector- template ?replicas
 ReplicaSetStatus: replicas ?terminatingReplicas
+RollingUpdateDaemonSet: ?maxSurge ?maxUnavailable
+RollingUpdateDeployment: ?maxSurge ?maxUnavailable
 RollingUpdateStatefulSetStrategy: ?maxUnavailable ?partition
 StatefulSet: metadata spec status
 StatefulSetCondition: lastTransitionTime status type
 StatefulSetOrdinals: start
 StatefulSetSpec: selector- serviceName template updateStrategy ?replicas ?revisionHistoryLimit
 StatefulSetStatus: availableReplicas replicas ?collisionCount
+"""
+
+BATCH_V1 = """
+CronJob: metadata spec status
+CronJobSpec: jobTemplate schedule ?failedJobsHistoryLimit ?startingDeadlineSeconds ?successfulJobsHistoryLimit
+    ?suspend ?timeZone
+Job: metadata spec status
+JobCondition: lastProbeTime lastTransitionTime status type
+JobSpec: template ?activeDeadlineSeconds ?backoffLimit ?backoffLimitPerIndex ?completionMode ?completions ?managedBy
+    ?manualSelector ?maxFailedIndexes ?parallelism ?podReplacementPolicy ?suspend ?ttlSecondsAfterFinished
+JobStatus: ?failedIndexes ?ready ?terminating
+JobTemplateSpec: metadata spec
+PodFailurePolicy: rules
+PodFailurePolicyOnExitCodesRequirement: operator values ?containerName
+PodFailurePolicyOnPodConditionsPattern: status type
+PodFailurePolicyRule: action
+SuccessPolicy: rules
+SuccessPolicyRule: ?succeededCount ?succeededIndexes
 """
 
 AUTHENTICATION_V1 = """
@@ -80,6 +109,7 @@ LeaseSpec: ?holderIdentity ?leaseDurationSeconds ?leaseTransitions ?preferredHol
 """
 
 CORE_V1 = """
+PodTemplate: metadata template
 PodTemplateSpec: metadata spec
 ReplicationController: metadata spec status
 ReplicationControllerCondition: lastTransitionTime status type
@@ -142,6 +172,9 @@ ISCSIPersistentVolumeSource: iqn lun targetPortal ?initiatorName
 ISCSIVolumeSource: iqn lun targetPortal ?initiatorName
 KeyToPath: key path ?mode
 Lifecycle: ?stopSignal
+LimitRange: metadata spec
+LimitRangeItem: type
+LimitRangeSpec: limits
 LinuxContainerUser: gid uid
 LoadBalancerIngress: ?ipMode
 LocalVolumeSource: path ?fsType
@@ -203,8 +236,10 @@ ResourceClaim: name
 ResourceFieldSelector: divisor resource
 ResourceHealth: resourceID ?message
 ResourceStatus: name
+ResourceQuota: metadata spec status
 ScaleIOPersistentVolumeSource: gateway secretRef- system
 ScaleIOVolumeSource: gateway secretRef- system
+ScopedResourceSelectorRequirement: operator scopeName
 SeccompProfile: type ?localhostProfile
 Secret: metadata ?immutable
 SecretEnvSource: ?optional
@@ -250,6 +285,13 @@ ForZone: name
 EVENTS_V1 = """
 Event: metadata deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedSource eventTime regarding
 EventSeries: count lastObservedTime
+"""
+
+NETWORKING_V1 = """
+IPBlock: cidr
+NetworkPolicy: metadata spec
+NetworkPolicyPort: ?endPort ?port ?protocol
+NetworkPolicySpec: podSelector
 """
 
 NODE_V1 = """
@@ -363,10 +405,12 @@ ZEROS = {
     "io.k8s.api.authentication.v1": AUTHENTICATION_V1,
     "io.k8s.api.authorization.v1": AUTHORIZATION_V1,
     "io.k8s.api.autoscaling.v1": AUTOSCALING_V1,
+    "io.k8s.api.batch.v1": BATCH_V1,
     "io.k8s.api.coordination.v1": COORDINATION_V1,
     "io.k8s.api.core.v1": CORE_V1,
     "io.k8s.api.discovery.v1": DISCOVERY_V1,
     "io.k8s.api.events.v1": EVENTS_V1,
+    "io.k8s.api.networking.v1": NETWORKING_V1,
     "io.k8s.api.node.v1": NODE_V1,
     "io.k8s.api.policy.v1": POLICY_V1,
     "io.k8s.api.rbac.v1": RBAC_V1,

@@ -6,6 +6,7 @@ Its conditions are written by the definition controller (controller.py), which r
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
 from actors.apiserver.api.schemas.registry import registry
@@ -22,13 +23,15 @@ from protocols.kube.resources import DEFINITIONS as ROW
 PROPS = "io.k8s.api.apiextensions.v1.JSONSchemaProps"
 MAPS = ("properties", "patternProperties", "definitions")
 LISTS = ("allOf", "anyOf", "oneOf")
-FREE = ("default", "example", "enum")
+UNIONS = ("items", "additionalProperties")
+"""Schemas or something else: unknown fields in them are no mistake that strict validation reports."""
+FREE = ("example", "enum")
 
 
 def tidy(raw: dict[str, Any]) -> None:
     """Normalize in place.
 
-    Raises WrongType for a schema below `additionalProperties` that is none, RecursionError.
+    Raises WrongType for a schema below one of UNIONS that is none, RecursionError.
     """
     for name in [name for name, value in raw.items() if value is None and name not in FREE]:
         del raw[name]
@@ -37,17 +40,16 @@ def tidy(raw: dict[str, Any]) -> None:
             raw[word][name] = part if part is not None else {}
             tidy(raw[word][name])
     for word in LISTS:
-        raw[word] = [part if part is not None else {} for part in raw[word]] if word in raw else []
-        for part in raw[word]:
-            tidy(part)
-        if not raw[word]:
-            del raw[word]
-    for word in ("items", "not"):
         if word in raw:
+            raw[word] = [part if part is not None else {} for part in raw[word]]
+        for part in raw.get(word, ()):
+            tidy(part)
+    if "not" in raw:
+        tidy(raw["not"])
+    for word in UNIONS:
+        if isinstance(raw.get(word), dict):
+            clean(raw[word], registry().structs[PROPS])
             tidy(raw[word])
-    if isinstance(raw.get("additionalProperties"), dict):
-        clean(raw["additionalProperties"], registry().structs[PROPS])
-        tidy(raw["additionalProperties"])
 
 
 class DefinitionStrategy(Strategy):
@@ -59,16 +61,21 @@ class DefinitionStrategy(Strategy):
         names = spec.get("names") if isinstance(spec, dict) else None
         if not isinstance(spec, dict) or not isinstance(names, dict):
             return
-        names.setdefault("singular", text(names, "kind").lower())
-        names.setdefault("listKind", f"{text(names, 'kind')}List")
-        if not at(spec, "conversion", "strategy"):
-            spec["conversion"] = {**(spec.get("conversion") or {}), "strategy": "None"}
+        if kind := text(names, "kind"):
+            names["singular"] = names.get("singular") or kind.lower()
+            names["listKind"] = names.get("listKind") or f"{kind}List"
+        if spec.get("conversion") is None:
+            spec["conversion"] = {"strategy": "None"}
+        elif not any((spec["conversion"].get("webhook") or {}).values()):
+            spec["conversion"].pop("webhook", None)
         if not spec.get("preserveUnknownFields"):
             spec.pop("preserveUnknownFields", None)
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
-        obj["status"] = {"storedVersions": _storage(obj)}
+        # Upstream's conditions are null at first: kubectl wait fails for that, so here they are absent.
+        names = {"plural": "", "kind": ""}
+        obj["status"] = {"acceptedNames": names, "storedVersions": _storage(obj)}
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
@@ -78,7 +85,7 @@ class DefinitionStrategy(Strategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         untidy = _tidied(obj)
-        return untidy or definition_causes(obj)
+        return untidy or definition_causes(obj) + stored_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         if new.get("spec") == old.get("spec"):
@@ -115,6 +122,7 @@ def _storage(obj: Object) -> list[str]:
 
 
 def _tidied(obj: Object) -> list[Cause]:
+    """Normalize the schemas in place. Raises BadRequest."""
     for index, version in enumerate(items(obj, "spec", "versions")):
         schema = at(version, "schema", "openAPIV3Schema")
         path = f"spec.versions[{index}].schema.openAPIV3Schema"
@@ -122,7 +130,8 @@ def _tidied(obj: Object) -> list[Cause]:
             if isinstance(schema, dict):
                 tidy(schema)
         except WrongType as error:
-            return [invalid(path, "object", str(error))]
+            kind = f'{ROW.kind} in version "{ROW.version}"'
+            raise BadRequest(f"{kind} cannot be handled as a {ROW.kind}: {path}: {error}") from None
         except RecursionError:
             return [invalid(path, "object", "is nested too deeply")]
     return []

@@ -24,7 +24,7 @@ UNKNOWN_FIELDS = (
 
 
 def definition_causes(obj: Object, old: Object | None = None) -> list[Cause]:
-    causes = [*_name_causes(obj), *_group_causes(obj), *_scope_causes(obj), *version_causes(obj)]
+    causes = [*([] if old else _name_causes(obj)), *_group_causes(obj), *_scope_causes(obj), *version_causes(obj)]
     causes += [*_names_causes(obj), *_conversion_causes(obj), *_approval_causes(obj, old)]
     if at(obj, "spec", "preserveUnknownFields"):
         causes.append(invalid("spec.preserveUnknownFields", True, UNKNOWN_FIELDS))
@@ -57,7 +57,11 @@ def stored_causes(obj: Object) -> list[Cause]:
 def _name_causes(obj: Object) -> list[Cause]:
     wanted = f"{text(obj, 'spec', 'names', 'plural')}.{text(obj, 'spec', 'group')}"
     name = text(obj, "metadata", "name")
-    return [] if name == wanted else [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+    return (
+        []
+        if name == wanted or not name
+        else [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+    )
 
 
 def _group_causes(obj: Object) -> list[Cause]:
@@ -102,7 +106,9 @@ def _conversion_causes(obj: Object) -> list[Cause]:
     path = "spec.conversion"
     if strategy == "Webhook":
         return [invalid(f"{path}.strategy", strategy, NO_WEBHOOK)]
-    causes = [] if strategy == "None" else [unsupported(f"{path}.strategy", strategy, ("None", "Webhook"))]
+    causes = [] if strategy else [required(f"{path}.strategy")]
+    if strategy not in ("", "None"):
+        causes.append(unsupported(f"{path}.strategy", strategy, ("None", "Webhook")))
     for field, name in (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions",) * 2):
         if at(webhook, field):
             causes.append(forbidden(f"{path}.{name}", "should not be set when strategy is not set to Webhook"))

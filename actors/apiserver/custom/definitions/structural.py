@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.custom.schema.coercion import COMMON_FIELDS, fill, pruned
+from actors.apiserver.custom.schema.coercion import COMMON_FIELDS, pruned
 from actors.apiserver.custom.schema.embedded import embedded_causes
 from actors.apiserver.custom.schema.node import (
     EMBEDDED,
@@ -37,12 +37,20 @@ def list_faults(raw: Raw, path: str) -> list[Cause]:
         causes.append(_type(raw, path, f"must be array if {LIST_TYPE} is specified"))
     elif kind in ("set", "map") and isinstance(raw.get("items"), dict):
         causes += _item_faults(raw["items"], kind, f"{path}.items")
+    elif kind == "map":
+        causes.append(_no_items(raw, f"{path}.items"))
     if kind == "map":
         causes += _key_faults(raw, keys or [], path)
     elif keys:
         where, detail = f"{path}.{LIST_TYPE}", f"must be map if {LIST_KEYS} is non-empty"
-        causes.append(invalid(where, kind, detail) if kind else required(where, detail))
+        causes.append(required(where, detail) if kind is None else invalid(where, kind, detail))
     return causes
+
+
+def _no_items(raw: Raw, path: str) -> Cause:
+    if raw.get("items") is None:
+        return required(path, f"must have a schema if {LIST_TYPE} is map")
+    return invalid(path, raw["items"], f"must only have a single schema if {LIST_TYPE} is map")
 
 
 def map_faults(raw: Raw, path: str) -> list[Cause]:
@@ -74,7 +82,9 @@ def _item_faults(items: Raw, kind: str, path: str) -> list[Cause]:
 def _key_faults(raw: Raw, keys: list[str], path: str) -> list[Cause]:
     where = f"{path}.{LIST_KEYS}"
     causes = [] if keys else [required(where, f"must not be empty if {LIST_TYPE} is map")]
-    items = raw["items"] if isinstance(raw.get("items"), dict) else {}
+    items = raw.get("items")
+    if not isinstance(items, dict):
+        return causes
     if items.get("type") != "object":
         text = f"must be object if parent array's {LIST_TYPE} is map"
         return [*causes, invalid(f"{path}.items.type", items.get("type") or "", text)]
@@ -112,13 +122,19 @@ MOST_DEEP = 64
 
 def schema_faults(raw: Raw, path: str) -> list[Cause]:
     causes = sorted(_invariants(raw, path, ROOT, 0))
-    if not causes:
-        causes = sorted(_undeclared(raw, path))
+    if any(not _is_unknown_type(cause) for cause in causes):
+        return causes
+    causes += sorted(_undeclared(raw, path))
     if not causes and _has_rules(raw):
         causes = _rule_faults(raw, path)
-    if not causes:
-        causes = _defaults(raw, path, True)
+    if all(map(_is_unknown_type, causes)):
+        causes += _defaults(raw, path, True)
     return causes
+
+
+def _is_unknown_type(cause: Cause) -> bool:
+    """Return True for a fault that does not keep upstream from validating the defaults, too."""
+    return cause.field.endswith(".type") and cause.reason == "FieldValueNotSupported"
 
 
 def _has_rules(raw: Raw) -> bool:
@@ -159,18 +175,19 @@ def _type_faults(raw: Raw, path: str, level: str) -> list[Cause]:
     kind = raw.get("type") or ""
     if kind == "null":
         return [forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")]
-    if kind and kind not in TYPES:
-        return [unsupported(f"{path}.type", kind, TYPES)]
+    causes = [unsupported(f"{path}.type", kind, TYPES)] if kind and kind not in TYPES else []
     if raw.get(EMBEDDED) and kind != "object":
         text = "must be object if x-kubernetes-embedded-resource is true"
-        return [invalid(f"{path}.type", kind, text) if kind else required(f"{path}.type", text)]
+        return [*causes, invalid(f"{path}.type", kind, text) if kind else required(f"{path}.type", text)]
     if not kind and not raw.get(INT_OR_STRING) and not raw.get(PRESERVE):
         return [required(f"{path}.type", f"must not be empty {level}")]
     if kind and level == ROOT and kind != "object":
-        return [invalid(f"{path}.type", kind, "must be object at the root")]
+        return [*causes, invalid(f"{path}.type", kind, "must be object at the root")]
+    if isinstance(raw.get("items"), list):
+        return [*causes, forbidden(f"{path}.items", "items must be a schema object and not an array")]
     if kind == "array" and not isinstance(raw.get("items"), dict):
-        return [required(f"{path}.items", "must be specified")]
-    return []
+        return [*causes, required(f"{path}.items", "must be specified")]
+    return causes
 
 
 def _additional_faults(raw: Raw, additional: Any, path: str, level: str) -> list[Cause]:
@@ -198,7 +215,9 @@ def _extension_faults(raw: Raw, path: str) -> list[Cause]:
 
 
 def _own_faults(raw: Raw, path: str) -> list[Cause]:
-    causes = [forbidden(f"{path}.{name}", f"{name} is not supported") for name in GONE if raw.get(name)]
+    causes = [
+        forbidden(f"{path}.{name}", f"{name} is not supported") for name in GONE if raw.get(name) not in (None, "")
+    ]
     if raw.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         causes.append(forbidden(f"{path}.uniqueItems", text))
@@ -233,7 +252,10 @@ def _logic_faults(raw: Raw, path: str, depth: int) -> list[Cause]:
 def _nested(raw: Raw, path: str, depth: int) -> list[Cause]:
     if depth > MOST_DEEP:
         return [forbidden(path, f"schemas more than {MOST_DEEP} levels deep are not supported")]
-    causes = [forbidden(f"{path}.type", "must be empty to be structural")] if raw.get("type") else []
+    kind = raw.get("type")
+    causes = [forbidden(f"{path}.type", "must be empty to be structural")] if kind else []
+    causes += [unsupported(f"{path}.type", kind, TYPES)] if kind and kind not in TYPES else []
+    causes += map_faults(raw, path)
     for name in NESTED:
         if raw.get(name) not in (None, "", False):
             causes.append(forbidden(f"{path}.{name}", "must be undefined to be structural"))
@@ -293,7 +315,7 @@ def _defaults(raw: Raw, path: str, root: bool = False) -> list[Cause]:
     causes = []
     if raw.get("default") is not None and root:
         causes.append(forbidden(f"{path}.default", "must not be set at the root"))
-    elif "default" in raw:
+    elif raw.get("default") is not None:
         causes += _default_faults(raw, f"{path}.default")
     for name, part in (raw.get("properties") or {}).items():
         where = f"{path}.properties[{name}]"
@@ -315,12 +337,12 @@ def _forbidden_defaults(raw: Raw, path: str, field: str) -> list[Cause]:
 def _default_faults(raw: Raw, path: str) -> list[Cause]:
     node = Node(raw)
     value = fresh_copy({"v": raw["default"]})["v"]
+    causes = []
     if isinstance(value, dict) and pruned(value, node):
-        return [invalid(path, raw["default"], "must not have unknown fields")]
-    fill(value, node)
-    causes = part_causes(value, node, path) + embedded_causes(value, node, path)
+        causes.append(invalid(path, raw["default"], "must not have unknown fields"))
+    causes += part_causes(value, node, path) + embedded_causes(value, node, path)
     if not causes and node.ruled:
         from actors.apiserver.custom.rule.evaluate import rule_causes
 
         causes = rule_causes(value, node, path=path, root=node.embedded)
-    return [Cause(path, cause.reason, cause.message) for cause in causes]
+    return causes

@@ -25,6 +25,8 @@ AT_ROOT = (
 )  # fmt: skip
 """Fields, by their Go names, that the root of a schema may have if the status subresource is enabled."""
 MOST_WARNING = 256
+NO_SCHEMA = "may only be set when `version.schema.openAPIV3Schema` is not included"
+"""Upstream's text, with its mistake."""
 Part = Callable[[Object, str], list[Cause]]
 
 
@@ -33,10 +35,12 @@ def version_causes(obj: Object) -> list[Cause]:
     names = [text(version, "name") for version in versions]
     parts = list(_parts(versions))
     causes = [cause for index, version in enumerate(versions) for cause in _missing_schema(version, index)]
+    if names and names[0] and (faults := dns1035_faults(names[0])):
+        causes.append(invalid("spec.version", names[0], ",".join(faults)))
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
-        faults = ",".join(dns1035_faults(names[index]))
-        causes += [invalid(f"{path}.name", names[index], faults)] if faults else []
+        wrong = ",".join(dns1035_faults(names[index]))
+        causes += [invalid(f"{path}.name", names[index], wrong)] if wrong else []
         causes += _warning_causes(version, f"{path}.deprecationWarning")
         causes += [cause for check, name, top in parts if not top for cause in check(version, f"{path}.{name}")]
     if len(set(names)) < len(names):
@@ -101,7 +105,7 @@ def _root_causes(schema: Object, path: str) -> list[Cause]:
                 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
             )
             return [invalid(f"{path}.type", value, detail)]
-        if value not in (None, False, "", 0, [], {}) and _go_name(name) not in AT_ROOT:
+        if value not in (None, False, "", 0) and _go_name(name) not in AT_ROOT:
             detail = f"only [{' '.join(AT_ROOT)}] fields are allowed at the root of the schema"
             return [invalid(path, schema, f"{detail} if the status subresource is enabled")]
     return []
@@ -161,7 +165,9 @@ def _selectable_causes(version: Object, path: str) -> list[Cause]:
     fields, schema = items(version, "selectableFields"), at(version, "schema", "openAPIV3Schema")
     causes: list[Cause] = []
     seen: set[str] = set()
-    for index, field in enumerate(fields if isinstance(schema, dict) else ()):
+    if fields and not isinstance(schema, dict):
+        return [invalid(path, "", NO_SCHEMA)]
+    for index, field in enumerate(fields):
         causes += _one_selectable(text(field, "jsonPath"), schema, f"{path}[{index}].jsonPath", seen)
     return causes + ([too_many(path, len(seen), MOST_SELECTABLE)] if len(seen) > MOST_SELECTABLE else [])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.apiserver.custom.schema.node import Node
-from protocols.cel.sizes import ONE, Declared, Size
+from protocols.cel.costs.sizes import ONE, Declared, Size
 
 RESERVED = {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
 RESERVED |= {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}

@@ -11,8 +11,8 @@ from actors.apiserver.custom.rule.cel_type import LIMIT, CelType, cel_type_of, m
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault
 from actors.apiserver.custom.schema.node import LIST_TYPE, OLD, VALIDATIONS, Node, Rule, read_rule
-from protocols.cel.sizes import product, total
-from protocols.cel.source import CompileError, TooComplex
+from protocols.cel.costs.sizes import product, total
+from protocols.cel.text.source import CompileError, TooComplex
 from protocols.cel.validation import checked, checker, worst
 
 Raw = dict[str, Any]

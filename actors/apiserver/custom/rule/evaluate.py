@@ -24,7 +24,7 @@ from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, re
 from actors.apiserver.custom.rule.cel_type import CelType, cel_type_of
 from actors.apiserver.custom.rule.path import error_path
 from actors.apiserver.custom.schema.node import MISSING, OLD, Node, Rule
-from protocols.cel.source import CelError, EvaluationError, evaluation_text
+from protocols.cel.text.source import CelError, EvaluationError, evaluation_text
 from protocols.cel.validation import compiled, runner
 from protocols.kube.formats import duration_nanos
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.apiserver.custom.schema.pattern import Pattern
-from protocols.cel.source import tokens
+from protocols.cel.text.source import tokens
 
 OLD = "oldSelf"
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 from aiohttp import hdrs, web
+from msgspec.structs import replace
 from multidict import CIMultiDictProxy
 
 from actors.apiserver.api.errors import BadRequest, Unauthorized
@@ -21,7 +22,7 @@ from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.rbac.rules import ACCOUNT
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
-from actors.apiserver.http.telemetry.audit import NAME_LIMIT, AuditLog, Entry, Subject, shortened
+from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, AuditLog, Entry, Subject, shortened
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError
 from protocols.process.tls import expiry, is_trusted
@@ -183,4 +184,6 @@ class Authenticator(msgspec.Struct, frozen=True):
             identity = Identity(author, author)
         agent, address = shortened(http.headers.get(hdrs.USER_AGENT, ""), NAME_LIMIT), http.remote or ""
         began = time.time() - seconds
-        self.audit.note(Entry(verb, subject, identity.author, identity.user, code, began, seconds, agent, address))
+        entry = Entry(verb, subject, identity.author, identity.user, code, began, seconds, agent, address)
+        annotations = http.get(ANNOTATIONS)
+        self.audit.note(replace(entry, annotations=annotations) if annotations else entry)

@@ -1,4 +1,4 @@
-"""Issue and check bearer tokens: signed ones of service accounts, and those of the static token file.
+"""Issue and check bearer tokens: signed ones of service accounts, bootstrap tokens, those of the static token file.
 
 The static file is ROOT/pki/tokens.csv, `token,user,uid,"group1,group2"`, one a line; its mode must be 0600.
 """
@@ -18,6 +18,12 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.user import User
+from actors.apiserver.http.authentication.bootstrap_tokens import (
+    NAMESPACE,
+    BootstrapToken,
+    bootstrap_user,
+    parse_token,
+)
 from actors.apiserver.http.authentication.signing import (
     LONGEST_TOKEN,
     BadToken,
@@ -154,6 +160,8 @@ class TokenAuthority:
         user = self._file.find(token)
         if user is not None:
             return Proven(user, audiences)
+        if (bootstrap := parse_token(token)) is not None:
+            return self._bootstrap(bootstrap, audiences)
         if not looks_signed(token):
             raise BadToken("the token is unknown")
         claims = await self._claims(token)
@@ -163,6 +171,13 @@ class TokenAuthority:
             raise BadToken(f"token audiences {list(audiences_of(claims))} is invalid for {list(audiences)}")
         await self._check_objects(claims)
         return Proven(user_of_claims(claims), meant, float(claims["exp"]))
+
+    def _bootstrap(self, token: BootstrapToken, audiences: tuple[str, ...]) -> Proven:
+        """Raises BadToken. Only the replica is asked: unknown tokens must not cost a read of the store."""
+        found = bootstrap_user(token, self._options.shown("secrets", NAMESPACE, token.name), time.time())
+        if found is None:
+            raise BadToken("the bootstrap token is unknown or has expired")
+        return Proven(found[0], audiences, found[1])
 
     async def _claims(self, token: str) -> dict[str, Any]:
         keys = await self.keys()

@@ -40,6 +40,8 @@ class Request(msgspec.Struct, frozen=True):
     wanted: Selection
     expires: float = math.inf
     """Wall-clock time at which the client's credential ends: no watch or stream lasts longer."""
+    began: int = 0
+    """Time of the trace at which it passed authentication."""
 
 
 async def read_object(request: web.BaseRequest, kind: str, empty: bool = False) -> dict[str, Any]:

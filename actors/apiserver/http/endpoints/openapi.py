@@ -72,6 +72,8 @@ def _field(struct: Shape, name: str) -> Object:
     schema, text = _schema(struct.fields[name]), description(struct.name, name)
     if "$ref" in schema:
         schema = {"allOf": [schema]}
+        if strategy := struct.fields[name].patch[0]:
+            schema["x-kubernetes-patch-strategy"] = strategy
     return {**schema, "description": text} if text else schema
 
 

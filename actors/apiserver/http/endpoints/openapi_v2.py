@@ -42,7 +42,7 @@ def converted(schema: Any) -> Object:
     for only in (schema.get("allOf") or ())[:1]:
         made = {**converted(only), **made}
     if "$ref" in made:
-        kept = {key: made[key] for key in ("description",) if key in made}
+        kept = {key: made[key] for key in ("description", "x-kubernetes-patch-strategy") if key in made}
         return {"$ref": made["$ref"].replace(V3_REFERENCE, V2_REFERENCE), **kept}
     if "oneOf" in schema and "type" not in made:  # quantities, and numbers or names of ports
         made["type"] = "string"

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from actors.apiserver.api.causes import forbidden, invalid_options
 from actors.apiserver.api.encoding.negotiate import PLAIN, Headers
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
-from actors.apiserver.api.errors import MethodNotAllowed, ServiceUnavailable
-from actors.apiserver.api.query import resource_version
+from actors.apiserver.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable
+from actors.apiserver.api.query import flag, resource_version
 from actors.apiserver.api.workers import offload, workers
 from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
@@ -36,6 +36,9 @@ class Reading:
         self._reader = reader
 
     async def get(self, request: Request) -> Reply:
+        """Raises BadRequest, NotFound."""
+        if flag(request.query, "export"):
+            raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
         version = resource_version(request.query.get("resourceVersion", ""))
         stored = await self._reader.get(request.target, version)
         resource, form = request.target.resource, request.form

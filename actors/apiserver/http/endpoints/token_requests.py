@@ -20,8 +20,11 @@ from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.policies.index import CREATE
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kube.meta import Object
+from protocols.trace import record
 
 SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 2**32
 GROUP = "authentication.k8s.io"
@@ -89,9 +92,17 @@ Stored = Callable[[str, str, str], Awaitable[Object | None]]
 
 
 class Tokens:
-    def __init__(self, authority: TokenAuthority, authorizer: Authorizer, table: Table, stored: Stored) -> None:
+    def __init__(
+        self,
+        authority: TokenAuthority,
+        authorizer: Authorizer,
+        table: Table,
+        stored: Stored,
+        policies: PolicyAdmission,
+    ) -> None:
         """`stored` reads (resource, namespace, name) from the store: a token must not outlive what is gone."""
         self._authority, self._authorizer, self._table, self._stored = authority, authorizer, table, stored
+        self._policies = policies
 
     async def create(self, request: Request) -> Reply:
         """Raises NotFound, BadRequest, Invalid, Conflict, Forbidden."""
@@ -110,10 +121,13 @@ class Tokens:
         asked = read_request(body)
         if is_node(request.user):
             await self._check_node(request, asked, audiences or [])
+        warnings = await self._policies.review(request.user, target, CREATE, body)
         token, ends = await self._issue(await self._grant(request, asked, uid))
+        if asked.kind == "Pod":
+            record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)
         stamp = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body["status"] = {"token": token, "expirationTimestamp": stamp}
-        return Reply(dump(body, request.form), 201, request.form.media_type)
+        return Reply(dump(body, request.form), 201, request.form.media_type, warnings=warnings)
 
     async def _issue(self, grant: Grant) -> tuple[str, float]:
         try:

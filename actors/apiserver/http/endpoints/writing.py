@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aiohttp import hdrs
 from msgspec.structs import replace
@@ -15,14 +16,17 @@ from actors.apiserver.api.errors import NotFound, StoreReadError
 from actors.apiserver.api.query import WriteOptions, write_options
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.api.target import Attributes, Target, conflict, forbidden, not_found
-from actors.apiserver.api.user import User
+from actors.apiserver.api.traces import record_written
 from actors.apiserver.api.workers import offload
 from actors.apiserver.http.connection.requests import Request, offload_decoding, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.telemetry.audit import ANNOTATIONS
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.create import Creator
+from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.policies.index import CREATE, DELETE, UPDATE
+from actors.apiserver.writes.create import Admit, Creator
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
 from actors.apiserver.writes.loop import Mutation, WriteLoop, Written
 from actors.apiserver.writes.owners import Owners, updaters
@@ -37,17 +41,23 @@ from actors.apiserver.writes.update import bound, check_binding, replace_mutatio
 from actors.apiserver.writes.validation import Review, body_kind
 from protocols.kube.meta import Object
 
+if TYPE_CHECKING:
+    from actors.apiserver.writes.admission.policies.session import Session
+
 log = logging.getLogger("apiserver")
 MOST_CORRUPT = 10
 """Keys named in one error."""
 
 
 class Writing:
-    def __init__(self, creator: Creator, loop: WriteLoop, reader: Reader, admission: Admission) -> None:
+    def __init__(
+        self, creator: Creator, loop: WriteLoop, reader: Reader, admission: Admission, policies: PolicyAdmission
+    ) -> None:
         self._creator = creator
         self._loop = loop
         self._reader = reader
         self._admission = admission
+        self._policies = policies
 
     async def create(self, request: Request) -> Reply:
         options = _options(request, "CreateOptions")
@@ -100,11 +110,13 @@ class Writing:
         options = await _delete_options(request)
         if options.ignore_read_error:
             return await self._delete_corrupt(request)
-        outcome = await self._delete(request.user, request.target, options)
-        accepted = not outcome.removed and options.cascades
+        outcome = await self._delete(request, request.target, options)
+        accepted, unasked = not outcome.removed and options.cascades, request.target.resource.strategy.unasked_warning
+        warnings = [*([unasked] if unasked and not options.policy else []), *outcome.warnings]
         if request.target.resource.returns_object or not outcome.removed:
-            return await _written(request, outcome.stored, 202 if accepted else 200)
-        return Reply(dump(_success(request.target, outcome.stored), request.form), media_type=request.form.media_type)
+            return _warned(await _written(request, outcome.stored, 202 if accepted else 200), warnings)
+        body = dump(_success(request.target, outcome.stored), request.form)
+        return _warned(Reply(body, media_type=request.form.media_type), warnings)
 
     async def deletecollection(self, request: Request) -> Reply:
         """Delete object by object, not in one transaction; objects that are gone already are skipped."""
@@ -117,7 +129,7 @@ class Writing:
         for stored in listing.objects:
             named = Target(request.target.resource, "delete", stored.namespace, stored.name)
             try:
-                done.append((await self._delete(request.user, named, options)).stored)
+                done.append((await self._delete(request, named, options)).stored)
             except NotFound:
                 continue
         if listing.corrupt:
@@ -147,34 +159,85 @@ class Writing:
         log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)
         return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
 
-    async def _delete(self, user: User, target: Target, options: DeleteOptions) -> Written:
-        checked = self._admission.mutation(user, target, lambda old: deleted(target, options, old))
-        return await self._loop.run(target, checked, options.dry_run)
+    async def _delete(self, request: Request, target: Target, options: DeleteOptions) -> Written:
+        checked = self._admission.mutation(request.user, target, lambda old: deleted(target, options, old))
+        session = await self._policies.begin(request.user, target, DELETE, dry_run=options.dry_run)
+        if session is not None:
+            checked = session.mutation(checked)
+        return _noted(request, session, await self._loop.run(target, checked, options.dry_run))
 
     async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:
+        session = await self._policies.begin(request.user, request.target, CREATE, options)
         admit = None
-        if self._admission.concerns(request.user, request.target):
-            admit = partial(self._admit, request, size)
-        stored = await self._creator.create(request.target, body, options.dry_run, owners, size, admit)
-        return _warned(await _written(request, stored, 201), request.target.resource.strategy.warnings(body, None))
+        if session is not None or self._admission.concerns(request.user, request.target):
+            admit = partial(self._admit, request, size, session)
+        check = self._check(request.target, session, options.dry_run)
+        stored = await self._creator.create(request.target, body, options.dry_run, owners, size, admit, check)
+        warnings = [*request.target.resource.strategy.warnings(body, None), *_found(request, session)]
+        return _warned(await _written(request, stored, 201), warnings)
 
-    async def _admit(self, request: Request, size: int, body: Object) -> None:
-        await self._admission.prepared(request.target, body)
-        await offload(size, lambda: self._admission.created(request.user, request.target, body))
+    async def _admit(self, request: Request, size: int, session: "Session | None", body: Object) -> None:
+        if self._admission.concerns(request.user, request.target):
+            await self._admission.prepared(request.user, request.target, body)
+            await offload(size, lambda: self._admission.created(request.user, request.target, body))
+        if session is not None:
+            await session.created(body)
+
+    def _check(self, target: Target, session: "Session | None", dry_run: bool) -> Admit | None:
+        """Return the check of a new object before it is stored: quotas are charged once for what policies let pass."""
+        charges = self._admission.validates(target)
+        if session is None and not charges:
+            return None
+
+        async def check(body: Object) -> None:
+            nonlocal charges
+            if session is not None:
+                await session.validated(body)
+            if charges:
+                await self._admission.validated(target, body, dry_run=dry_run)
+                charges = False
+
+        return check
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Written:
         """Change the object of a request, if its author may; `size`: bytes of the request's body.
 
         Raises NotFound, Conflict, Forbidden.
         """
-        checked = self._admission.mutation(request.user, request.target, mutation)
-        return await self._loop.run(request.target, checked, options.dry_run, size)
+        target = request.target
+        checked = self._admission.mutation(request.user, target, mutation)
+        session = await self._policies.begin(request.user, target, UPDATE, options)
+        if session is not None:
+            checked = session.mutation(checked)
+        charge = self._admission.charge(target, options.dry_run)
+        return _noted(request, session, await self._loop.run(target, checked, options.dry_run, size, charge))
 
     async def _bind(self, request: Request, binding: Object, options: WriteOptions) -> Reply:
-        check_binding(request.target, binding)
-        await self.change(request, lambda pod: bound(request.target, binding, pod), options)
+        target = request.target
+        check_binding(target, binding)
+        session = await self._policies.begin(request.user, target, CREATE, options)
+        if session is not None:
+            await session.validated(binding)
+        checked = self._admission.mutation(request.user, target, lambda pod: bound(target, binding, pod))
+        outcome = await self._loop.run(target, checked, options.dry_run)
+        record_written(target, outcome.stored, request.began, request.user.name)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-        return Reply(dump(status, request.form), 201, request.form.media_type)
+        reply = Reply(dump(status, request.form), 201, request.form.media_type)
+        return _warned(reply, _found(request, session))
+
+
+def _found(request: Request, session: "Session | None") -> Sequence[str]:
+    """Return the warnings of policies and webhooks; their annotations go to the audit log."""
+    if session is None:
+        return ()
+    if annotations := session.annotations:
+        request.http[ANNOTATIONS] = annotations
+    return session.warnings
+
+
+def _noted(request: Request, session: "Session | None", written: Written) -> Written:
+    found = _found(request, session)
+    return replace(written, warnings=[*written.warnings, *found]) if found else written
 
 
 async def _body(request: Request, review: Review) -> tuple[Object, int]:
@@ -209,6 +272,7 @@ async def _delete_options(request: Request) -> DeleteOptions:
 
 
 async def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
+    record_written(request.target, stored, request.began, request.user.name)
     if request.form == PLAIN and stored.rv:
         return Reply(_rendered(request, stored), status, request.form.media_type)
     body = await offload(len(stored.raw), lambda: _rendered(request, stored))

@@ -14,34 +14,20 @@ WAITS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 
 
 class FlowCounts:
-    """Counts of one flow schema. `queued`, `executing` and `seats` are gauges.
-
-    `at_once` counts requests that began without a wait since the last collection. They are observed together, since
-    one observation for each costs more than the rest of its admission.
-    """
-
-    __slots__ = ("at_once", "dispatched", "executing", "labels", "queued", "seats", "served", "turned_away")
+    """Counts of one flow schema. `queued`, `executing` and `seats` are gauges."""
 
     def __init__(
         self, labels: tuple[str, str], dispatched: Count, served: WeightedChild, turned_away: WeightedChild
     ) -> None:
         self.labels, self.dispatched = labels, dispatched
         self.served, self.turned_away = served, turned_away
-        self.queued = self.executing = self.seats = self.at_once = 0
+        self.queued = self.executing = self.seats = 0
 
     def began(self, width: int, waited: float) -> None:
-        self.dispatched.value += 1
+        self.dispatched.inc()
         self.executing += 1
         self.seats += width
-        if waited:
-            self.served.observe(waited)
-        else:
-            self.at_once += 1
-
-    def observe_pending(self) -> None:
-        if self.at_once:
-            self.served.observe(0.0, self.at_once)
-            self.at_once = 0
+        self.served.observe(waited)
 
     def ended(self, width: int) -> None:
         self.executing -= 1
@@ -50,7 +36,7 @@ class FlowCounts:
 
 class FlowMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
-        registry.register(self)  # before the histogram: collecting this one brings the other up to date
+        registry.register(self)
         self._dispatched = Tally(f"{PREFIX}dispatched_requests", "Requests that began.", LABELS, registry)
         self._rejected = Tally(
             f"{PREFIX}rejected_requests", "Requests answered with 429, or given up.", (*LABELS, "reason"), registry
@@ -84,7 +70,6 @@ class FlowMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         queued, executing, seats, nominal = self._families()
         for counts in self._counts:
-            counts.observe_pending()
             queued.add_metric(counts.labels, counts.queued)
             executing.add_metric(counts.labels, counts.executing)
             seats.add_metric(counts.labels, counts.seats)

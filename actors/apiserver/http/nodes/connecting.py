@@ -1,19 +1,23 @@
 """Subresources served by the node: log, exec, attach and portforward of pods, proxy of nodes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 from aiohttp import web
+from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.objects import text
 from actors.apiserver.api.target import PROXY, Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.dialing import Dialing, answered_error
-from actors.apiserver.http.nodes.location import Location, log_location, stream_location
+from actors.apiserver.http.nodes.location import Location, check_log_options, log_location, stream_location
 from actors.apiserver.http.nodes.proxy import NodeProxy, relay
 from actors.apiserver.reads.reader import Reader
+from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.policies.index import CONNECT
 from protocols.kube.meta import Object
 from protocols.streams.accepting import (
     ProtocolUnknown,
@@ -35,6 +39,13 @@ LOG = "log"
 STREAMED = (LOG, PROXY, "exec", "attach", "portforward")
 KINDS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
 """The node's names of the subresources."""
+OPTIONS = {
+    "exec": "PodExecOptions",
+    "attach": "PodAttachOptions",
+    "portforward": "PodPortForwardOptions",
+    PROXY: "NodeProxyOptions",
+}
+"""Upstream's kinds of the options of a connection."""
 
 
 def connect_verb(target: Target) -> str:
@@ -42,11 +53,34 @@ def connect_verb(target: Target) -> str:
     return "create" if target.subresource in KINDS else target.verb
 
 
-class Connecting:
-    """`node` returns the node object of a name from the replica."""
+PORT_DIGITS = 5
 
-    def __init__(self, reader: Reader, client: NodeClient, node: Callable[[str], Object | None]) -> None:
+
+def connect_options(subresource: str, query: MultiMapping[str], path: str) -> Object:
+    """Return the options object of a connection, which policies and webhooks see in place of an object."""
+    made: Object = {"kind": OPTIONS[subresource], "apiVersion": "v1"}
+    if subresource == PROXY:
+        return {**made, "path": path.partition("/proxy")[2]}
+    if subresource == "portforward":
+        ports = [port for each in query.getall("ports", []) for port in each.split(",")]
+        return {**made, "ports": [int(port) for port in ports if port.isdecimal() and len(port) <= PORT_DIGITS]}
+    made |= {name: query.get(name, "").lower() in ("true", "1") for name in ("stdin", "stdout", "stderr", "tty")}
+    made["container"] = query.get("container", "")
+    return {**made, "command": query.getall("command", [])} if subresource == "exec" else made
+
+
+class Connecting:
+    """`node` returns the newest node object of a name: an endpoint that moved is found at once, as upstream does."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        client: NodeClient,
+        node: Callable[[str], Awaitable[Object | None]],
+        policies: PolicyAdmission,
+    ) -> None:
         self._reader = reader
+        self._policies = policies
         self._client = client
         self._dialing = Dialing(client)
         self._proxy = NodeProxy(reader, client)
@@ -59,13 +93,20 @@ class Connecting:
     async def serve(self, request: Request) -> web.StreamResponse:
         """Raises StatusError before the first byte."""
         http = request.http
+        if request.target.subresource != LOG:
+            options = connect_options(request.target.subresource, http.query, http.path)
+            await self._policies.review(request.user, request.target, CONNECT, options)
         if request.target.subresource == PROXY:
             return await self._proxy.serve(request)
-        pod = (await self._reader.get(request.target, None)).obj
         if request.target.subresource == LOG:
-            return await self._log(http, log_location(pod, self._node, http.query))
+            check_log_options(http.query)
+        pod = (await self._reader.get(request.target, None)).obj
+        name = text(pod, "spec", "nodeName")
+        node = await self._node(name) if name else None
+        if request.target.subresource == LOG:
+            return await self._log(http, log_location(pod, node, http.query))
         kind = KINDS[request.target.subresource]
-        where = stream_location(kind, pod, self._node, http.query)
+        where = stream_location(kind, pod, node, http.query)
         try:
             return await (self._forward(http, where) if kind == "portForward" else self._command(http, where))
         except (ProtocolUnknown, PortsInvalid) as error:
@@ -76,7 +117,7 @@ class Connecting:
 
     async def _log(self, http: web.BaseRequest, where: Location | None) -> web.StreamResponse:
         if where is None:
-            return web.Response(content_type="text/plain")
+            return web.Response(status=204)
         async with await self._client.get(where) as source:
             if source.status != 200:
                 raise await answered_error(where, source)

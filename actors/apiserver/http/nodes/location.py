@@ -1,11 +1,11 @@
 """Locate the node endpoint of a pod's log or of a connection to the pod. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from multidict import MultiMapping
 
-from actors.apiserver.api.causes import Cause, invalid, invalid_object
+from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.query import integer
@@ -35,10 +35,9 @@ class Location(msgspec.Struct, frozen=True):
     """Features that the node declares."""
 
 
-def log_location(pod: Object, node: Callable[[str], Object | None], query: Query) -> Location | None:
-    """Return None while the pod has no node: its log is empty. Raises BadRequest, Invalid, ServiceUnavailable."""
+def log_location(pod: Object, node: Object | None, query: Query) -> Location | None:
+    """Return None while the pod has no node: its log is empty. Raises BadRequest, ServiceUnavailable."""
     container = container_of(pod, query.get("container", ""))
-    _check_log(query)
     if not text(pod, "spec", "nodeName"):
         return None
     wanted = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime", "stream")
@@ -46,7 +45,7 @@ def log_location(pod: Object, node: Callable[[str], Object | None], query: Query
     return _located(pod, node, "containerLogs", container, passed)
 
 
-def stream_location(kind: str, pod: Object, node: Callable[[str], Object | None], query: Query) -> Location:
+def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -> Location:
     """`kind`: exec, attach or portForward. Raises BadRequest, ServiceUnavailable."""
     container = container_of(pod, query.get("container", "")) if kind != "portForward" else ""
     name = text(pod, "metadata", "name")
@@ -82,7 +81,8 @@ def container_of(pod: Object, wanted: str) -> str:
     raise BadRequest(message)
 
 
-def _check_log(query: Mapping[str, str]) -> None:
+def check_log_options(query: Mapping[str, str]) -> None:
+    """Raise Invalid, BadRequest for options of a log; they are checked before the pod is looked up."""
     causes: list[Cause] = []
     for key, least in LOG_NUMBERS.items():
         value = integer(query[key]) if query.get(key) else least
@@ -90,20 +90,19 @@ def _check_log(query: Mapping[str, str]) -> None:
             words = "must be greater than 0" if least else "must be greater than or equal to 0"
             causes.append(invalid(key, value, words))
     if query.get("sinceSeconds") and query.get("sinceTime"):
-        causes.append(invalid("sinceTime", query["sinceTime"], "at most one of `sinceTime` or `sinceSeconds`"))
+        causes.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     if causes:
         raise invalid_object("PodLogOptions", "", "", causes)
 
 
 def _located(
-    pod: Object, node: Callable[[str], Object | None], kind: str, container: str, query: tuple[tuple[str, str], ...]
+    pod: Object, node: Object | None, kind: str, container: str, query: tuple[tuple[str, str], ...]
 ) -> Location:
     name = text(pod, "spec", "nodeName")
-    found = node(name)
-    host, port = address(name, found)
+    host, port = address(name, node)
     parts = [kind, text(pod, "metadata", "namespace"), text(pod, "metadata", "name"), container]
     path = "/" + "/".join(filter(None, parts))
-    return Location(name, host, port, path, query, declared_features(found))
+    return Location(name, host, port, path, query, declared_features(node))
 
 
 def declared_features(node: Object | None) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.telemetry.audit import is_audited
 from actors.apiserver.http.telemetry.metrics import RequestMetrics
 from protocols.process.deadlines import Deadlines
+from protocols.trace import clock
 
 REQUEST_SECONDS = 60.0
 WRITE_SECONDS = 34.0
@@ -135,11 +136,12 @@ class Handler:
         query, row = query_of(target, http.query), target.resource
         options = list_options(query) if target.verb in COLLECTION else NO_OPTIONS
         form = negotiate(http.headers.get(hdrs.ACCEPT, ""), query.get("includeObject", ""))
-        form = check_form(form, row.api_version, row.kind, options.watch)
+        form = check_form(form, row, "watch" if options.watch else target.verb)
         selects = options.labels or options.fields
         wanted = selection(row, options.labels, options.fields) if selects else route.everything
         dry_runs = http.query.getall("dryRun", [])
-        return Request(http, identity.user, target, query, dry_runs, form, options, wanted, identity.expires)
+        expires = identity.expires
+        return Request(http, identity.user, target, query, dry_runs, form, options, wanted, expires, clock())
 
     async def _connect(self, call: Call, route: Route, request: Request) -> Response:
         call.verb = "connect"

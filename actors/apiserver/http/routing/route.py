@@ -12,9 +12,10 @@ from actors.apiserver.api.selection import Selection, selection
 from actors.apiserver.api.target import Attributes, Target, parse_target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.endpoints.evictions import Evicting
 from actors.apiserver.http.endpoints.reading import Reading, Watching
 from actors.apiserver.http.endpoints.reviews import Reviews
-from actors.apiserver.http.endpoints.subresources import Evicting, Scaling
+from actors.apiserver.http.endpoints.subresources import Scaling
 from actors.apiserver.http.endpoints.token_requests import Tokens
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.nodes.connecting import Connecting

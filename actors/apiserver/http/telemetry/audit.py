@@ -11,12 +11,13 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.counters import Tally
@@ -28,6 +29,9 @@ from protocols.kube.meta import new_uid
 BATCH_S = 0.25
 LARGEST_BATCH = 8192
 URI_LIMIT = 1024
+MOST_ANNOTATIONS, ANNOTATION_LIMIT = 64, 10 * 1024
+ANNOTATIONS = web.RequestKey("annotations", dict)
+"""Annotations of a request for the log."""
 """Characters of a path that a line holds."""
 NAME_LIMIT = 256
 """Characters of a name, a namespace and an agent."""
@@ -63,6 +67,8 @@ class Entry(msgspec.Struct, frozen=True):
     seconds: float
     agent: str
     address: str
+    annotations: Mapping[str, str] | None = None
+    """Texts of policies and webhooks, by their key."""
 
 
 def is_audited(verb: str, target: Target | None) -> bool:
@@ -200,7 +206,8 @@ def line(entry: Entry) -> bytes:
         f'"user":{_user(entry.user)},"sourceIPs":[{_often(entry.address)}],"userAgent":{_often(entry.agent)},'
         f'"objectRef":{entry.subject.reference},"responseStatus":{{"code":{entry.code}}},'
         f'"requestReceivedTimestamp":"{_stamp(entry.received)}","stageTimestamp":"{_stamp(ended)}",'
-        f'"latencySeconds":{_json(int(1e6 * entry.seconds) / 1e6)}{_acting(entry) if other else ""}}}\n'
+        f'"latencySeconds":{_json(int(1e6 * entry.seconds) / 1e6)}{_acting(entry) if other else ""}'
+        f"{_annotated(entry.annotations) if entry.annotations else ''}}}\n"
     ).encode()
 
 
@@ -223,6 +230,11 @@ def _user(user: User) -> str:
 
 def _acting(entry: Entry) -> str:
     return f',"impersonatedUser":{_user(entry.acts_as or entry.user)}'
+
+
+def _annotated(annotations: Mapping[str, str]) -> str:
+    some = list(annotations.items())[:MOST_ANNOTATIONS]
+    return f',"annotations":{_json({key: shortened(text, ANNOTATION_LIMIT) for key, text in some})}'
 
 
 def summary_line(left_out: int, now: float) -> bytes:

@@ -31,6 +31,8 @@ from actors.apiserver.resources.dra.values import (
     taint_causes,
     taints_causes,
 )
+from actors.apiserver.resources.validation.metadata import conditions
+from actors.apiserver.resources.validation.table import found
 from protocols.kube.meta import Object
 from protocols.kube.names import QUALIFIED, SUBDOMAIN
 
@@ -170,7 +172,10 @@ class RuleStrategy(Strategy):
         return causes + taint_causes("spec.taint", spec["taint"])
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return each("status.conditions", at(new, "status", "conditions"), CONDITIONS, lambda path, value: [])
+        held = rows(at(new, "status", "conditions"))
+        return each("status.conditions", held, CONDITIONS, lambda path, value: []) + found(
+            conditions, "status.conditions", held[:CONDITIONS]
+        )
 
 
 def _taint(obj: Object) -> list[Object]:

@@ -1,14 +1,15 @@
 """Validate the status of a ResourceClaim: allocation, consumers and device status."""
 
 import ipaddress
+import re
 from typing import Any
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, too_many, unsupported
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
 from actors.apiserver.api.objects import at
 from actors.apiserver.resources.dra.names import driver_causes, each, label_causes, pool_causes, rows, table
-from actors.apiserver.resources.dra.requests import REFERENCE, references_causes
+from actors.apiserver.resources.dra.requests import reference_causes, references_causes
 from actors.apiserver.resources.dra.selectors import object_causes, opaque_causes
-from actors.apiserver.resources.dra.slices import selector_causes
+from actors.apiserver.resources.dra.slices import binding_causes, drop_binding, selector_causes
 from actors.apiserver.resources.dra.values import default_tolerations, tolerations_causes
 from actors.apiserver.resources.validation.metadata import conditions
 from actors.apiserver.resources.validation.table import found
@@ -17,6 +18,12 @@ from protocols.kube.meta import Object
 RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
 INTERFACE, HARDWARE = 256, 128
 SOURCES = ("FromClaim", "FromClass")
+UUID = re.compile(r"(?i:urn:uuid:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}", re.ASCII)
+UUID_LENGTH = 36
+NORMAL_UUID = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal"
+    " characters"
+)
 LATE = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 
 
@@ -38,6 +45,23 @@ def drop_deallocated(status: Object, before: Object) -> None:
             del status["devices"]
 
 
+def drop_late(status: Object, before: Object) -> None:
+    """Remove what binding conditions add to an allocation, unless it is stored."""
+    allocation, stored = table(status.get("allocation")), table(before.get("allocation"))
+    drop_binding(rows(at(allocation, "devices", "results")), rows(at(stored, "devices", "results")))
+    if not stored.get("allocationTimestamp"):
+        allocation.pop("allocationTimestamp", None)
+
+
+def drop_shares(status: Object, before: Object) -> None:
+    """Remove shares from an allocation and from the status of devices, unless some are stored."""
+    if any(row.get("shareID") for row in rows(at(before, "allocation", "devices", "results"))):
+        return
+    for row in (*rows(at(status, "allocation", "devices", "results")), *rows(status.get("devices"))):
+        row.pop("shareID", None)
+        row.pop("consumedCapacity", None)
+
+
 def _allocated(status: Object) -> set[tuple[Any, ...]]:
     return set(map(identity, rows(at(status, "allocation", "devices", "results"))))
 
@@ -57,7 +81,14 @@ def status_causes(new: Object, old: Object) -> list[Cause]:
     def device(path: str, value: Any) -> list[Cause]:
         return _device_causes(path, value, identity_of(value) in held)
 
-    return causes + each("status.devices", status.get("devices"), RESULTS, device, identity_of)
+    devices = status.get("devices")
+    causes += each("status.devices", devices, RESULTS, device)
+    given = rows(devices) if len(rows(devices)) <= RESULTS else []
+    return causes + [
+        duplicate(f"status.devices[{at}]", key_of(row))
+        for at, row in enumerate(given)
+        if any(identity(row) == identity(earlier) for earlier in given[:at])
+    ]
 
 
 def identity_of(row: Any) -> tuple[Any, ...]:
@@ -77,10 +108,11 @@ def _allocation_causes(path: str, allocation: Object, names: set[str]) -> list[C
 
     def result(at: str, value: Any) -> list[Cause]:
         held = table(value)
-        causes = [] if held.get("request") in names else [invalid(f"{at}.request", held.get("request"), REFERENCE)]
+        causes = reference_causes(f"{at}.request", held.get("request"), names)
         causes += driver_causes(f"{at}.driver", held.get("driver") or "")
         causes += pool_causes(f"{at}.pool", held.get("pool") or "")
         causes += label_causes(f"{at}.device", held.get("device") or "")
+        causes += share_causes(f"{at}.shareID", held.get("shareID")) + binding_causes(at, held)
         return causes + tolerations_causes(f"{at}.tolerations", held.get("tolerations"))
 
     def config(at: str, value: Any) -> list[Cause]:
@@ -114,7 +146,8 @@ def _consumers_causes(status: Object, before: Object, ending: bool) -> list[Caus
 
 def _device_causes(path: str, value: Any, allocated: bool) -> list[Cause]:
     row = table(value)
-    causes = [] if allocated else [invalid(path, row, "must be an allocated device in the claim")]
+    causes = share_causes(f"{path}.shareID", row.get("shareID"))
+    causes += [] if allocated else [invalid(path, key_of(row), "must be an allocated device in the claim")]
     causes += driver_causes(f"{path}.driver", row.get("driver") or "")
     causes += pool_causes(f"{path}.pool", row.get("pool") or "")
     causes += label_causes(f"{path}.device", row.get("device") or "")
@@ -124,6 +157,22 @@ def _device_causes(path: str, value: Any, allocated: bool) -> list[Cause]:
         causes += found(conditions, f"{path}.conditions", given)
     causes += object_causes(f"{path}.data", row.get("data"), needed=False)
     return causes + _network_causes(f"{path}.networkData", table(row.get("networkData")))
+
+
+def key_of(row: Object) -> Object:
+    """Return the key of a device status as upstream shows it."""
+    return {name: row.get(name[0].lower() + name[1:]) or "" for name in ("Driver", "Pool", "Device", "ShareID")}
+
+
+def share_causes(path: str, id: Any) -> list[Cause]:
+    """Validate the id of a share: a UUID as upstream writes it."""
+    if id is None:
+        return []
+    text = str(id)
+    if UUID.fullmatch(text):
+        return [] if len(text) == UUID_LENGTH and text == text.lower() else [invalid(path, text, NORMAL_UUID)]
+    fault = "format" if len(text) == UUID_LENGTH else f"length: {len(text)}"
+    return [invalid(path, text, f"error validating uid: invalid UUID {fault}")]
 
 
 def _network_causes(path: str, network: Object) -> list[Cause]:

@@ -5,10 +5,17 @@ from typing import Any
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy, restore
-from actors.apiserver.resources.dra.allocation import default_results, drop_deallocated, status_causes
+from actors.apiserver.resources.dra.allocation import (
+    default_results,
+    drop_deallocated,
+    drop_late,
+    drop_shares,
+    status_causes,
+)
 from actors.apiserver.resources.dra.names import rows, table
 from actors.apiserver.resources.dra.requests import default_devices, devices_causes, parts
 from actors.apiserver.resources.dra.selectors import spec_of
+from actors.apiserver.resources.dra.slices import BINDING_GATE, SHARES_GATE, TAINTS_GATE
 from actors.apiserver.resources.validation.metadata import template_metadata
 from actors.apiserver.resources.validation.table import found
 from protocols.kube.meta import Object
@@ -16,7 +23,6 @@ from protocols.kube.meta import Object
 IMMUTABLE = "field is immutable"
 ADMIN = "resource.kubernetes.io/admin-access"
 NO_ADMIN = f"admin access to devices requires the `{ADMIN}: true` label on the containing namespace"
-TAINTS_GATE = "DRADeviceTaints"
 
 
 class _SpecStrategy(Strategy):
@@ -35,6 +41,10 @@ class _SpecStrategy(Strategy):
         if not self.gate(TAINTS_GATE):
             for part in _parts(self._devices(obj)):
                 part.pop("tolerations", None)
+        if not self.gate(SHARES_GATE):
+            for part in (*_parts(self._devices(obj)), *rows(self._devices(obj).get("constraints"))):
+                part.pop("capacity", None)
+                part.pop("distinctAttribute", None)
 
     def validate_create(self, obj: Object) -> list[Cause]:
         if not isinstance(at(obj, *self._path), dict):
@@ -68,6 +78,10 @@ class ClaimStrategy(_SpecStrategy):
         restore(new, old, "metadata")
         new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
         default_results(table(new.get("status")))
+        if not self.gate(BINDING_GATE):
+            drop_late(table(new.get("status")), table(old.get("status")))
+        if not self.gate(SHARES_GATE):
+            drop_shares(table(new.get("status")), table(old.get("status")))
         drop_deallocated(table(new.get("status")), table(old.get("status")))
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:

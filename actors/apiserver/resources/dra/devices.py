@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
-from actors.apiserver.resources.cells import AGE, NAME, cell, field
+from actors.apiserver.resources.cells import AGE, NAME, age_of, cell, field
 from actors.apiserver.resources.dra.administration import ClassStrategy, PatchStrategy, RuleStrategy
 from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy
 from actors.apiserver.resources.dra.slices import SliceStrategy
@@ -24,10 +24,9 @@ from protocols.kube.meta import Object
 
 def claim_state(obj: Object) -> str:
     states = ["deleted"] if text(obj, "metadata", "deletionTimestamp") else []
-    if not at(obj, "status", "allocation"):
-        return ",".join([*states, "pending"])
-    states.append("allocated")
-    return ",".join([*states, "reserved"] if items(obj, "status", "reservedFor") else states)
+    if at(obj, "status", "allocation"):
+        states += ["allocated", "reserved"] if items(obj, "status", "reservedFor") else ["allocated"]
+    return ",".join(states or ["pending"])
 
 
 def patch_filter(obj: Object) -> str:
@@ -121,7 +120,14 @@ RULES = Resource(
     kind="DeviceTaintRule",
     namespaced=False,
     strategy=RuleStrategy(),
-    columns=(NAME, AGE),
+    columns=(
+        NAME,
+        Column("Key", cell("spec", "taint", "key")),
+        Column("Value", cell("spec", "taint", "value")),
+        Column("Effect", cell("spec", "taint", "effect")),
+        Column("TimeAdded", lambda obj: age_of(text(obj, "spec", "taint", "timeAdded"))),
+        AGE,
+    ),
     subresources=(Subresource("status", STATUS_VERBS, "DeviceTaintRule", GROUP, "v1beta2"),),
     returns_object=True,
 )

@@ -19,6 +19,8 @@ from protocols.kube.meta import Object
 REQUESTS, ALTERNATIVES, CONSTRAINTS, CONFIGS = 32, 8, 32, 32
 MODES = ("All", "ExactCount")
 ONE_FORM = "exactly one of `exactly` or `firstAvailable` is required"
+NO_CONSTRAINT = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+"""Upstream's text, although none is set; of two that are set it takes the first."""
 REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
 
@@ -115,12 +117,17 @@ def _constraint_causes(path: str, constraint: Object, names: set[str]) -> list[C
     causes = references_causes(f"{path}.requests", constraint.get("requests"), names)
     given = [name for name in ("matchAttribute", "distinctAttribute") if constraint.get(name) is not None]
     if not given:
-        return [*causes, required(path, "exactly one of `matchAttribute` or `distinctAttribute` is required")]
+        return [*causes, required(path, NO_CONSTRAINT)]
     return causes + full_causes(f"{path}.{given[0]}", constraint[given[0]])
 
 
 def references_causes(path: str, references: Any, names: set[str]) -> list[Cause]:
-    def check(at: str, name: Any) -> list[Cause]:
-        return [] if name in names else [invalid(at, name, REFERENCE)]
+    return each(path, references, REQUESTS, lambda at, name: reference_causes(at, name, names), str)
 
-    return each(path, references, REQUESTS, check, str)
+
+def reference_causes(path: str, name: Any, names: set[str]) -> list[Cause]:
+    """Validate a reference to a request, or to one of its alternatives."""
+    if name in names:
+        return []
+    parts = [cause for part in str(name or "").split("/") for cause in label_causes(path, part)]
+    return [*parts, invalid(path, name, REFERENCE)]

@@ -7,7 +7,7 @@ import msgspec
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
 from actors.apiserver.resources.dra.names import driver_causes, each, table
 from protocols.cel.programs import compiled
-from protocols.cel.source import LIMIT, CompileError, TooComplex, TooLong
+from protocols.cel.text.source import LIMIT, CompileError, TooComplex, TooLong
 from protocols.kube.meta import Object
 
 SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024

@@ -20,6 +20,7 @@ from actors.apiserver.resources.dra.names import (
 from actors.apiserver.resources.dra.selectors import spec_of
 from actors.apiserver.resources.dra.values import attribute_causes, capacity_causes, stamp, taints_causes
 from protocols.kube.meta import Object
+from protocols.kube.names import subdomain_faults
 
 SETS, USES, COUNTERS = 8, 2, 32
 
@@ -35,7 +36,7 @@ def consumption_causes(path: str, uses: Any) -> list[Cause]:
 def _named(path: str, values: Any, limit: int, name: str) -> list[Cause]:
     def check(at: str, value: Any) -> list[Cause]:
         held = table(value)
-        causes = label_causes(f"{at}.{name}", held.get(name) or "")
+        causes = label_causes(f"{at}.{name}", held[name]) if held.get(name) else [required(f"{at}.{name}")]
         return causes + _counters_causes(f"{at}.counters", table(held.get("counters")))
 
     causes = each(path, values, limit, check)
@@ -68,10 +69,14 @@ ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNo
 ONE_OWN_PLACE = (
     "exactly one of `nodeName`, `nodeSelector` or `allNodes` is required when `perDeviceNodeSelection` is set to true"
 )
-NO_OWN_PLACE = "may only be set when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+NO_OWN_PLACE = (
+    "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
+    "ResourceSlice spec"
+)
 SEVERAL = ", but multiple fields are set"
 IMMUTABLE = "field is immutable"
-TAINTS_GATE = "DRADeviceTaints"
+TAINTS_GATE, BINDING_GATE, SHARES_GATE = "DRADeviceTaints", "DRADeviceBindingConditions", "DRAConsumableCapacity"
+BINDING_FIELDS = ("bindsToNode", "bindingConditions", "bindingFailureConditions")
 
 
 class SliceStrategy(Strategy):
@@ -81,11 +86,16 @@ class SliceStrategy(Strategy):
         self.prepare_update(obj, {})
 
     def prepare_update(self, new: Object, old: Object) -> None:
-        """Drop taints while their gate is disabled, unless the stored slice has some; set missing timestamps."""
+        """Drop fields of disabled gates, unless the stored slice has some; set missing timestamps of taints."""
+        if not self.gate(BINDING_GATE):
+            drop_binding(rows(spec_of(new).get("devices")), rows(spec_of(old).get("devices")))
+        if not self.gate(SHARES_GATE):
+            _drop_sharing(rows(spec_of(new).get("devices")), rows(spec_of(old).get("devices")))
         used = any(device.get("taints") for device in rows(spec_of(old).get("devices")))
         if not used and not self.gate(TAINTS_GATE):
             for device in rows(spec_of(new).get("devices")):
                 device.pop("taints", None)
+        _drop_alpha(new)
         before = {device.get("name"): rows(device.get("taints")) for device in rows(spec_of(old).get("devices"))}
         for device in rows(spec_of(new).get("devices")):
             stamp(rows(device.get("taints")), before.get(device.get("name"), []))
@@ -101,6 +111,36 @@ class SliceStrategy(Strategy):
             ("spec.nodeName", spec.get("nodeName"), before.get("nodeName")),
         ]
         return slice_causes(spec) + [invalid(path, mine, IMMUTABLE) for path, mine, was in fixed if mine != was]
+
+
+ALPHA_ATTRIBUTES = ("ints", "bools", "strings", "versions")
+"""Lists of values, which upstream drops while DRAListTypeAttributes is disabled; nothing here allocates by them."""
+
+
+def _drop_alpha(obj: Object) -> None:
+    for device in rows(spec_of(obj).get("devices")):
+        device.pop("nodeAllocatableResourceMappings", None)
+        for attribute in table(device.get("attributes")).values():
+            for field in ALPHA_ATTRIBUTES:
+                table(attribute).pop(field, None)
+
+
+def _drop_sharing(new: list[Object], old: list[Object]) -> None:
+    """Remove what makes devices shared, unless a stored one is."""
+    if any(device.get("allowMultipleAllocations") for device in old):
+        return
+    for device in new:
+        device.pop("allowMultipleAllocations", None)
+        for capacity in table(device.get("capacity")).values():
+            table(capacity).pop("requestPolicy", None)
+
+
+def drop_binding(new: list[Object], old: list[Object]) -> None:
+    """Remove binding conditions of devices, or of allocated ones, unless some are stored."""
+    if not any(each.get(field) for each in old for field in BINDING_FIELDS):
+        for each in new:
+            for field in BINDING_FIELDS:
+                each.pop(field, None)
 
 
 def slice_causes(spec: Object) -> list[Cause]:
@@ -126,11 +166,12 @@ def _pool_causes(pool: Object) -> list[Cause]:
 
 def places_causes(path: str, holder: Object, names: tuple[str, ...], text: str) -> list[Cause]:
     """Require exactly one of the fields that select nodes."""
-    causes, found = [], [name for name in names if holder.get(name) is not None]
-    for name in found:
-        if name == "nodeName" and not holder[name]:
-            causes.append(invalid(f"{path}.{name}", "", "must be either unset or set to a non-empty string"))
-        if name in ("allNodes", "perDeviceNodeSelection") and not holder[name]:
+    causes, given = [], [name for name in names if holder.get(name) is not None]
+    found = [name for name in given if holder[name] not in ("", False)]
+    for name in given:
+        if name == "nodeName":
+            causes += _node_name_causes(f"{path}.{name}", holder[name])
+        elif name not in found:
             causes.append(invalid(f"{path}.{name}", False, "must be either unset or set to true"))
     if not found:
         return [*causes, required(path, text)]
@@ -138,6 +179,12 @@ def places_causes(path: str, holder: Object, names: tuple[str, ...], text: str) 
         shown = ", ".join(f"`{name}`" for name in found)
         causes.append(invalid(path, f"{{{shown}}}", text + SEVERAL))
     return causes
+
+
+def _node_name_causes(path: str, name: str) -> list[Cause]:
+    if not name:
+        return [invalid(path, "", "must be either unset or set to a non-empty string")]
+    return [invalid(path, name, fault) for fault in subdomain_faults(name)]
 
 
 def selector_causes(path: str, selector: Any) -> list[Cause]:
@@ -174,19 +221,18 @@ def _device_causes(path: str, device: Object, spec: Object) -> list[Cause]:
         )
     causes += taints_causes(f"{path}.taints", device.get("taints"))
     causes += consumption_causes(f"{path}.consumesCounters", device.get("consumesCounters"))
-    return causes + _own_place(path, device, spec) + _binding_causes(path, device)
+    return causes + _own_place(path, device, spec) + binding_causes(path, device)
 
 
 def _own_place(path: str, device: Object, spec: Object) -> list[Cause]:
     if spec.get("perDeviceNodeSelection"):
         causes = places_causes(path, device, OWN_PLACES, ONE_OWN_PLACE)
         return causes + selector_causes(f"{path}.nodeSelector", device.get("nodeSelector"))
-    return [
-        invalid(f"{path}.{name}", device[name], NO_OWN_PLACE) for name in OWN_PLACES if device.get(name) is not None
-    ]
+    given = any(device.get(name) is not None for name in OWN_PLACES)
+    return [invalid(path, None, NO_OWN_PLACE)] if given else []
 
 
-def _binding_causes(path: str, device: Object) -> list[Cause]:
+def binding_causes(path: str, device: Object) -> list[Cause]:
     wanted, failing = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
     causes = []
     for name, found in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):

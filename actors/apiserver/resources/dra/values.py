@@ -1,11 +1,12 @@
 """Validate attributes, capacities, taints and tolerations."""
 
+import itertools
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
 from actors.apiserver.api.objects import now
 from actors.apiserver.resources.dra.names import each, label_key_causes, label_value_causes, rows, table
-from protocols.cel.library import parse_version
+from protocols.cel.libraries.quantities import parse_version
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
@@ -15,21 +16,25 @@ VALUE_LENGTH = 64
 TAINTS, VALID_VALUES = 16, 10
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 ONE_VALUE = "exactly one value must be specified"
+ONE_POLICY = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
 SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 
 
 def attribute_causes(path: str, value: Any, kinds: tuple[str, ...] = KINDS) -> list[Cause]:
     given = [kind for kind in kinds if table(value).get(kind) is not None]
-    if not given:
-        return [invalid(path, "", ONE_VALUE)]
-    if len(given) > 1:
-        return [invalid(path, value, ONE_VALUE)]
-    text = value.get(given[0])
-    if given[0] in ("string", "version") and len(str(text).encode()) > VALUE_LENGTH:
-        return [too_long(f"{path}.{given[0]}", VALUE_LENGTH)]
-    if given[0] == "version" and not _is_version(text):
-        return [invalid(f"{path}.version", text, SEMVER)]
-    return []
+    causes: list[Cause] = []
+    for kind in given:
+        causes += _text_causes(f"{path}.{kind}", kind, value[kind])
+    if len(given) != 1:
+        causes.append(invalid(path, value if given else "", ONE_VALUE))
+    return causes
+
+
+def _text_causes(path: str, kind: str, text: Any) -> list[Cause]:
+    if kind not in ("string", "version"):
+        return []
+    causes = [too_long(path, VALUE_LENGTH)] if len(str(text).encode()) > VALUE_LENGTH else []
+    return [*causes, invalid(path, text, SEMVER)] if kind == "version" and not _is_version(text) else causes
 
 
 def _is_version(text: Any) -> bool:
@@ -42,9 +47,7 @@ def _is_version(text: Any) -> bool:
 
 def capacity_causes(path: str, value: Any, shared: bool) -> list[Cause]:
     """Validate a capacity; a request policy requires `shared`, a device that allows several allocations."""
-    amount = _quantity(table(value).get("value"))
-    if amount is None:
-        return [required(f"{path}.value")]
+    amount = _quantity(table(value).get("value")) or Quantity(0)
     policy = table(value).get("requestPolicy")
     if policy is None:
         return []
@@ -63,48 +66,65 @@ def _quantity(value: Any) -> Quantity | None:
 def _policy_causes(path: str, policy: Object, amount: Quantity) -> list[Cause]:
     values, bounds, default = policy.get("validValues"), policy.get("validRange"), _quantity(policy.get("default"))
     if values and bounds is not None:
-        return [
-            forbidden(f"{path}.validRange", "exactly one policy can be specified, cannot specify `validValues` too")
-        ]
-    if (values or bounds is not None) and default is None:
-        return [required(f"{path}.default")]
-    if default is not None and default > amount:
-        return [invalid(f"{path}.default", str(default), f"must not be larger than the capacity value {amount}")]
+        return [forbidden(path, ONE_POLICY)]
+    if not values and bounds is None:
+        return []
+    name = "validValues" if values else "validRange"
+    if default is None:
+        return [required(f"{path}.default", f"required when {name} is defined")]
     if values:
-        return _values_causes(f"{path}.validValues", values, default, amount)
-    return _range_causes(f"{path}.validRange", table(bounds), amount) if bounds is not None else []
+        return _values_causes(f"{path}.{name}", list(map(_quantity, values)), default, amount)
+    return _range_causes(f"{path}.{name}", table(bounds), default, amount)
 
 
-def _values_causes(path: str, values: Any, default: Quantity | None, amount: Quantity) -> list[Cause]:
-    found = [_quantity(value) for value in values]
-    causes = each(path, values, VALID_VALUES, lambda at, value: [])
-    if causes:
-        return causes
-    for index, value in enumerate(found):
-        if value is not None and value > amount:
-            causes.append(
-                invalid(f"{path}[{index}]", str(value), f"must not be larger than the capacity value {amount}")
-            )
-        if index and value is not None and (before := found[index - 1]) is not None and value <= before:
-            causes.append(invalid(f"{path}[{index}]", str(value), "must be in ascending order"))
-    if default is not None and default not in found:
-        causes.append(invalid(path, str(default), "must contain the default value"))
+def _values_causes(path: str, values: list[Quantity | None], default: Quantity, amount: Quantity) -> list[Cause]:
+    def check(at: str, value: Quantity) -> list[Cause]:
+        fits = value <= amount
+        return [] if fits else [invalid(at, str(value), f"option is larger than capacity value: {amount}")]
+
+    options = [value or Quantity(0) for value in values]
+    causes = [
+        invalid(f"{path}[{index}]", str(value), "values must be sorted in ascending order")
+        for index, (before, value) in enumerate(itertools.pairwise(options), 1)
+        if before > value
+    ]
+    causes += each(path, options, VALID_VALUES, check, str)
+    if len(options) > VALID_VALUES or default not in options:
+        causes.append(invalid(path, str(default), "default value is not valid according to the requestPolicy"))
     return causes
 
 
-def _range_causes(path: str, bounds: Object, amount: Quantity) -> list[Cause]:
+def _range_causes(path: str, bounds: Object, default: Quantity, amount: Quantity) -> list[Cause]:
     low, high, step = (_quantity(bounds.get(name)) for name in ("min", "max", "step"))
     if low is None:
-        return [required(f"{path}.min")]
+        return [required(f"{path}.min", "required when validRange is defined")]
+    causes = [
+        invalid(f"{path}.{name}", str(value), f"{name} is larger than capacity value: {amount}")
+        for name, value in (("min", low), ("max", high))
+        if value is not None and value > amount
+    ]
+    if default < low:
+        causes.append(invalid(f"{path}.min", str(default), f"default is less than min: {low}"))
+    if high is not None and low > high:
+        causes.append(invalid(f"{path}.max", str(low), f"min is larger than max: {high}"))
+    if high is not None and default > high:
+        causes.append(invalid(f"{path}.max", str(default), f"default is more than max: {high}"))
+    limits = [default] if high is None else [default, high]
+    return causes if step is None else causes + _step_causes(f"{path}.step", (low, step), limits, amount)
+
+
+def _step_causes(path: str, steps: tuple[Quantity, Quantity], limits: list[Quantity], amount: Quantity) -> list[Cause]:
+    """Validate a step: fractions are rounded up to whole units, as the allocator does."""
+    low, step = steps
+    if step.nanos == 0:  # upstream divides by it and answers 500
+        return [invalid(path, str(step), "must not be zero")]
     causes = []
-    for name, value in (("min", low), ("max", high)):
-        if value is not None and value > amount:
-            causes.append(invalid(f"{path}.{name}", str(value), f"must not be larger than the capacity value {amount}"))
-    if high is not None and high < low:
-        causes.append(invalid(f"{path}.max", str(high), f"must not be less than the min value {low}"))
-    if step is not None and step.nanos <= 0:
-        causes.append(invalid(f"{path}.step", str(step), "must be greater than zero"))
-    return causes
+    if (first := low + step) > amount:
+        causes.append(invalid(path, str(step), f"one step {first} is larger than capacity value: {amount}"))
+    text = f"value is not a multiple of a given step ({step}) from ({low})"
+    width = abs(step.value()) or 1
+    odd = [value for value in limits if (value.value() - low.value()) % width]
+    return causes + [invalid(path, str(value), text) for value in odd]
 
 
 def taint_causes(path: str, taint: Any) -> list[Cause]:

@@ -18,7 +18,6 @@ SPEC: Object = {
     "terminationGracePeriodSeconds": GRACE_SECONDS,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
-    "enableServiceLinks": True,
 }
 PROBE: Object = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -42,13 +41,23 @@ def apply_defaults(pod: Object) -> None:
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return
-    _fill(spec, SPEC)
-    spec.setdefault("securityContext", {})
+    default_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
     if not is_mirror(pod):
         _service_account(spec)
     for container in (*items(spec, "containers"), *items(spec, "initContainers")):
-        _container(container, bool(spec.get("hostNetwork")))
+        if spec.get("hostNetwork"):
+            _host_ports(container)
+        default_requests(container)
     default_whole(spec)
+
+
+def default_spec(spec: Object) -> None:
+    """Set the defaults that pods and the templates of pods share."""
+    _fill(spec, SPEC)
+    spec.setdefault("securityContext", {})
+    for container in (*items(spec, "containers"), *items(spec, "initContainers")):
+        _container(container)
     for volume in items(spec, "volumes"):
         _volume(volume)
 
@@ -59,8 +68,9 @@ def _fill(target: Object, defaults: Object) -> None:
 
 
 def _service_account(spec: Object) -> None:
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
-    spec["serviceAccountName"] = spec["serviceAccount"] = account
+    """Set both names of the field; admission sets the default account."""
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def default_words(container: Object) -> None:
@@ -78,12 +88,16 @@ def _field_version(source: Any) -> None:
         field.setdefault("apiVersion", "v1")
 
 
-def _container(container: Object, host_network: bool) -> None:
+def _host_ports(container: Object) -> None:
+    for port in items(container, "ports"):
+        if not port.get("hostPort") and port.get("containerPort"):
+            port["hostPort"] = port["containerPort"]
+
+
+def _container(container: Object) -> None:
     default_words(container)
     for port in items(container, "ports"):
         port.setdefault("protocol", "TCP")
-        if host_network and not port.get("hostPort") and port.get("containerPort"):
-            port["hostPort"] = port["containerPort"]
     for name in PROBES:
         if isinstance(probe := container.get(name), dict):
             _fill(probe, PROBE)
@@ -91,7 +105,7 @@ def _container(container: Object, host_network: bool) -> None:
     for hook in ("postStart", "preStop"):
         if handler := at(container, "lifecycle", hook):
             _handler(handler)
-    default_requests(container)
+    _round_resources(container.setdefault("resources", {}))
 
 
 def _handler(handler: Object) -> None:
@@ -130,11 +144,15 @@ def default_requests(container: Object) -> None:
     """Round quantities up to thousandths, and default requests to limits."""
     resources = container.setdefault("resources", {})
     limits = at(resources, "limits")
+    _round_resources(resources)
+    if limits and isinstance(limits, dict) and isinstance(resources.get("requests", {}), dict):
+        resources["requests"] = {**limits, **resources.get("requests", {})}
+
+
+def _round_resources(resources: Any) -> None:
     for side in ("limits", "requests"):
         if isinstance(values := at(resources, side), dict):
             _round(values)
-    if limits and isinstance(limits, dict) and isinstance(resources.get("requests", {}), dict):
-        resources["requests"] = {**limits, **resources.get("requests", {})}
 
 
 def _round(values: Object) -> None:

@@ -1,7 +1,7 @@
 """The pods resource: defaults, status subresource, graceful deletion."""
 
-from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.objects import at, text
+from actors.apiserver.api.causes import Cause, forbidden, invalid
+from actors.apiserver.api.objects import MIRROR, at, is_mirror, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
@@ -17,7 +17,6 @@ from actors.apiserver.resources.pods.defaults import (
     qos_class,
 )
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
-from actors.apiserver.resources.pods.mirrors import mirror_causes, mirror_change_causes
 from actors.apiserver.resources.pods.rules import pod_causes
 from actors.apiserver.resources.pods.spec.claims import claim_causes
 from actors.apiserver.resources.pods.status import complete_status, status_causes
@@ -33,6 +32,8 @@ from protocols.kube.meta import Object
 TERMINAL = ("Succeeded", "Failed")
 PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
 """Spec changes that have their own subresource."""
+
+MIRROR_FIELD = f"metadata.annotations[{MIRROR}]"
 
 
 class PodStrategy(Strategy):
@@ -89,6 +90,23 @@ class PodStrategy(Strategy):
             return 1 if asked < 0 else asked
         stored = at(obj, "spec", "terminationGracePeriodSeconds")
         return stored if isinstance(stored, int) else GRACE_SECONDS
+
+
+def mirror_causes(pod: Object) -> list[Cause]:
+    """Return the faults of a new pod's annotation."""
+    if not is_mirror(pod) or text(pod, "spec", "nodeName"):
+        return []
+    value = at(pod, "metadata", "annotations", MIRROR)
+    return [invalid(MIRROR_FIELD, value, "must set spec.nodeName if mirror pod annotation is set")]
+
+
+def mirror_change_causes(new: Object, old: Object) -> list[Cause]:
+    """Return the faults of a changed annotation. Call it on every path that writes metadata."""
+    if not is_mirror(old):
+        return [forbidden(MIRROR_FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []
+    now = (at(new, "metadata", "annotations") or {}).get(MIRROR)
+    same = is_mirror(new) and now == at(old, "metadata", "annotations", MIRROR)
+    return [] if same else [forbidden(MIRROR_FIELD, "may not remove or update mirror pod annotation")]
 
 
 PODS = Resource(

@@ -1,7 +1,7 @@
 """Write what upstream's API server creates by itself, at the first start and in the background.
 
-That is the system namespaces, the default roles and bindings, and the config map from which kube-scheduler,
-kube-controller-manager and extension API servers learn the CA of the API's clients.
+That is the system namespaces, priority classes, default roles and bindings, and the config map from which
+kube-scheduler, kube-controller-manager and extension API servers learn the CA of the API's clients.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.resources.classes import system_classes
 from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage
 from actors.apiserver.writes.metadata import stamp_new
 from protocols.errors import NodeplaneError
@@ -28,6 +29,7 @@ KINDS = {
     "ClusterRoleBinding": "clusterrolebindings.rbac.authorization.k8s.io",
     "Role": "roles.rbac.authorization.k8s.io",
     "RoleBinding": "rolebindings.rbac.authorization.k8s.io",
+    "PriorityClass": "priorityclasses.scheduling.k8s.io",
 }
 """Replica of each kind."""
 AUTHENTICATION = "extension-apiserver-authentication"
@@ -59,7 +61,8 @@ class Bootstrap:
         """Return all defaults. Takes milliseconds, so it runs in a thread."""
         from actors.apiserver.resources.rbac.defaults import default_objects
 
-        return [*map(namespace, NAMESPACES), authentication(self._client_ca()), *default_objects()]
+        first = [*map(namespace, NAMESPACES), *system_classes(), authentication(self._client_ca())]
+        return [*first, *default_objects()]
 
     async def _write(self, wanted: Iterable[Object]) -> None:
         """Create the missing objects, many in one write; complete the others one by one."""
@@ -90,7 +93,7 @@ class Bootstrap:
         from actors.apiserver.resources.rbac.defaults import missing_in
 
         held = self._held(obj)
-        if held is None or obj["kind"] == "Namespace":
+        if held is None or obj["kind"] in ("Namespace", "PriorityClass"):
             return None
         return updated(held.obj, obj) if obj["kind"] == "ConfigMap" else missing_in(held.obj, obj)
 

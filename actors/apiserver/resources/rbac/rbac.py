@@ -11,7 +11,7 @@ from actors.apiserver.authorization.rbac.rules import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
 from actors.apiserver.resources.parts import selector_causes
 from protocols.kube.meta import Object
-from protocols.kube.names import subdomain_faults
+from protocols.kube.names import path_segment_fault, subdomain_faults
 
 SUBJECTS = ("Group", "ServiceAccount", "User")
 RULE_LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
@@ -116,6 +116,8 @@ class BindingStrategy(Strategy):
             causes.append(unsupported("roleRef.kind", reference.get("kind") or "", self._kinds))
         if not isinstance(reference.get("name"), str) or not reference["name"]:
             causes.append(required("roleRef.name"))
+        elif fault := path_segment_fault(str(reference["name"])):
+            causes.append(invalid("roleRef.name", reference["name"], fault))
         return causes
 
 

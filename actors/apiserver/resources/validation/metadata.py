@@ -18,12 +18,12 @@ def _nothing_else(path: str, value: Object, causes: Causes) -> None:
             causes.append(forbidden(f"{path}.{SPELLED.get(field, field)}", "cannot be set"))
 
 
-def _annotations(path: str, value: Object, causes: Causes) -> None:
+def annotations(path: str, value: Object, causes: Causes) -> None:
     for key in value:
         label_key(path, key.lower(), causes)
 
 
-template_metadata = Struct(also=_nothing_else, labels=labels, annotations=_annotations)
+template_metadata = Struct(also=_nothing_else, labels=labels, annotations=annotations)
 
 STATUSES = ("False", "True", "Unknown")
 REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")

@@ -1,5 +1,7 @@
 """Strategic merge patch for the served kinds: a merge patch whose lists merge by key, with directives.
 
+The shape of a value decides how its lists merge; a value without a shape is patched like JSON, its lists as a whole.
+
 Inputs are never changed; results may share unchanged parts with them. A directive of the wrong shape is a 400, one that
 contradicts the rest of the patch a 422.
 """
@@ -9,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.writes.patches.strategic_keys import NOTHING, Node, node_of
+from actors.apiserver.api.schemas.shape import LIST, Shape
 from protocols.kube.errors import PatchImpossible, PatchInvalid
 from protocols.kube.meta import Object
 
@@ -94,27 +96,32 @@ PATCH, RETAIN = "$patch", "$retainKeys"
 ORDER, REMOVE = "$setElementOrder/", "$deleteFromPrimitiveList/"
 
 
-def apply_strategic_patch(kind: str, document: Object, patch: Any) -> Object:
-    """`document`, an object of `kind`, with `patch` applied; raises StatusError."""
+def apply_strategic_patch(shape: Shape | None, document: Object, patch: Any) -> Object:
+    """Return `document`, an object of this shape, with `patch` applied; raises StatusError."""
     if patch is None:
         return document
     if not isinstance(patch, dict):
         raise PatchInvalid("a strategic merge patch must be a JSON object")
-    return _merge_map(document, patch, node_of(kind))
+    return _merge_map(document, patch, shape)
 
 
-def _merge_map(document: Object, patch: Object, node: Node) -> Object:
+def _merge_key(shape: Shape | None) -> str:
+    """Return the key by which a list merges; an empty text for other values."""
+    return shape.patch[1] if shape is not None and shape.form == LIST else ""
+
+
+def _merge_map(document: Object, patch: Object, shape: Shape | None) -> Object:
     """One map with one map of the patch, directives included."""
     directive = patch.get(PATCH)
     if directive == "replace":
-        return _merge_map({}, {key: value for key, value in patch.items() if key != PATCH}, node)
+        return _merge_map({}, {key: value for key, value in patch.items() if key != PATCH}, shape)
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
         raise PatchImpossible(f"unknown patch type found: {directive!r}; use replace, delete or merge")
     merged = _retained(document, patch)
     for field in _touched(patch):
-        _merge_field(merged, patch, field, node.fields.get(field, NOTHING))
+        _merge_field(merged, patch, field, shape.child(field) if shape is not None else None)
     return merged
 
 
@@ -137,7 +144,7 @@ def _retained(document: Object, patch: Object) -> Object:
     return {key: value for key, value in document.items() if key in keys}
 
 
-def _merge_field(merged: Object, patch: Object, field: str, node: Node) -> None:
+def _merge_field(merged: Object, patch: Object, field: str, shape: Shape | None) -> None:
     before = merged.get(field)
     if field in patch and patch[field] is None:
         merged.pop(field, None)
@@ -145,10 +152,11 @@ def _merge_field(merged: Object, patch: Object, field: str, node: Node) -> None:
     if REMOVE + field in patch:
         before = _without(before, patch[REMOVE + field], field)
     if field in patch:
-        before = _merge_value(before, patch[field], node, field)
+        before = _merge_value(before, patch[field], shape, field)
     if ORDER + field in patch and isinstance(before, list):
-        listed = listed_tokens(patch[ORDER + field], node.key, field)
-        before = arranged(before, merged.get(field), patch.get(field), listed, node.key, field)
+        key = _merge_key(shape)
+        listed = listed_tokens(patch[ORDER + field], key, field)
+        before = arranged(before, merged.get(field), patch.get(field), listed, key, field)
     if before is not None:
         merged[field] = before
 
@@ -162,17 +170,18 @@ def _without(before: Any, removed: Any, field: str) -> Any:
     return [item for item in before if token(item) not in gone]
 
 
-def _merge_value(before: Any, value: Any, node: Node, field: str) -> Any:
+def _merge_value(before: Any, value: Any, shape: Shape | None, field: str) -> Any:
     if isinstance(value, dict):
         if before is None and value.get(PATCH) == "delete":
             return None
-        return _merge_map(before if isinstance(before, dict) else {}, value, node)
+        whole = shape is not None and shape.patch[0] == "replace"
+        return _merge_map(before if isinstance(before, dict) and not whole else {}, value, shape)
     if not isinstance(value, list):
         return value
     stored = before if isinstance(before, list) else []
-    if node.key:
-        return _merge_keyed(stored, value, node, field)
-    if node.scalars:
+    if key := _merge_key(shape):
+        return _merge_keyed(stored, value, (key, shape.item if shape is not None else None), field)
+    if shape is not None and shape.form == LIST and shape.patch[0]:
         return _merge_scalars(stored, value)
     return [item for item in value if not _is_replace(item)]
 
@@ -196,21 +205,23 @@ def _is_replace(item: Any) -> bool:
     return isinstance(item, dict) and item.get(PATCH) == "replace"
 
 
-def _merge_keyed(stored: list[Any], value: list[Any], node: Node, field: str) -> list[Any]:
+def _merge_keyed(stored: list[Any], value: list[Any], by: tuple[str, Shape | None], field: str) -> list[Any]:
+    """Merge a list of objects; `by` is the merge key and the shape of an element."""
+    key, item_shape = by
     if any(_is_replace(item) for item in value):
         stored, value = [], [item for item in value if not _is_replace(item)]
-    named = [(_key_token(item, node.key, field), item) for item in value]
+    named = [(_key_token(item, key, field), item) for item in value]
     gone = {name for name, item in named if item.get(PATCH) == "delete"}
-    merged = [item for item in stored if key_token(item, node.key) not in gone]
-    known = places(merged, node.key)
+    merged = [item for item in stored if key_token(item, key) not in gone]
+    known = places(merged, key)
     for name, item in named:
         if item.get(PATCH) == "delete":
             continue
         if name not in known:
             known[name] = len(merged)
             merged.append({})
-        merged[known[name]] = _merge_map(merged[known[name]], item, node)
-    return _placed(merged, stored, [item for _, item in named if item.get(PATCH) != "delete"], node.key)
+        merged[known[name]] = _merge_map(merged[known[name]], item, item_shape)
+    return _placed(merged, stored, [item for _, item in named if item.get(PATCH) != "delete"], key)
 
 
 def _key_token(item: Any, key: str, field: str) -> Hashable:

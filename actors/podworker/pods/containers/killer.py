@@ -18,6 +18,7 @@ from actors.podworker.model.types import ContainerSpec, Kill, Plan, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
 from protocols.bus import BusError
 from protocols.process.rates import backoff_delay
+from protocols.trace import span
 
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 LEAST_GRACE_S = 2
@@ -83,7 +84,9 @@ class Killer:
                 self._hooked.add(kill.id)
                 await self._pre_stop(spec, container, kill.id, until)
             await self._turn(kill, until)
-            await self._deps.runtime.stop_container(kill.id, max(LEAST_GRACE_S, round(until - time.monotonic())))
+            seconds = max(LEAST_GRACE_S, round(until - time.monotonic()))
+            with span(spec.uid, "stop container", container=kill.name, id=kill.id, grace_s=seconds):
+                await self._deps.runtime.stop_container(kill.id, seconds)
         except BusError as error:  # the next sync finds it alive and stops it again
             if self._calls.get(kill.id):  # the first failure may be a runtime that restarts
                 text = f"error killing pod: failed to stop container {kill.id[:12]}: {error}"

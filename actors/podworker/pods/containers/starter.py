@@ -24,7 +24,7 @@ from actors.podworker.pods.environment.env_files import file_refs
 from actors.podworker.pods.environment.references import env_refs, fetch
 from actors.podworker.pods.environment.services import service_variables
 from actors.podworker.pods.environment.variables import needs_pod_ip
-from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook_of, run_hook
+from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook_failure, hook_of, run_hook
 from actors.podworker.pods.volumes import sub_path
 from actors.podworker.pods.volumes.env_files import read_env_files
 from actors.podworker.pods.volumes.paths import VolumePaths
@@ -32,9 +32,11 @@ from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavai
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
+from protocols.trace import span
 from protocols.wire import cri_pb2
 
 CONFIG_ERROR, CREATE_ERROR, RUN_ERROR = "CreateContainerConfigError", "CreateContainerError", "RunContainerError"
+POST_START_ERROR = "PostStartHookError"
 log = logging.getLogger("podworker")
 
 
@@ -46,6 +48,8 @@ class Failure(msgspec.Struct, frozen=True):
     started: StartFailure | None = None
     soon: bool = False
     """The fault is likely to pass by itself."""
+    hook: bool = False
+    """Container `id` started, and is ended since its postStart hook failed."""
 
 
 class SandboxRef(msgspec.Struct, frozen=True):
@@ -92,8 +96,9 @@ class Starter:
 
     async def _create(self, request: StartRequest) -> str:
         spec, container, node_info = request.spec, request.container, self._deps.node_info
-        volumes = await self._images.volumes(spec, container)
-        image = await self._images.ensure(spec, container)
+        with span(spec.uid, "image", container=container.name, image=container.image):
+            volumes = await self._images.volumes(spec, container)
+            image = await self._images.ensure(spec, container)
         ip = await self._ip(request)
         inputs = ConfigInputs(
             spec=spec,
@@ -121,7 +126,8 @@ class Starter:
         await self._pre_start(spec, container)
         attempt = request.sandbox.attempt
         sandbox = sandbox_config(spec, attempt, node_info.logs, node_resolv(spec), node_info.embedded)
-        return await self._deps.runtime.create_container(request.sandbox.sandbox_id, config, sandbox)
+        with span(spec.uid, "create container", container=container.name, attempt=request.step.attempt):
+            return await self._deps.runtime.create_container(request.sandbox.sandbox_id, config, sandbox)
 
     async def _recursive(self, spec: PodSpec, container: ContainerSpec) -> bool:
         """Return True if the pod's runtime can make read-only mounts recursive; not asked unless a mount wants it."""
@@ -138,26 +144,32 @@ class Starter:
     async def _run(self, request: StartRequest, container_id: str) -> Failure | None:
         spec, container = request.spec, request.container
         try:
-            await self._deps.runtime.start_container(container_id)
+            with span(spec.uid, "start container", container=container.name, id=container_id):
+                await self._deps.runtime.start_container(container_id)
         except BusError as error:
             message = _sure(error)
             self._failed(spec, container, Waiting(RUN_ERROR, message))
             return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
         self._deps.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
         if hook := hook_of(container, POST_START):
-            await self._post_start(request, container_id, hook)
+            return await self._post_start(request, container_id, hook)
         return None
 
-    async def _post_start(self, request: StartRequest, container_id: str, hook: Object) -> None:
+    async def _post_start(self, request: StartRequest, container_id: str, hook: Object) -> Failure | None:
         """Run the postStart hook. As upstream, later containers wait for it, and its failure ends the container."""
         spec, container, sandbox = request.spec, request.container, request.sandbox
         try:
             ip = sandbox.ip or await self._deps.runtime.sandbox_ip(sandbox.sandbox_id) or self._deps.node_info.host_ip
-            await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
+            with span(spec.uid, "postStart hook", container=container.name):
+                await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
             log.warning("postStart hook failed pod=%s/%s container=%s error=%s", *_named(spec, container), error)
             self._deps.recorder.pod(spec, "Warning", "FailedPostStartHook", "PostStartHook failed", container)
             self._killer.stop(spec, Kill(container_id, container.name, "FailedPostStartHook"), spec.grace)
+            return Failure(
+                Waiting(POST_START_ERROR, hook_failure(spec, container, hook, error)), container_id, hook=True
+            )
+        return None
 
     async def _pre_start(self, spec: PodSpec, container: ContainerSpec) -> None:
         """Raises ContainerConfigInvalid if a device plugin cannot prepare the container's devices."""

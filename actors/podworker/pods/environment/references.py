@@ -12,6 +12,7 @@ from actors.podworker.model.errors import ReferenceUnreadable
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
+from protocols.trace import span
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 Contents = dict[str, bytes]
@@ -88,7 +89,8 @@ async def fetch(reader: Reader, namespace: str, refs: Iterable[Ref]) -> dict[Ref
 
 async def _read(reader: Reader, namespace: str, ref: Ref) -> Contents | None:
     try:
-        obj = await reader.read(ref.kind, namespace, ref.name)
+        with span("", "read", object=ref):
+            obj = await reader.read(ref.kind, namespace, ref.name)
     except NodeplaneError as error:
         raise ReferenceUnreadable(f"{ref} could not be read: {error}") from None
     return None if obj is None else contents(ref.kind, obj)

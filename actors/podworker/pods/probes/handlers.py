@@ -12,7 +12,7 @@ import aiohttp
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
-from actors.podworker.model.types import ContainerSpec
+from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.probes.results import Attempt, Outcome, Target, target
 from protocols.bus import BusError, DeadlineExceeded
 from protocols.kube.meta import Object
@@ -143,6 +143,18 @@ def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
     """Return the hook, None if it has no handler."""
     hook = ((container.raw.get("lifecycle") or {}) if container else {}).get(kind) or {}
     return hook if any(hook.get(part) for part in ("exec", "httpGet", "sleep")) else None
+
+
+def hook_failure(spec: PodSpec, container: ContainerSpec, hook: Object, error: Exception) -> str:
+    """Return the message of a failed hook for the container's status, with upstream's words."""
+    where = (
+        f'for Container "{container.name}" in Pod "{spec.name}_{spec.namespace}({spec.uid})" failed - error: {error}'
+    )
+    if hook.get("exec"):
+        return f"Exec lifecycle hook ([{' '.join(map(str, hook['exec'].get('command') or ()))}]) {where}"
+    if hook.get("httpGet"):
+        return f"HTTP lifecycle hook ({hook['httpGet'].get('path') or ''}) {where}"
+    return f"Sleep lifecycle hook {where}"
 
 
 async def run_hook(

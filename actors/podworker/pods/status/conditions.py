@@ -111,8 +111,15 @@ def compute_conditions(
     computed += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
     if restarting_all is not None:
         computed.append(_restarting_all(restarting_all, phase))
-    ours = [_timed(condition, old.get(condition["type"]), now) for condition in computed]
+    observed = observed_generation(spec)
+    ours = [{**_timed(condition, old.get(condition["type"]), now), **observed} for condition in computed]
     return ours + [c for kind, c in old.items() if kind not in OWN]
+
+
+def observed_generation(spec: PodSpec) -> Object:
+    """Return the field of the status, and of each condition, that names the generation it was computed from."""
+    generation = (spec.raw.get("metadata") or {}).get("generation")
+    return {"observedGeneration": generation} if generation else {}
 
 
 def _condition(kind: str, status: bool, reason: str = "", message: str = "") -> Object:

@@ -1,6 +1,7 @@
 """One element of status.containerStatuses or initContainerStatuses. Pure."""
 
 from collections.abc import Mapping
+from itertools import islice
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, PodSpec, Waiting
@@ -11,6 +12,8 @@ from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 
 FINE = Verdict()
+MAX_MOUNTS = 1000
+"""Volume mounts in the status of a container."""
 LOST = "ContainerStatusUnknown"
 LOST_CODE = 137
 LOST_MESSAGE = "the runtime no longer knows this container, its exit status is lost"
@@ -69,6 +72,27 @@ def render(
         "started": running and verdict.started,
     }
     return status
+
+
+def mount_statuses(container: ContainerSpec, before: Object, recursive: bool) -> list[Object]:
+    """Return the container's volume mounts as its status shows them, the first MAX_MOUNTS.
+
+    They never change: those in the API are retained. `recursive`: the runtime can make mounts below a read-only one
+    read-only.
+    """
+    shown: list[Object] = before.get("volumeMounts") or []
+    given = islice(container.raw.get("volumeMounts") or (), MAX_MOUNTS)
+    return shown or [_mount_status(mount, recursive) for mount in given]
+
+
+def _mount_status(mount: Object, recursive: bool) -> Object:
+    status: Object = {"name": mount.get("name", ""), "mountPath": mount.get("mountPath", "")}
+    if not mount.get("readOnly"):
+        return status
+    wanted = mount.get("recursiveReadOnly") in ("Enabled", "IfPossible")
+    alone = (mount.get("mountPropagation") or "None") == "None"
+    mode = "Enabled" if wanted and alone and recursive else "Disabled"
+    return {**status, "readOnly": True, "recursiveReadOnly": mode}
 
 
 def _image(name: str) -> str:

@@ -17,8 +17,9 @@ from actors.podworker.pods.status.conditions import (
     TERMINAL,
     compute_conditions,
     compute_phase,
+    observed_generation,
 )
-from actors.podworker.pods.status.container import RenderContext, render
+from actors.podworker.pods.status.container import RenderContext, mount_statuses, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kube.meta import Object
 from protocols.kube.times import format_ns
@@ -49,6 +50,8 @@ class StatusInputs(msgspec.Struct, frozen=True):
     """Devices that an ended pod had held: shown as Unknown where nothing else is known."""
     devices_held: bool = False
     """The devices are not free yet: a terminal phase would let the scheduler reuse them too early."""
+    recursive: bool = False
+    """The pod's runtime handler can make mounts below a read-only one read-only."""
     sizes: Sizes = Sizes()
     rejected: Waiting | None = None
     """Reason and message of a pod that was rejected at admission."""
@@ -89,7 +92,7 @@ def compute_status(inputs: StatusInputs) -> Object:
         entries = health_entries(reported or unknown(inputs.held_before.pod), before, retention)
         if entries:
             status[HEALTH] = entries
-    return status | _reason(inputs, before, phase) | _generation(inputs.spec)
+    return status | _reason(inputs, before, phase) | observed_generation(inputs.spec)
 
 
 def _restarting_all(inputs: StatusInputs) -> bool:
@@ -149,6 +152,7 @@ def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[st
         )
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(context, container, runs, inputs.waiting.get(container.name), known)
+        _add_mounts(statuses[container.name], container, known or {}, inputs.recursive)
         _add_sizes(statuses[container.name], container, runs, inputs.sizes, known or {})
     return statuses
 
@@ -169,7 +173,14 @@ def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
     )
     names = [(c, c.name) for c in inputs.spec.ephemeral]
     shown = [render(context, c, attempts.get(name, []), inputs.waiting.get(name), old.get(name)) for c, name in names]
+    for status, (container, name) in zip(shown, names, strict=True):
+        _add_mounts(status, container, old.get(name) or {}, inputs.recursive)
     return [{**{k: v for k, v in status.items() if k != "started"}, "ready": False} for status in shown]
+
+
+def _add_mounts(status: Object, container: ContainerSpec, known: Object, recursive: bool) -> None:
+    if mounts := mount_statuses(container, known, recursive):
+        status["volumeMounts"] = mounts
 
 
 def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
@@ -261,8 +272,3 @@ def _reason(inputs: StatusInputs, before: Object, phase: str) -> Object:
     if phase in TERMINAL and before.get("phase") == phase:
         return {key: before[key] for key in ("reason", "message") if before.get(key)}
     return {}
-
-
-def _generation(spec: PodSpec) -> Object:
-    generation = (spec.raw.get("metadata") or {}).get("generation")
-    return {"observedGeneration": generation} if generation else {}

@@ -15,7 +15,9 @@ from actors.podworker.model.types import SECOND, PodSpec
 from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
+from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
+from protocols.trace import clock, record, span
 
 MERGE_KEYS = {
     "conditions": "type",
@@ -194,6 +196,7 @@ class StatusManager:
         entry.spec, entry.desired = spec, status
         entry.changed.set()
         if not known:
+            record(spec.uid, STATUS, clock(), phase=status.get("phase", ""))
             for subscriber in self._published_subscribers:
                 subscriber(spec, status)
         if known and entry.task is None and entry.rejected is None:
@@ -269,7 +272,8 @@ class StatusManager:
         reported_ns, entry.reported_ns = entry.reported_ns, 0
         try:
             async with self._slots:
-                pod = await self._api.patch_status(entry.spec, body)
+                with span(entry.spec.uid, "patch status", fields=",".join(body["status"])):
+                    pod = await self._api.patch_status(entry.spec, body)
         except BaseException:
             entry.reported_ns = reported_ns or entry.reported_ns
             raise

@@ -17,7 +17,11 @@ _DIRECTORY = 0o755
 
 
 def write(directory: Path, payload: Payload, group: int = -1) -> bool:
-    """Make the directory contain exactly `payload`. Returns False if it already did. Raises OSError."""
+    """Make the directory contain exactly `payload`. Returns False if it already did. Raises OSError.
+
+    Only root gives files to a user or a group; containers of other users run as that user.
+    """
+    group = group if os.geteuid() == 0 else -1
     _make(directory)
     current = _current(directory)
     changed = current is None or _read(current) != {path: (f.data, _mode(f, group)) for path, f in payload.items()}
@@ -62,7 +66,7 @@ def _fresh(directory: Path, payload: Payload, group: int) -> str:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(file.data)
-            if file.owner >= 0 or group >= 0:
+            if (file.owner >= 0 or group >= 0) and os.geteuid() == 0:
                 os.fchown(descriptor, file.owner, group)
             os.fchmod(descriptor, _mode(file, group))
     return name

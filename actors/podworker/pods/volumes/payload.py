@@ -151,12 +151,13 @@ def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, 
 
 
 def _token(source: Object, mode: int, inputs: Inputs) -> Payload:
-    """Return the token file, readable by its user alone if all containers run as the same one."""
+    """Return the token file, readable by its user alone if all containers run as the same one, or by fsGroup."""
     token = inputs.tokens.get(_token_ref(source))
     if token is None:
         raise VolumeNotReady("no service account token was given")
     owner = _only_user(inputs.spec)
-    return {str(source.get("path") or ""): File(token.encode(), 0o600 if owner >= 0 else mode, owner)}
+    shared = ((inputs.spec.raw.get("spec") or {}).get("securityContext") or {}).get("fsGroup") is not None
+    return {str(source.get("path") or ""): File(token.encode(), 0o600 if owner >= 0 or shared else mode, owner)}
 
 
 def _only_user(spec: PodSpec) -> int:

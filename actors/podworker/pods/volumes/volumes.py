@@ -1,6 +1,7 @@
 """Volumes of one pod: created before its first container, updated with their sources while it runs.
 
-There is no watch and no timer: volumes with sources are refreshed by the pod's resync, at most once a minute.
+There is no watch and no timer: volumes with sources are refreshed by the pod's resync, at most once a minute, and with
+the next sync after the pod's labels or annotations changed.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from actors.podworker.model.resources import milli
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.references import fetch, volume_refs
 from actors.podworker.pods.volumes import atomic
+from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
 from actors.podworker.pods.volumes.paths import volume_path
 from actors.podworker.pods.volumes.payload import (
     EMPTY_DIR,
@@ -34,6 +36,7 @@ from actors.podworker.pods.volumes.payload import (
 )
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
+from protocols.trace import span
 
 CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "directory"),
@@ -48,11 +51,16 @@ _NOSUID_NODEV = 0x2 | 0x4
 REFRESH_S = 60.0
 TOKEN_RENEWED = 0.8
 """Share of a token's lifetime after which it is renewed."""
+Shown = tuple[Object | None, Object | None]
+"""Labels and annotations of the pod, as the files show them."""
 log = logging.getLogger("podworker")
 
 
 def prepare_host_path(source: Object) -> None:
-    """Check or create a hostPath. An empty type means no check. Raises VolumeNotReady."""
+    """Check or create a hostPath. Raises VolumeNotReady.
+
+    An empty type means no check: the runtime creates a missing directory.
+    """
     kind, path = source.get("type") or "", str(source.get("path") or "")
     if not kind:
         return
@@ -65,6 +73,8 @@ def prepare_host_path(source: Object) -> None:
         fits, noun = CHECKS[expected]
         if not fits(os.stat(path).st_mode):
             raise VolumeNotReady(f"hostPath type check failed: {path} is not a {noun}")
+    except FileNotFoundError:
+        raise VolumeNotReady(f"hostPath type check failed: {path} is not a {CHECKS[expected][1]}") from None
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise VolumeNotReady(f"hostPath type check failed: {path}: {reason}") from None
@@ -105,6 +115,12 @@ class _Token(msgspec.Struct, frozen=True):
     renew_at: float
 
 
+def _shown(spec: PodSpec) -> Shown:
+    """Return what a running pod's files may show of its metadata, and what may change."""
+    metadata = spec.raw.get("metadata") or {}
+    return metadata.get("labels"), metadata.get("annotations")
+
+
 class Volumes:
     """Volumes of one pod. `spec` returns the current pod."""
 
@@ -114,6 +130,7 @@ class Volumes:
         self._ready = False
         self._due = 0.0
         self._tokens: dict[TokenRef, _Token] = {}
+        self._shown: Shown = None, None
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self, node: Node) -> None:
@@ -129,8 +146,9 @@ class Volumes:
         self._ready = True
 
     def refresh(self, node: Node) -> None:
-        """Update the files in the background, at most once a minute."""
-        if self._due > time.monotonic() or (self._task is not None and not self._task.done()) or not self._written():
+        """Update the files in the background: once a minute, or after the pod's labels or annotations changed."""
+        fresh = self._due > time.monotonic() and self._shown == _shown(self._spec())
+        if fresh or (self._task is not None and not self._task.done()) or not self._written():
             return
         self._due = time.monotonic() + REFRESH_S
         self._task = asyncio.get_running_loop().create_task(self._refresh(node))
@@ -147,6 +165,8 @@ class Volumes:
     async def _refresh(self, node: Node) -> None:
         try:
             await self._write(node)
+            while self._shown != _shown(self._spec()):
+                await self._write(node)
         except NodeplaneError as error:
             spec = self._spec()
             log.info("volumes not updated pod=%s/%s error=%s", spec.namespace, spec.name, error)
@@ -166,15 +186,18 @@ class Volumes:
 
     async def _write(self, node: Node) -> None:
         volumes, spec = self._written(), self._spec()
+        self._shown = _shown(spec)
         if not volumes:
             return
         self._due = time.monotonic() + REFRESH_S
         inputs = await self._inputs(spec, node)
+        nested = nested_mount_points(spec)
         for volume in volumes:
             try:
                 files = await asyncio.to_thread(payload, volume, inputs)
                 path = volume_path(spec, volume, self._deps.node_info.root)
                 await asyncio.to_thread(atomic.write, path, files, group_of(spec))
+                await asyncio.to_thread(make_mount_points, path, nested.get(str(volume.get("name")), []))
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None
 
@@ -191,7 +214,8 @@ class Volumes:
         if held is not None and now < held.renew_at:
             return held.text
         try:
-            text, seconds = await self._deps.objects.token(spec, ref.audience, ref.seconds)
+            with span(spec.uid, "token", audience=ref.audience):
+                text, seconds = await self._deps.objects.token(spec, ref.audience, ref.seconds)
         except NodeplaneError as error:
             raise VolumeNotReady(f"service account token: {error}") from None
         self._tokens[ref] = _Token(text, now + seconds * TOKEN_RENEWED)

@@ -12,6 +12,7 @@ from protocols.bus import BusError, DeadlineExceeded, NotFound, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim, PrepareClaims
+from protocols.trace import span
 
 EXTENDED = ""
 """Our entry name of the claim for extended resources; no pod can use it."""
@@ -158,16 +159,17 @@ class Claims:
         return entry, claim
 
     async def _request(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
-        return await self._deps.devices.prepare(
-            PrepareClaims(
-                uid=spec.uid,
-                namespace=spec.namespace,
-                name=spec.name,
-                claims=claims,
-                references=references(spec),
-                renew=renew,
+        with span(spec.uid, "claims"):
+            return await self._deps.devices.prepare(
+                PrepareClaims(
+                    uid=spec.uid,
+                    namespace=spec.namespace,
+                    name=spec.name,
+                    claims=claims,
+                    references=references(spec),
+                    renew=renew,
+                )
             )
-        )
 
 
 def with_cdi(grant: ContainerGrant | None, names: tuple[str, ...]) -> ContainerGrant | None:

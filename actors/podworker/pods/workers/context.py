@@ -32,6 +32,8 @@ class PodState:
     """The status published last."""
     problems: dict[str, Waiting] = field(default_factory=dict)
     """Reasons why containers could not be created, until they can."""
+    hook_failures: dict[str, Waiting] = field(default_factory=dict)
+    """Failures of postStart hooks by container name, until its next start."""
     failed_starts: dict[str, StartFailure] = field(default_factory=dict)
     """By container id."""
     pauses: Pauses = field(default_factory=Pauses)
@@ -152,6 +154,7 @@ class StatusReporter:
             runtime_name=self._runtime_name(),
             host_ip=self._deps.node_info.host_ip,
             now_ns=self._clock(),
+            recursive=self._deps.recursive((state.spec.raw.get("spec") or {}).get("runtimeClassName") or ""),
             sizes=state.sizes,
             final=final,
             devices_held=not state.released and state.rejected is None,

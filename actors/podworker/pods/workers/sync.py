@@ -28,6 +28,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.kube.times import parse_time
 from protocols.messages.pleg import PodStatus
+from protocols.trace import span
 
 EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 log = logging.getLogger("podworker")
@@ -116,7 +117,9 @@ class PodSync:
             self.wake_ns = min(self.wake_ns or due, due)
 
     def _waiting(self, plan: Plan) -> dict[str, Waiting]:
-        return {**dict.fromkeys(plan.restarting, Waiting(CREATING)), **self._state.problems, **plan.waiting}
+        hooks = {step.name: self._state.hook_failures.get(step.name) for step in plan.start}
+        failed = {name: waiting for name, waiting in hooks.items() if waiting is not None}
+        return {**dict.fromkeys(plan.restarting, Waiting(CREATING)), **failed, **self._state.problems, **plan.waiting}
 
     @property
     def idle(self) -> bool:
@@ -194,7 +197,8 @@ class PodSync:
         try:
             present = bool(status.sandboxes or status.containers)
             request = admit_request(state.spec, runtime_status.live(status), present)
-            admitted = await self._deps.devices.admit(request)
+            with span(state.spec.uid, "admit"):
+                admitted = await self._deps.devices.admit(request)
         except BusError as error:
             if (rejected := rejection(error)) is None:
                 raise
@@ -214,13 +218,14 @@ class PodSync:
         if not plan.mutates:
             return
         try:
-            await self._clear(plan)
-            if plan.start:
-                await self._prepare_volumes(status)
-                await self._prepare_claims(plan)
-            sandbox = await self._ensure_sandbox(plan, status)
-            if sandbox is not None:
-                await self._start_all(plan.start, sandbox)
+            with span(self._state.spec.uid, "sync"):
+                await self._clear(plan)
+                if plan.start:
+                    await self._prepare_volumes(status)
+                    await self._prepare_claims(plan)
+                sandbox = await self._ensure_sandbox(plan, status)
+                if sandbox is not None:
+                    await self._start_all(plan.start, sandbox)
         finally:
             self._observer.mutated()
 
@@ -228,7 +233,8 @@ class PodSync:
         """Set up volumes before the sandbox, as upstream: a pod without them takes nothing of the runtime."""
         state = self._state
         try:
-            await self._volumes.prepare(self._node(status))
+            with span(state.spec.uid, "volumes"):
+                await self._volumes.prepare(self._node(status))
         except VolumeNotReady as error:
             self._deps.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
             reason = "PodInitializing" if state.spec.inits else "ContainerCreating"
@@ -255,7 +261,8 @@ class PodSync:
             text = "Pod sandbox changed, it will be killed and re-created."
             self._deps.recorder.pod(spec, "Normal", "SandboxChanged", text)
         for sandbox_id in plan.stop_sandboxes:
-            await runtime.stop_sandbox(sandbox_id)
+            with span(spec.uid, "stop sandbox", id=sandbox_id):
+                await runtime.stop_sandbox(sandbox_id)
         for container_id in plan.remove:
             await runtime.remove_container(container_id)
             self._state.failed_starts.pop(container_id, None)
@@ -276,8 +283,9 @@ class PodSync:
         config = sandbox_config(spec, plan.create_sandbox, node_info.logs, node_resolv(spec), node_info.embedded)
         await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
-            handler = await runtime_handler(self._deps.objects, spec)
-            sandbox_id = await self._deps.runtime.run_sandbox(config, handler)
+            with span(spec.uid, "sandbox", attempt=plan.create_sandbox):
+                handler = await runtime_handler(self._deps.objects, spec)
+                sandbox_id = await self._deps.runtime.run_sandbox(config, handler)
         except (BusError, RuntimeClassUnknown) as error:
             text = f"Failed to create pod sandbox: {error}"
             self._deps.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
@@ -315,7 +323,10 @@ class PodSync:
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
         container = with_allocated(container, (state.sizes.allocated or {}).get(step.name))
         failure = await self._starter.start(StartRequest(state.spec, container, step, sandbox, grant))
-        if failure is not None and failure.started is None:
+        state.hook_failures.pop(step.name, None)
+        if failure is not None and failure.hook:
+            state.hook_failures[step.name] = failure.waiting
+        elif failure is not None and failure.started is None:
             state.problems[step.name] = failure.waiting
             self._pause(step, sandbox.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
             return

@@ -21,6 +21,7 @@ from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus
+from protocols.trace import span
 
 WRITTEN_S = 1.0
 log = logging.getLogger("podworker")
@@ -80,8 +81,10 @@ class PodTermination:
             if not await self._status_persisted(status):
                 return False
             if not self._state.spec.raw or uses_claims(self._state.spec):  # only the uid of an orphan is known
-                await self._deps.devices.unprepare(self._state.spec.uid)
-            await self._deps.devices.release(self._state.spec.uid)
+                with span(self._state.spec.uid, "unprepare claims"):
+                    await self._deps.devices.unprepare(self._state.spec.uid)
+            with span(self._state.spec.uid, "release devices"):
+                await self._deps.devices.release(self._state.spec.uid)
             self._state.released = True
         self._reporter.report(self._state, status, final=True)
         return True
@@ -112,7 +115,8 @@ class PodTermination:
         ready = [s.id for s in status.sandboxes if s.ready]
         try:
             for sandbox_id in ready:
-                await self._deps.runtime.stop_sandbox(sandbox_id)
+                with span(self._state.spec.uid, "stop sandbox", id=sandbox_id):
+                    await self._deps.runtime.stop_sandbox(sandbox_id)
         finally:
             if ready:
                 self._observer.mutated()
@@ -135,7 +139,8 @@ class PodTermination:
         """Delete the pod once the API shows the final status."""
         if not self._deps.statuses.settled(self._state.spec.uid):
             return False
-        await self._deps.pods.delete(self._state.spec)
+        with span(self._state.spec.uid, "delete"):
+            await self._deps.pods.delete(self._state.spec)
         self._state.deleted = True
         return True
 

@@ -18,6 +18,7 @@ OwnerReference: 1:kind:string! 3:name:string! 4:uid:string! 5:apiVersion:string!
 ManagedFieldsEntry: 1:manager:string 2:operation:string 3:apiVersion:string 4:time:Time 6:fieldsType:string
     7:fieldsV1:Raw 8:subresource:string
 ShardInfo: 1:selector:string!
+PartialObjectMetadata: 1:metadata:ObjectMeta
 StatusCause: 1:reason:string 2:message:string 3:field:string
 LabelSelector: 1:matchLabels:{}string 2:matchExpressions:[]LabelSelectorRequirement
 Condition: 1:type:string! 2:status:string! 3:observedGeneration:int64 4:lastTransitionTime:Time 5:reason:string!

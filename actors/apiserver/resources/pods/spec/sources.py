@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
-from actors.apiserver.resources.pods.spec.claim_templates import claim_template
 from actors.apiserver.resources.pods.spec.environment import IN_FILES, field_ref, resource_ref
+from actors.apiserver.resources.validation.claims import claim_spec
+from actors.apiserver.resources.validation.metadata import template_metadata
 from actors.apiserver.resources.validation.table import Causes, Check, Struct, between, each, one_of, texts
 from actors.apiserver.resources.validation.values import (
     backstep_faults,
@@ -121,6 +122,15 @@ def _iscsi(path: str, value: Object, causes: Causes) -> None:
         causes.append(required(f"{path}.secretRef"))
 
 
+def _claim_template(path: str, value: Object, causes: Causes) -> None:
+    path, template = f"{path}.volumeClaimTemplate", value.get("volumeClaimTemplate")
+    if template is None:
+        causes.append(required(path))
+        return
+    template_metadata(f"{path}.metadata", template.get("metadata") or {}, causes)
+    claim_spec(f"{path}.spec", template.get("spec") or {}, causes)
+
+
 def _token(path: str, value: Object, causes: Causes, owner: str) -> list[str]:
     """Check a token. Upstream reports a missing path at the projection, and does not compare it with others."""
     seconds = value.get("expirationSeconds")
@@ -209,7 +219,7 @@ SOURCES: dict[str, Check] = {
     "projected": projected,
     "scaleIO": Struct("gateway system volumeName"),
     "csi": _csi,
-    "ephemeral": claim_template,
+    "ephemeral": _claim_template,
     "image": Struct("reference", pullPolicy=one_of("Always", "IfNotPresent", "Never")),
 }
 """Sources in the order in which upstream looks for them: of two, it reports the later one."""

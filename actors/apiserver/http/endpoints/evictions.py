@@ -1,0 +1,144 @@
+"""The eviction subresource of pods."""
+
+from functools import partial
+
+from msgspec.structs import replace
+
+from actors.apiserver.api.encoding.render import dump
+from actors.apiserver.api.errors import BadRequest, Conflict
+from actors.apiserver.api.objects import items, now
+from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.target import Target, not_found
+from actors.apiserver.http.connection.requests import Request, read_object
+from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.policies.index import CREATE
+from actors.apiserver.writes.budgets import Budgets, ignores_budgets, may_become_ready, not_processed, spares_unready
+from actors.apiserver.writes.delete import DeleteOptions, check_preconditions, delete_options, deleted
+from actors.apiserver.writes.loop import WriteLoop
+from actors.apiserver.writes.metadata import check_kind, check_metadata
+from protocols.kube.meta import Object
+
+ATTEMPTS = 20
+CONDITION = "DisruptionTarget"
+OLD_EVICTION = "policy/v1beta1"
+"""Upstream serves no other kind in this version, but still reads it here."""
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+MORE_THAN_ONE = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+SEVERAL = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": MORE_THAN_ONE,
+    "code": 500,
+}
+
+
+class Evicting:
+    def __init__(self, loop: WriteLoop, admission: Admission, policies: PolicyAdmission, budgets: Budgets) -> None:
+        self._loop, self._admission, self._policies, self._budgets = loop, admission, policies, budgets
+
+    async def create(self, request: Request) -> Reply:
+        """Evict a pod unless its disruption budget does not allow it. Raises TooManyRequests."""
+        body = await read_object(request.http, "Eviction")
+        options = delete_options(_eviction_options(request.target, body), {}, request.dry_runs)
+        warnings = await self._policies.review(request.user, request.target, CREATE, body, options.dry_run)
+        status = await self._within_budget(request, options)
+        return Reply(dump(status, request.form), status["code"], request.form.media_type, warnings=warnings)
+
+    async def _within_budget(self, request: Request, options: DeleteOptions) -> Object:
+        """Evict the pod, and return the status that answers it."""
+        target = request.target
+        if not self._budgets.any_in(target.namespace):
+            await self._evict(request, options)
+            return SUCCESS
+        for attempt in range(ATTEMPTS):
+            pod = await self._pod(target)
+            if not ignores_budgets(pod.obj):
+                return await self._evict_by_budget(request, pod, options)
+            guarded = _guarded(options, pod) if may_become_ready(pod.obj) else options
+            try:
+                await self._evict(request, guarded)
+                break
+            except Conflict:  # it may be running by now
+                if options.version is not None or attempt == ATTEMPTS - 1:
+                    raise
+        return SUCCESS
+
+    async def _pod(self, target: Target) -> Stored:
+        found = await self._loop.storage.get(target.resource, target.key)
+        if found is None:
+            raise not_found(target.resource, target.name)
+        return found
+
+    async def _evict_by_budget(self, request: Request, pod: Stored, options: DeleteOptions) -> Object:
+        found = self._budgets.matching(request.target.namespace, pod.obj)
+        if len(found) > 1:
+            return SEVERAL
+        budget = await self._budgets.newest(found[0]) if found else None
+        if budget is None:
+            await self._evict(request, options)
+        elif spares_unready(budget.obj, pod.obj):
+            try:
+                await self._evict(request, _guarded(options, pod))
+            except Conflict:
+                if options.version is None:
+                    raise not_processed(budget.name) from None
+                raise
+        else:
+            check_preconditions(request.target, options, pod.obj)
+            await self._budgets.take(budget, pod.name, dry_run=options.dry_run)
+            await self._evict(request, options)
+        return SUCCESS
+
+    async def _evict(self, request: Request, options: DeleteOptions) -> None:
+        """Add the condition DisruptionTarget to the pod, then delete it."""
+        target = request.target
+
+        def mark_evicted(pod: Object) -> Object:
+            check_preconditions(target, options, pod)
+            return pod if pod["metadata"].get("deletionTimestamp") else _with_condition(pod)
+
+        if not options.dry_run:
+            await self._loop.run(target, self._admission.mutation(request.user, target, mark_evicted))
+            options = replace(options, version=None)  # the condition changed it
+        leave = self._admission.mutation(request.user, target, partial(deleted, target, options))
+        await self._loop.run(target, leave, options.dry_run)
+
+
+def _guarded(options: DeleteOptions, pod: Stored) -> DeleteOptions:
+    """Return the options with the pod's resourceVersion as a precondition, unless they have one."""
+    if options.version is not None:
+        return options
+    return replace(options, version=str(pod.rv))
+
+
+def _eviction_options(target: Target, body: Object) -> Object:
+    """Return the delete options of an Eviction. Raises BadRequest."""
+    check_kind(body, "Eviction", body["apiVersion"] if body.get("apiVersion") == OLD_EVICTION else "policy/v1")
+    metadata = check_metadata(body)
+    if metadata.get("namespace") not in (None, "", target.namespace):
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if metadata.get("name") != target.name:
+        raise BadRequest("name in URL does not match name in Eviction object")
+    options = body.get("deleteOptions") or {}
+    if not isinstance(options, dict):
+        raise BadRequest("deleteOptions must be an object")
+    return options
+
+
+def _with_condition(pod: Object) -> Object:
+    status = pod.setdefault("status", {})
+    others = [condition for condition in items(status, "conditions") if condition.get("type") != CONDITION]
+    mine = {
+        "type": CONDITION,
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now(),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    status["conditions"] = [*others, mine]
+    return pod

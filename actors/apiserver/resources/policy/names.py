@@ -1,0 +1,27 @@
+"""Names of resources in quotas and limit ranges, by upstream's tables."""
+
+from protocols.kube.names import qualified_faults
+
+COMPUTE = ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
+COUNTS = (
+    "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims",
+    "services.nodeports", "services.loadbalancers",
+)  # fmt: skip
+"""Resources that are whole numbers."""
+QUOTA = frozenset(
+    (*COMPUTE, *COUNTS, "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage",
+     "requests.storage")
+)  # fmt: skip
+HUGE = ("hugepages-", "requests.hugepages-")
+STANDARD = "must be a standard resource type or fully qualified"
+
+
+def is_quota_name(name: str) -> bool:
+    return name in QUOTA or name.startswith(HUGE)
+
+
+def standard_faults(name: str) -> tuple[str, ...]:
+    faults = qualified_faults(name)
+    if not faults and "/" not in name and not is_quota_name(name) and name != "storage":
+        faults = [STANDARD]
+    return tuple(faults)

@@ -1,0 +1,1 @@
+"""Services: defaults, rules, IP families, and the addresses and ports they hold."""

@@ -1,0 +1,1 @@
+"""Kinds of storage: volumes, claims, storage classes, CSI objects."""

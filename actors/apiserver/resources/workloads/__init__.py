@@ -1,0 +1,1 @@
+"""Workloads: the kinds whose controllers make pods from a template."""

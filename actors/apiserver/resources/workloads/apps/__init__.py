@@ -1,0 +1,1 @@
+"""apps/v1: kinds and their strategies."""

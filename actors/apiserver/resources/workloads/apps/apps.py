@@ -1,0 +1,129 @@
+"""apps/v1: deployments, replica sets, daemon sets, stateful sets and controller revisions."""
+
+from actors.apiserver.api.deferred import deferred
+from actors.apiserver.api.objects import at, items
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.resources.cells import AGE, NAME, NONE, field
+from actors.apiserver.resources.workloads.cells import (
+    COUNTS,
+    SCALE,
+    SELECTOR,
+    WORKLOAD,
+    container_columns,
+    count,
+    labels,
+    number,
+    ready,
+)
+from protocols.kube.meta import Object
+
+FOLDER = "actors.apiserver.resources.workloads.apps"
+STRATEGIES = f"{FOLDER}.strategies"
+SCALING = Subresource("scale", STATUS_VERBS, "Scale", "autoscaling", "v1")
+
+
+def _status(kind: str) -> Subresource:
+    return Subresource("status", STATUS_VERBS, kind, "apps", "v1")
+
+
+def _controller(obj: Object) -> str:
+    """Format the controlling owner as `daemonset.apps/name`."""
+    for owner in items(obj, "metadata", "ownerReferences"):
+        if owner.get("controller"):
+            group = str(owner.get("apiVersion") or "").rpartition("/")[0]
+            kind = str(owner.get("kind") or "").lower()
+            return f"{kind}.{group}/{owner.get('name')}" if group else f"{kind}/{owner.get('name')}"
+    return NONE
+
+
+DEPLOYMENTS = Resource(
+    group="apps",
+    version="v1",
+    plural="deployments",
+    singular="deployment",
+    kind="Deployment",
+    namespaced=True,
+    strategy=deferred(STRATEGIES, "DeploymentStrategy", **WORKLOAD),
+    short_names=("deploy",),
+    categories=("all",),
+    columns=(
+        NAME,
+        Column("Ready", ready),
+        Column("Up-to-date", number("status", "updatedReplicas")),
+        Column("Available", number("status", "availableReplicas")),
+        AGE,
+        *container_columns(),
+        SELECTOR,
+    ),
+    subresources=(SCALING, _status("Deployment")),
+    scale_paths=SCALE,
+)
+
+REPLICASETS = Resource(
+    group="apps",
+    version="v1",
+    plural="replicasets",
+    singular="replicaset",
+    kind="ReplicaSet",
+    namespaced=True,
+    strategy=deferred(STRATEGIES, "ReplicaSetStrategy", **WORKLOAD),
+    short_names=("rs",),
+    categories=("all",),
+    columns=(NAME, *COUNTS, AGE, *container_columns(), SELECTOR),
+    subresources=(SCALING, _status("ReplicaSet")),
+    fields={"status.replicas": field("status", "replicas")},
+    scale_paths=SCALE,
+)
+
+DAEMONSETS = Resource(
+    group="apps",
+    version="v1",
+    plural="daemonsets",
+    singular="daemonset",
+    kind="DaemonSet",
+    namespaced=True,
+    strategy=deferred(STRATEGIES, "DaemonSetStrategy", **WORKLOAD),
+    short_names=("ds",),
+    categories=("all",),
+    columns=(
+        NAME,
+        count("Desired", "status", "desiredNumberScheduled"),
+        count("Current", "status", "currentNumberScheduled"),
+        count("Ready", "status", "numberReady"),
+        count("Up-to-date", "status", "updatedNumberScheduled"),
+        count("Available", "status", "numberAvailable"),
+        Column("Node Selector", labels("spec", "template", "spec", "nodeSelector")),
+        AGE,
+        *container_columns(),
+        SELECTOR,
+    ),
+    subresources=(_status("DaemonSet"),),
+)
+
+STATEFULSETS = Resource(
+    group="apps",
+    version="v1",
+    plural="statefulsets",
+    singular="statefulset",
+    kind="StatefulSet",
+    namespaced=True,
+    strategy=deferred(f"{FOLDER}.stateful", "StatefulSetStrategy", **WORKLOAD),
+    short_names=("sts",),
+    categories=("all",),
+    columns=(NAME, Column("Ready", ready), AGE, *container_columns()),
+    subresources=(SCALING, _status("StatefulSet")),
+    scale_paths=SCALE,
+)
+
+REVISIONS = Resource(
+    group="apps",
+    version="v1",
+    plural="controllerrevisions",
+    singular="controllerrevision",
+    kind="ControllerRevision",
+    namespaced=True,
+    strategy=deferred(STRATEGIES, "RevisionStrategy"),
+    columns=(NAME, Column("Controller", _controller), Column("Revision", lambda obj: at(obj, "revision") or 0), AGE),
+)
+
+ROWS = (REVISIONS, DAEMONSETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)

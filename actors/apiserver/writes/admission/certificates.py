@@ -1,0 +1,86 @@
+"""Admission of certificate signing requests: who asks, who may approve, who may sign.
+
+These are upstream's plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction, and what its
+strategy takes from the request's user. Clients match on the texts.
+"""
+
+import base64
+import binascii
+
+from actors.apiserver.api.objects import at, text
+from actors.apiserver.api.target import Attributes, Target
+from actors.apiserver.api.user import User
+from actors.apiserver.authorization.authorizer import MASTERS, Authorizer
+from actors.apiserver.authorization.node_rules import is_node
+from protocols.kube.meta import Object
+
+GROUP = "certificates.k8s.io"
+CLIENT = "kubernetes.io/kube-apiserver-client"
+NODE_SIGNERS = ("kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving")
+
+
+def set_requester(user: User, obj: Object) -> None:
+    """Write the request's user into a new CertificateSigningRequest, in place of what it says."""
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    for field in ("username", "uid", "groups", "extra"):
+        spec.pop(field, None)
+    spec["username"] = user.name
+    if user.uid:
+        spec["uid"] = user.uid
+    if user.groups:
+        spec["groups"] = list(user.groups)
+    if user.extra:
+        spec["extra"] = {key: list(values) for key, values in user.extra}
+
+
+def certificate_fault(authorizer: Authorizer, user: User, target: Target, new: Object, old: Object) -> str:
+    """Return why a write is forbidden; empty if it is not. `old` is empty for a new request."""
+    signer = text(new, "spec", "signerName")
+    if not old:
+        return _subject_fault(user, signer, new)
+    if target.subresource == "approval" and not may(authorizer, user, "approve", signer):
+        return f'user not permitted to approve requests with signerName "{signer}"'
+    if target.subresource == "status" and _signs(new, old) and not may(authorizer, user, "sign", signer):
+        return f'user not permitted to sign requests with signerName "{signer}"'
+    return ""
+
+
+def _signs(new: Object, old: Object) -> bool:
+    return any(at(new, "status", field) != at(old, "status", field) for field in ("certificate", "conditions"))
+
+
+def may(authorizer: Authorizer, user: User, verb: str, signer: str) -> bool:
+    """Return True if the user has a verb on a signer, by its name or by all of its domain."""
+    for name in (signer, f"{signer.partition('/')[0]}/*"):
+        if authorizer.allows(user, Attributes(verb, "", GROUP, "signers", name=name)):
+            return True
+    return False
+
+
+def _subject_fault(user: User, signer: str, new: Object) -> str:
+    if signer != CLIENT and not (is_node(user) and signer in NODE_SIGNERS):
+        return ""
+    subject = _subject(text(new, "spec", "request"))
+    if subject is None:  # validation reports it
+        return ""
+    name, organizations = subject
+    if signer == CLIENT:
+        return f"use of {CLIENT} signer with {MASTERS} group is not allowed" if MASTERS in organizations else ""
+    return "" if name == user.name else f"can only create a node CSR with CN={user.name}"
+
+
+def _subject(request: str) -> tuple[str, list[str]] | None:
+    """Return common name and organizations of a request; None if it cannot be read."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.x509.oid import NameOID
+
+    try:
+        subject = x509.load_pem_x509_csr(base64.b64decode(request, validate=True)).subject
+    except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm):
+        return None
+    names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organizations = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    return names[-1] if names else "", organizations

@@ -1,0 +1,132 @@
+"""Call webhooks over HTTPS: a deadline for each call, bounded answers, no redirects, no credentials.
+
+The client is made with the first call. A service is reached through the ready endpoints of its EndpointSlices, since
+addresses of services are not routed; its certificate must be for NAME.NAMESPACE.svc, as upstream requires.
+"""
+
+import asyncio
+import functools
+import random
+import ssl
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+
+from actors.apiserver.api.objects import at, items
+from actors.apiserver.writes.admission.policies.webhook import Service, Webhook, WebhookFailed
+from protocols.kube.meta import Object
+
+ANSWER_BYTES = 3 * 1024 * 1024
+CONNECTIONS, PER_HOST = 64, 16
+"""Open connections of a process: calls beyond them wait within their deadline."""
+CONTEXTS = 64
+SLICE_OF = "kubernetes.io/service-name"
+
+Slices = Callable[[str], Iterable[Object]]
+"""Return the EndpointSlices of a namespace."""
+FindService = Callable[[str], Object | None]
+"""Return a service by `namespace/name`."""
+
+
+class Destination(msgspec.Struct, frozen=True):
+    url: str
+    server_name: str
+    """Name in the server's certificate; empty = the host of the URL."""
+
+
+def destination_of(service: Service, found: Object | None, slices: Iterable[Object]) -> Destination:
+    """Return the URL of one ready endpoint of a service. Raises WebhookFailed."""
+    if found is None:
+        raise WebhookFailed(f'service "{service.name}" not found in namespace "{service.namespace}"')
+    port = next((each for each in items(found, "spec", "ports") if each.get("port") == service.port), None)
+    if port is None:
+        raise WebhookFailed(f'service "{service.name}" has no port {service.port}')
+    targets = [
+        (address, number) for each in slices for address, number in _endpoints(each, service.name, port.get("name"))
+    ]
+    if not targets:
+        raise WebhookFailed(f'no endpoints available for service "{service.name}"')
+    address, number = random.choice(targets)
+    host = f"[{address}]" if ":" in address else address
+    return Destination(f"https://{host}:{number}{service.path or '/'}", f"{service.name}.{service.namespace}.svc")
+
+
+def _endpoints(found: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
+    if at(found, "metadata", "labels", SLICE_OF) != service:
+        return
+    numbers = [each.get("port") for each in items(found, "ports") if (each.get("name") or "") == (port or "")]
+    number = numbers[0] if numbers else None
+    if not isinstance(number, int):
+        return
+    for endpoint in items(found, "endpoints"):
+        if at(endpoint, "conditions", "ready") is False:
+            continue
+        for address in (endpoint.get("addresses") or ())[:1]:
+            yield str(address), number
+
+
+@functools.lru_cache(maxsize=CONTEXTS)
+def _context(ca: bytes) -> ssl.SSLContext:
+    """Return the context that trusts these CAs. Raises ValueError, ssl.SSLError."""
+    return ssl.create_default_context(cadata=ca.decode("ascii")) if ca else ssl.create_default_context()
+
+
+class Caller:
+    def __init__(self, service: FindService, slices: Slices) -> None:
+        self._service, self._slices = service, slices
+        self._session: ClientSession | None = None
+
+    async def call(self, webhook: Webhook, review: Object) -> bytes:
+        """Return the body of the answer. Raises WebhookFailed."""
+        target = self._destination(webhook)
+        try:
+            context = _context(webhook.ca)
+        except (ValueError, ssl.SSLError) as error:
+            raise WebhookFailed(f"invalid caBundle: {error}") from None
+        try:
+            async with asyncio.timeout(webhook.seconds):
+                return await self._post(webhook, target, context, msgspec.json.encode(review))
+        except TimeoutError:
+            raise WebhookFailed(f'Post "{target.url}": context deadline exceeded') from None
+        except (ClientError, OSError, ssl.SSLError, ValueError) as error:
+            raise WebhookFailed(f'Post "{target.url}": {str(error) or type(error).__name__}') from None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _destination(self, webhook: Webhook) -> Destination:
+        service = webhook.service
+        if service is None:
+            return Destination(webhook.url, "")
+        found = self._service(f"{service.namespace}/{service.name}")
+        return destination_of(service, found, self._slices(service.namespace))
+
+    async def _post(self, webhook: Webhook, target: Destination, context: ssl.SSLContext, body: bytes) -> bytes:
+        answer = await self._client().post(
+            target.url,
+            params={"timeout": f"{webhook.seconds}s"},
+            data=body,
+            headers={"Content-Type": "application/json", "Accept": "application/json"},
+            ssl=context,
+            server_hostname=target.server_name or None,
+            allow_redirects=False,
+        )
+        async with answer:
+            if answer.status != 200:
+                raise WebhookFailed(f"the server answered with status {answer.status}")
+            raw = await answer.content.read(ANSWER_BYTES)
+            while raw and not answer.content.at_eof():
+                more = await answer.content.read(ANSWER_BYTES)
+                raw += more
+                if len(raw) > ANSWER_BYTES:
+                    raise WebhookFailed(f"the answer has more than {ANSWER_BYTES} bytes")
+            return raw
+
+    def _client(self) -> ClientSession:
+        if self._session is None:
+            connector = TCPConnector(limit=CONNECTIONS, limit_per_host=PER_HOST)
+            self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=None), auto_decompress=False)
+        return self._session

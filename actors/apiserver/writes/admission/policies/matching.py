@@ -1,0 +1,135 @@
+"""Match writes against the rules and selectors of policies, bindings and webhooks. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from actors.apiserver.api.objects import at, items
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.user import User
+from protocols.kube.meta import Object
+from protocols.kube.selectors import LabelSelector, label_selector_from_object
+
+ALL = "*"
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Attributes of a write for admission."""
+
+    operation: str
+    row: Resource
+    namespace: str
+    name: str
+    user: User
+    subresource: str = ""
+    dry_run: bool = False
+    options: Object = {}
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """NamedRuleWithOperations, or RuleWithOperations, which has no names."""
+
+    groups: frozenset[str]
+    versions: frozenset[str]
+    operations: frozenset[str]
+    resources: tuple[tuple[str, str], ...]
+    """Pairs of resource and subresource; an empty subresource is the object itself."""
+    scope: str
+    names: frozenset[str]
+
+    def covers(self, row: Resource, subresource: str, operation: str) -> bool:
+        """Return True if the rule is about writes of this kind, whatever their object."""
+        return (
+            _in(self.operations, operation)
+            and _in(self.groups, row.group)
+            and _in(self.versions, row.version)
+            and any(kind in (ALL, row.plural) and part in (ALL, subresource) for kind, part in self.resources)
+            and (self.scope == ALL or (self.scope == "Namespaced") == row.namespaced)
+        )
+
+
+def read_rule(rule: Object) -> Rule:
+    return Rule(
+        groups=_texts(rule.get("apiGroups")),
+        versions=_texts(rule.get("apiVersions")),
+        operations=_texts(rule.get("operations")),
+        resources=tuple(_split(each) for each in sorted(_texts(rule.get("resources")))),
+        scope=str(rule.get("scope") or ALL),
+        names=_texts(rule.get("resourceNames")),
+    )
+
+
+def _texts(values: Any) -> frozenset[str]:
+    return frozenset(map(str, values)) if isinstance(values, list) else frozenset()
+
+
+def _split(resource: str) -> tuple[str, str]:
+    kind, _, part = resource.partition("/")
+    return kind, part
+
+
+def _in(known: frozenset[str], value: str) -> bool:
+    return ALL in known or value in known
+
+
+class Match(msgspec.Struct, frozen=True):
+    """MatchResources of a policy or binding, or the same fields of a webhook."""
+
+    rules: tuple[Rule, ...]
+    excluded: tuple[Rule, ...]
+    exact: bool
+    namespaces: LabelSelector
+    objects: LabelSelector
+
+    def row_of(self, rows: Iterable[Resource], subresource: str, operation: str) -> Resource | None:
+        """Return the version that a rule covers, of `rows`: the one of the write first, then equivalent ones."""
+        for row in rows:
+            if any(rule.covers(row, subresource, operation) for rule in self.rules):
+                return row
+            if self.exact:
+                break
+        return None
+
+    def selects(self, write: Write, row: Resource, new: Object | None, old: Object | None, namespace: Object) -> bool:
+        """Return True if names and selectors match a write; `row`: the version that the rules cover."""
+        name = write.name or str(at(new, "metadata", "name") or "")
+        if not any(self._named(rule, write, row, name) for rule in self.rules):
+            return False
+        if any(self._named(rule, write, row, name) for rule in self.excluded):
+            return False
+        return self._in_namespace(write, new, old, namespace) and self._selects_object(new, old)
+
+    def _named(self, rule: Rule, write: Write, row: Resource, name: str) -> bool:
+        return rule.covers(row, write.subresource, write.operation) and (not rule.names or name in rule.names)
+
+    def _in_namespace(self, write: Write, new: Object | None, old: Object | None, namespace: Object) -> bool:
+        if not self.namespaces:
+            return True
+        if write.row.plural == "namespaces" and not write.row.group:
+            return self.namespaces.matches(labels_of(new if new is not None else old))
+        return not write.row.namespaced or self.namespaces.matches(labels_of(namespace))
+
+    def _selects_object(self, new: Object | None, old: Object | None) -> bool:
+        if not self.objects:
+            return True
+        return any(obj is not None and self.objects.matches(labels_of(obj)) for obj in (new, old))
+
+
+def labels_of(obj: Object | None) -> Mapping[str, str]:
+    found = at(obj, "metadata", "labels")
+    return found if isinstance(found, dict) else {}
+
+
+EVERYTHING = Rule(*(frozenset((ALL,)),) * 3, ((ALL, ALL),), ALL, frozenset())
+
+
+def read_match(match: Object, rules: str = "resourceRules", default: tuple[Rule, ...] = ()) -> Match:
+    """Parse a valid match; `default`: its rules if it has none, as a binding's."""
+    return Match(
+        rules=tuple(map(read_rule, items(match, rules))) or default,
+        excluded=tuple(map(read_rule, items(match, "excludeResourceRules"))),
+        exact=match.get("matchPolicy") == "Exact",
+        namespaces=label_selector_from_object(match.get("namespaceSelector") or {}),
+        objects=label_selector_from_object(match.get("objectSelector") or {}),
+    )

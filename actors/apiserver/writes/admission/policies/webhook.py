@@ -1,0 +1,189 @@
+"""Webhooks: what their configurations say, the AdmissionReview that they get, and what their answers mean. Pure."""
+
+import base64
+import binascii
+import uuid
+from typing import Any
+
+import msgspec
+
+from actors.apiserver.api.errors import ApiError, BadRequest, BodyTooLarge, Conflict, Forbidden, Invalid, NotFound
+from actors.apiserver.api.objects import at, items
+from actors.apiserver.api.resource import Resource
+from actors.apiserver.writes.admission.policies.evaluation import Condition, read_conditions, request_of
+from actors.apiserver.writes.admission.policies.matching import Match, Write, read_match
+from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object
+
+VERSIONS = ("v1", "v1beta1")
+WARNINGS, WARNING_CHARACTERS = 64, 4096
+"""Bounds of the warnings in one answer: upstream cuts their sum to 4,096 characters."""
+ANNOTATIONS = 64
+CODES: dict[int, type[ApiError]] = {403: Forbidden, 404: NotFound, 409: Conflict, 413: BodyTooLarge, 422: Invalid}
+"""Errors of rejections by the code that a webhook chose; all others become BadRequest, with that code."""
+
+
+class WebhookFailed(NodeplaneError):
+    """Raised when a webhook cannot be called, or its answer cannot be read."""
+
+
+class Service(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    path: str
+    port: int
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    configuration: str
+    name: str
+    match: Match
+    conditions: tuple[Condition, ...]
+    ignores: bool
+    """failurePolicy is Ignore."""
+    seconds: int
+    reinvoked: bool
+    """reinvocationPolicy is IfNeeded."""
+    version: str
+    """Version of the AdmissionReview."""
+    ca: bytes
+    """PEM of the CAs that its server's certificate must be signed by; empty = those of the system."""
+    url: str
+    """Empty for a service."""
+    service: Service | None
+    mutating: bool
+
+
+def read_webhooks(obj: Object) -> tuple[Webhook, ...]:
+    """Parse a valid configuration of either kind."""
+    name, mutating = obj["metadata"]["name"], obj.get("kind") == "MutatingWebhookConfiguration"
+    return tuple(_webhook(name, mutating, each) for each in items(obj, "webhooks"))
+
+
+def _webhook(configuration: str, mutating: bool, hook: Object) -> Webhook:
+    client = hook.get("clientConfig") or {}
+    service = client.get("service")
+    asked = hook.get("admissionReviewVersions") or ()
+    return Webhook(
+        configuration=configuration,
+        name=str(hook.get("name")),
+        match=read_match(hook, "rules"),
+        conditions=read_conditions(hook),
+        ignores=hook.get("failurePolicy") == "Ignore",
+        seconds=int(hook.get("timeoutSeconds") or 10),
+        reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
+        version=next((each for each in asked if each in VERSIONS), VERSIONS[0]),
+        ca=_decoded(client.get("caBundle")),
+        url=str(client.get("url") or ""),
+        service=None if service is None else _service(service),
+        mutating=mutating,
+    )
+
+
+def _service(service: Object) -> Service:
+    return Service(
+        str(service["namespace"]), str(service["name"]), str(service.get("path") or ""), int(service.get("port") or 443)
+    )
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except (ValueError, TypeError, binascii.Error):
+        return b"not PEM"
+
+
+def review_of(
+    webhook: Webhook, write: Write, row: Resource, new: Object | None, old: Object | None
+) -> tuple[str, Object]:
+    """Return the uid and the AdmissionReview of one call."""
+    uid = str(uuid.uuid4())
+    request = {"uid": uid, **request_of(write, row, new, old), "object": new, "oldObject": old}
+    if not request["name"]:
+        del request["name"]
+    if not write.namespace:
+        del request["namespace"]
+    return uid, {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{webhook.version}", "request": request}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    allowed: bool
+    status: Object
+    patch: list[Any] | None
+    warnings: tuple[str, ...]
+    annotations: dict[str, str]
+
+
+def read_answer(raw: bytes, uid: str, version: str) -> Answer:
+    """Parse the AdmissionReview of an answer. Raises WebhookFailed."""
+    try:
+        review = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise WebhookFailed(f"received invalid webhook response: {error}") from None
+    response = at(review, "response")
+    if not isinstance(response, dict):
+        raise WebhookFailed("received invalid webhook response: webhook response did not contain a response")
+    expected = f"admission.k8s.io/{version}"
+    if (found := review.get("apiVersion")) != expected:
+        raise WebhookFailed(
+            f"received invalid webhook response: expected webhook response of {expected}, "
+            f"Kind=AdmissionReview, got {found!s:.200}, Kind={review.get('kind')!s:.200}"
+        )
+    if response.get("uid") != uid and version == "v1":
+        text = f'expected response.uid="{uid}", got "{response.get("uid")!s:.200}"'
+        raise WebhookFailed(f"received invalid webhook response: {text}")
+    status = response.get("status")
+    return Answer(
+        allowed=response.get("allowed") is True,
+        status=status if isinstance(status, dict) else {},
+        patch=_patch(response),
+        warnings=_warnings(response.get("warnings")),
+        annotations=_annotations(response.get("auditAnnotations")),
+    )
+
+
+def _patch(response: Object) -> list[Any] | None:
+    if not response.get("patch"):
+        return None
+    if response.get("patchType") not in ("JSONPatch", None):
+        raise WebhookFailed(f"unsupported patch type {response.get('patchType')!s:.100}")
+    try:
+        patch = msgspec.json.decode(base64.b64decode(response["patch"], validate=True))
+    except (ValueError, TypeError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
+        raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from None
+    if not isinstance(patch, list):
+        raise WebhookFailed("received undecodable patch in webhook response: it is no list")
+    return patch
+
+
+def _warnings(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ()
+    left, found = WARNING_CHARACTERS, []
+    for each in value[:WARNINGS]:
+        text = str(each)[:left]
+        left -= len(text)
+        if text:
+            found.append(text)
+    return tuple(found)
+
+
+def _annotations(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {str(key)[:256]: str(text)[:1024] for key, text in list(value.items())[:ANNOTATIONS]}
+
+
+def rejection(webhook: Webhook, status: Object) -> ApiError:
+    """Return the error of an answer that does not allow the write."""
+    code, message, reason = status.get("code"), str(status.get("message") or ""), str(status.get("reason") or "")
+    prefix = f'admission webhook "{webhook.name}" denied the request'
+    why = message or reason
+    text = f"{prefix}: {why}" if why else f"{prefix} without explanation"
+    code = code if isinstance(code, int) and 400 <= code < 600 else 400
+    error = CODES.get(code, BadRequest)(text)
+    error.status["code"] = code
+    error.status.pop("reason", None)
+    if reason:
+        error.status["reason"] = reason
+    return error

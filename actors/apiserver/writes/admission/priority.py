@@ -1,0 +1,50 @@
+"""Priority admission: resolve a pod's PriorityClass, and allow one global default. Pure; messages equal upstream's."""
+
+from collections.abc import Iterable
+
+from actors.apiserver.api.objects import at
+from protocols.kube.meta import Object, name_of
+
+LOWER = "PreemptLowerPriority"
+NOT_GIVEN = "must not be provided in pod spec; priority admission controller computed"
+FROM = "from the given PriorityClass name"
+
+
+def default_class(classes: Iterable[Object]) -> Object | None:
+    """Return the class marked as the global default; of several, the one with the lowest value."""
+    marked = [each for each in classes if each.get("globalDefault")]
+    return min(marked, key=lambda each: int(each.get("value") or 0), default=None)
+
+
+def class_name(pod: Object) -> str:
+    name = at(pod, "spec", "priorityClassName")
+    return name if isinstance(name, str) else ""
+
+
+def apply_priority(pod: Object, found: Object | None) -> str:
+    """Set priority and preemption policy from the class that the pod names, or from the default class.
+
+    Return why the pod is rejected; empty if it is not.
+    """
+    spec, named = pod["spec"], class_name(pod)
+    if named and found is None:
+        return f"no PriorityClass with name {named} was found"
+    value, policy = int((found or {}).get("value") or 0), (found or {}).get("preemptionPolicy") or LOWER
+    given = spec.get("priority")
+    if isinstance(given, int) and given != value:
+        return f"the integer value of priority ({given}) {NOT_GIVEN} {value} {FROM}"
+    asked = spec.get("preemptionPolicy")
+    if asked is not None and asked != policy:
+        return f"the string value of PreemptionPolicy ({asked}) {NOT_GIVEN} {policy} {FROM}"
+    if found is not None and not named:
+        spec["priorityClassName"] = name_of(found)
+    spec["priority"], spec["preemptionPolicy"] = value, policy
+    return ""
+
+
+def second_default(new: Object, classes: Iterable[Object], *, creating: bool) -> str:
+    """Return why a PriorityClass cannot be the global default; empty if it can, or is not meant to."""
+    marked = default_class(classes) if new.get("globalDefault") else None
+    if marked is None or (not creating and name_of(marked) == name_of(new)):
+        return ""
+    return f"PriorityClass {name_of(marked)} is already marked as default. Only one default can exist"

@@ -1,0 +1,1 @@
+"""Controllers of ResourceQuotas and PodDisruptionBudgets. They start with the first object of their kind."""

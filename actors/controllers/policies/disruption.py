@@ -1,0 +1,164 @@
+"""Status of PodDisruptionBudgets, pure: how many pods are healthy, must be, and may be evicted.
+
+| budget | expected pods | must be healthy |
+|---|---|---|
+| minAvailable 3 | pods that match | 3 |
+| minAvailable 30% | scale of the pods' controllers | 30% of it, rounded up |
+| maxUnavailable 3 or 30% | scale of the pods' controllers | the rest |
+
+Source: pkg/controller/disruption of Kubernetes 1.36.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from protocols.kube.errors import SelectorInvalid, TimeInvalid
+from protocols.kube.meta import Object, condition_true, labels_of, meta, name_of, terminating
+from protocols.kube.selectors import LabelSelector, label_selector_from_object
+from protocols.kube.times import format_time, parse_time
+
+LONGEST_NUMBER = 9
+TIMEOUT_S = 120.0
+"""An evicted pod that is not being deleted after this time counts again."""
+ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
+BY_KUBELET = "TerminationByKubelet"
+ENDED = ("Succeeded", "Failed")
+SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
+
+
+def selector_of(budget: Object) -> LabelSelector | None:
+    """Return the selector; None if it matches nothing, because it is missing or invalid."""
+    selector = (budget.get("spec") or {}).get("selector")
+    if selector is None:
+        return None
+    try:
+        return label_selector_from_object(selector)
+    except SelectorInvalid:
+        return None
+
+
+def selects(budget: Object, pod: Object) -> bool:
+    selector = selector_of(budget)
+    return selector is not None and selector.matches(labels_of(pod))
+
+
+def controller_of(pod: Object) -> Object | None:
+    owners = meta(pod).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def needs_scale(budget: Object) -> bool:
+    """Return True if the pods' controllers decide how many are expected."""
+    spec = budget.get("spec") or {}
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
+def scaled(value: int | str, total: int) -> int:
+    """Return a number, or a percentage of `total`, rounded up. Raises ScaleUnknown for anything else."""
+    if isinstance(value, int):
+        return value
+    number = value.removesuffix("%")
+    if number == value or not number.isdecimal() or len(number) > LONGEST_NUMBER:
+        raise ScaleUnknown("invalid value for IntOrString: invalid type: string is not a percentage")
+    return -(-int(number) * total // 100)
+
+
+class ScaleUnknown(Exception):
+    """Raised with the reason why the number of expected pods cannot be known."""
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    pods: int
+    healthy: int
+    """Pods that must be healthy."""
+
+
+def expectation(budget: Object, matching: int, scale: int) -> Expectation:
+    spec = budget.get("spec") or {}
+    most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+    if most is not None:
+        return Expectation(scale, max(0, scale - scaled(most, scale)))
+    if isinstance(least, str):
+        return Expectation(scale, scaled(least, scale))
+    return Expectation(matching, least) if least is not None else Expectation(0, 0)
+
+
+def disrupted(budget: Object, pods: Iterable[Object], now: float) -> dict[str, str]:
+    """Return the evicted pods whose deletion has not begun yet, with the times of their eviction."""
+    known = (budget.get("status") or {}).get("disruptedPods") or {}
+    waiting = {name_of(pod) for pod in pods if not terminating(pod)}
+    return {name: at for name, at in known.items() if name in waiting and _moment(at) + TIMEOUT_S >= now}
+
+
+def next_check(waiting: Mapping[str, str]) -> float | None:
+    """Return the time at which the first of these evictions has timed out."""
+    return min((_moment(at) + TIMEOUT_S for at in waiting.values()), default=None)
+
+
+def _moment(text: str) -> float:
+    try:
+        return parse_time(text)
+    except TimeInvalid:
+        return 0.0
+
+
+def healthy(pods: Iterable[Object], waiting: Mapping[str, str]) -> int:
+    return sum(condition_true(pod, "Ready") and not terminating(pod) and name_of(pod) not in waiting for pod in pods)
+
+
+def stale_in(pod: Object, now: float) -> float | None:
+    """Return the seconds until DisruptionTarget of a pod that nobody deletes is stale; None if it cannot be."""
+    status = pod.get("status") or {}
+    found = (each for each in status.get("conditions") or () if each.get("type") == TARGET)
+    held = next((each for each in found if each.get("status") == "True"), None)
+    if held is None or terminating(pod) or status.get("phase") in ENDED or held.get("reason") == BY_KUBELET:
+        return None
+    return max(0.0, _moment(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
+
+
+def status_of(budget: Object, pods: list[Object], expected: Expectation, now: float) -> Object:
+    """Return the new status of a budget from its matching pods."""
+    waiting = disrupted(budget, pods, now)
+    current = healthy(pods, waiting)
+    allowed = max(0, current - expected.healthy) if expected.pods > 0 else 0
+    generation = int(meta(budget).get("generation") or 0)
+    status: Object = {
+        "currentHealthy": current,
+        "desiredHealthy": expected.healthy,
+        "expectedPods": expected.pods,
+        "disruptionsAllowed": allowed,
+        "observedGeneration": generation,
+        **({"disruptedPods": waiting} if waiting else {}),
+    }
+    condition = (ALLOWED, SUFFICIENT if allowed else INSUFFICIENT, "")
+    return {**status, "conditions": conditions(budget, condition, generation, now)}
+
+
+def failed_status(budget: Object, fault: str, now: float) -> Object:
+    """Return the status of a budget that could not be calculated: it allows nothing."""
+    status = budget.get("status") or {}
+    observed = status.get("observedGeneration") or 0
+    made = conditions(budget, (ALLOWED, SYNC_FAILED, fault), observed, now)
+    return {**status, "disruptionsAllowed": 0, "conditions": made}
+
+
+def conditions(budget: Object, wanted: tuple[str, str, str], generation: int, now: float) -> list[Object]:
+    """Return the conditions with the wanted one: its type, reason and message."""
+    kind, reason, message = wanted
+    held: list[Any] = (budget.get("status") or {}).get("conditions") or []
+    old: Object = next((each for each in held if each.get("type") == kind), {})
+    state = "True" if reason == SUFFICIENT else "False"
+    since = old.get("lastTransitionTime") if old.get("status") == state else None
+    new = {
+        "type": kind,
+        "status": state,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": since or format_time(now),
+    }
+    if not old:
+        return [*held, new]
+    return [new if each is old else each for each in held]

@@ -1,0 +1,65 @@
+"""The controllers of quotas and disruption budgets, and the informers that they share.
+
+The informers of garbage collection count the objects of most kinds; the kinds of which quotas read more get an informer
+of their own when a quota limits them.
+"""
+
+from collections.abc import Mapping
+
+from actors.controllers.policies.budgets import DisruptionController
+from actors.controllers.policies.forward import Forward
+from actors.controllers.policies.lazy import LazyInformers
+from actors.controllers.policies.quotas import QuotaController
+from actors.controllers.policies.scales import FindKind
+from protocols.actor import Context
+from protocols.kube.resources import (
+    PERSISTENTVOLUMECLAIMS,
+    PODDISRUPTIONBUDGETS,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCEQUOTAS,
+    SERVICES,
+)
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder, RecorderOptions
+from protocols.kubeclient.informer import Handler, Informer
+
+WHOLE = {each.qualified: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
+"""Resources of which quotas read more than metadata."""
+
+
+class RunningPolicies:
+    def __init__(self, client: ApiClient, context: Context, find: FindKind, metadata: Mapping[str, Informer]) -> None:
+        """`metadata` holds the informers of garbage collection by the full names of their resources."""
+        self._context, self._metadata = context, metadata
+        self._informers = LazyInformers(client, context.spawn)
+        self._whole: dict[str, Handler] = {}
+        """Handlers of the resources that have an informer of their own."""
+        self._quotas = QuotaController(client, context.log, self._source)
+        self._recorder = EventRecorder(client, RecorderOptions(component="controllermanager"))
+        self._budgets = DisruptionController(client, self._recorder, context.log, find, self._pods)
+
+    def connect(self, resource: str, forward: Forward) -> None:
+        """Pass the events of a resource's metadata to the quota controller, unless it reads more of it."""
+        if resource not in WHOLE:
+            forward.target = self._quotas.handler(resource)
+
+    def begin_quotas(self) -> None:
+        self._quotas.items = self._informers.get(RESOURCEQUOTAS, self._quotas).items
+        self._context.spawn(self._quotas.run(), "quotas")
+
+    def begin_budgets(self) -> None:
+        self._pods()
+        self._budgets.items = self._informers.get(PODDISRUPTIONBUDGETS, self._budgets).items
+        self._context.spawn(self._recorder.run(), "budget events")
+        self._context.spawn(self._budgets.run(), "budgets")
+
+    def _pods(self) -> Informer:
+        return self._informers.get(PODS, self._budgets.pod_handler)
+
+    def _source(self, resource: str) -> Informer | None:
+        if (whole := WHOLE.get(resource)) is None:
+            return self._metadata.get(resource)
+        if resource not in self._whole:
+            self._whole[resource] = self._quotas.handler(resource)
+        return self._informers.get(whole, self._whole[resource])

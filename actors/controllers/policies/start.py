@@ -1,0 +1,64 @@
+"""Start the controllers of quotas and disruption budgets when the first of them appears.
+
+Garbage collection follows the metadata of every kind already, so a kind that nobody uses costs nothing here: the
+controllers are not even imported.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from actors.controllers.common.informers import FirstObject
+from actors.controllers.policies.forward import Forward
+from protocols.actor import Context
+from protocols.kube.resources import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, Resource
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import Handler, Informer
+
+if TYPE_CHECKING:
+    from actors.controllers.policies.running import RunningPolicies
+    from actors.controllers.policies.scales import FindKind
+
+
+class PolicyControllers:
+    """The controllers of quotas and budgets."""
+
+    def __init__(self, client: ApiClient, context: Context, find: "FindKind") -> None:
+        self._client, self._context, self._find = client, context, find
+        self._metadata: dict[str, Informer] = {}
+        self._forwards: dict[str, Forward] = {}
+        self._running: RunningPolicies | None = None
+        self._leads = asyncio.Event()
+
+    def handlers(self, resource: Resource) -> tuple[Handler, ...]:
+        """Return the handlers of the events of a resource's metadata."""
+        forward = self._forwards[resource.qualified] = Forward()
+        if self._running is not None:
+            self._running.connect(resource.qualified, forward)
+        if resource not in (RESOURCEQUOTAS, PODDISRUPTIONBUDGETS):
+            return (forward,)
+        return (forward, FirstObject(lambda: self._when_leading(resource)))
+
+    def follow(self, resource: Resource, informer: Informer) -> None:
+        """Count the objects of an informer of metadata in quotas."""
+        self._metadata[resource.qualified] = informer
+
+    def lead(self) -> None:
+        """Start work. Call it when this process leads."""
+        self._leads.set()
+
+    def _when_leading(self, resource: Resource) -> None:
+        async def begin() -> None:
+            await self._leads.wait()
+            running = self._imported()
+            running.begin_quotas() if resource is RESOURCEQUOTAS else running.begin_budgets()
+
+        self._context.spawn(begin(), "policies")
+
+    def _imported(self) -> "RunningPolicies":
+        if self._running is None:
+            from actors.controllers.policies.running import RunningPolicies
+
+            self._running = RunningPolicies(self._client, self._context, self._find, self._metadata)
+            for resource, forward in self._forwards.items():
+                self._running.connect(resource, forward)
+        return self._running

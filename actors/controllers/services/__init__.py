@@ -1,0 +1,1 @@
+"""Endpoints of services. Work starts with the first service besides `kubernetes`."""

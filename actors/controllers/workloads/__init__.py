@@ -1,0 +1,1 @@
+"""Controllers of DaemonSets, Deployments, ReplicaSets and Jobs."""

@@ -1,0 +1,1 @@
+"""Pods, templates, owners and expectations shared by the controllers of workloads."""

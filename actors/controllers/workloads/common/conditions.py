@@ -1,0 +1,33 @@
+"""Conditions of a workload's status, as lists that are never changed in place. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from protocols.kube.meta import Object
+
+
+def find(conditions: Iterable[Object], kind: str) -> Object | None:
+    return next((each for each in conditions if each.get("type") == kind), None)
+
+
+def put(conditions: Sequence[Object], entry: Object) -> list[Object]:
+    """Return the conditions with this one, as upstream's SetCondition.
+
+    An entry of the same status and reason stays as it is; an unchanged status keeps its transition time.
+    """
+    known = find(conditions, str(entry["type"]))
+    if known is not None:
+        if (known.get("status"), known.get("reason")) == (entry["status"], entry["reason"]):
+            return list(conditions)
+        if known.get("status") == entry["status"]:
+            entry = {**entry, "lastTransitionTime": known.get("lastTransitionTime")}
+    return [*without(conditions, str(entry["type"])), entry]
+
+
+def without(conditions: Iterable[Object], kind: str) -> list[Object]:
+    return [each for each in conditions if each.get("type") != kind]
+
+
+def entry(kind: str, status: str, reason: str, message: str, now: str, *, updated: bool = False) -> Object:
+    """Return a new condition; Deployments also have a `lastUpdateTime`."""
+    found = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+    return {**found, "lastUpdateTime": now} if updated else found

@@ -1,0 +1,215 @@
+"""The parts of a pod that the controllers of workloads decide on. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from protocols.kube.errors import TimeInvalid
+from protocols.kube.meta import Object, annotations_of, condition, labels_of, meta, name_of, namespace_of, uid_of
+from protocols.kube.times import parse_time
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+HASH = "pod-template-hash"
+REVISION_HASH = "controller-revision-hash"
+GENERATION = "pod-template-generation"
+FINISHED = ("Succeeded", "Failed")
+NOTES = (DELETION_COST, COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED)
+METADATA = (
+    "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "labels",
+    "ownerReferences", "finalizers",
+)  # fmt: skip
+
+
+class Exit(msgspec.Struct, frozen=True):
+    container: str
+    code: int
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The owner reference that has `controller: true`."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class PodView(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod. Times are seconds since the epoch, 0 where the API has none."""
+
+    name: str
+    uid: str = ""
+    namespace: str = "default"
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    owner: Owner | None = None
+    node: str = ""
+    target: str = ""
+    """The node that it runs on or, by its affinity, has to run on."""
+    phase: str = "Pending"
+    deleting: bool = False
+    created: float = 0.0
+    ready: bool = False
+    ready_since: float = 0.0
+    restarts: int = 0
+    cost: int = 0
+    index: int | None = None
+    """Completion index of a job's pod."""
+    index_failures: int = 0
+    """Earlier failures of its index, for a Job with `backoffLimitPerIndex`."""
+    index_ignored: int = 0
+    tracked: bool = False
+    """True while the Job controller's finalizer holds it."""
+    exits: tuple[Exit, ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()
+    ended: float = 0.0
+    """When it finished."""
+    obj: Object = msgspec.field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in FINISHED
+
+    @property
+    def active(self) -> bool:
+        return not self.finished and not self.deleting
+
+    def available(self, min_ready: float, now: float) -> bool:
+        return self.ready and (not min_ready or (self.ready_since > 0 and self.ready_since + min_ready <= now))
+
+
+def pod_view(pod: Object) -> PodView:
+    status, ready = pod.get("status") or {}, condition(pod, "Ready") or {}
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    metadata = meta(pod)
+    return PodView(
+        name=name_of(pod),
+        uid=uid_of(pod),
+        namespace=namespace_of(pod),
+        labels=labels_of(pod),
+        owner=controller_of(pod),
+        node=node_of(pod),
+        target=target_of(pod),
+        phase=str(status.get("phase") or "Pending"),
+        deleting=bool(metadata.get("deletionTimestamp")),
+        created=seconds(metadata.get("creationTimestamp")),
+        ready=ready.get("status") == "True",
+        ready_since=seconds(ready.get("lastTransitionTime")),
+        restarts=sum(int(each.get("restartCount") or 0) for each in containers),
+        cost=_integer(annotations_of(pod).get(DELETION_COST)) or 0,
+        index=_integer(annotations_of(pod).get(COMPLETION_INDEX)),
+        index_failures=max(0, _integer(annotations_of(pod).get(INDEX_FAILURES)) or 0),
+        index_ignored=max(0, _integer(annotations_of(pod).get(INDEX_IGNORED)) or 0),
+        tracked=JOB_TRACKING in (metadata.get("finalizers") or ()),
+        exits=tuple(_exits(containers)),
+        conditions=tuple((str(each.get("type")), str(each.get("status"))) for each in status.get("conditions") or ()),
+        ended=_ended(pod, containers, ready),
+        obj=pod,
+    )
+
+
+def controller_of(obj: Object) -> Owner | None:
+    for owner in meta(obj).get("ownerReferences") or ():
+        if owner.get("controller"):
+            return Owner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid")))
+    return None
+
+
+def node_of(pod: Object) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def target_of(pod: Object) -> str:
+    """Return the node that a pod is bound to, or that its affinity names."""
+    if node := node_of(pod):
+        return node
+    required = _required_affinity(pod)
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            values = list(field.get("values") or ())
+            if (field.get("key"), field.get("operator")) == ("metadata.name", "In") and len(values) == 1:
+                return str(values[0])
+    return ""
+
+
+def _required_affinity(pod: Object) -> Mapping[str, Any]:
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
+    return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+
+
+def seconds(text: object) -> float:
+    """Return the time in seconds; 0 for none and for one that cannot be read."""
+    try:
+        return parse_time(text) if isinstance(text, str) and text else 0.0
+    except TimeInvalid:
+        return 0.0
+
+
+def _integer(text: object) -> int | None:
+    try:
+        return int(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _exits(containers: Iterable[Mapping[str, Any]]) -> Iterable[Exit]:
+    for each in containers:
+        ended = (each.get("state") or {}).get("terminated") or {}
+        if "exitCode" in ended:
+            yield Exit(str(each.get("name")), int(ended["exitCode"]))
+
+
+def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[str, Any]) -> float:
+    if (pod.get("status") or {}).get("phase") not in FINISHED:
+        return 0.0
+    ends = [seconds(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) for each in containers]
+    metadata = meta(pod)
+    others = (ready.get("lastTransitionTime"), metadata.get("deletionTimestamp"), metadata.get("creationTimestamp"))
+    return max(ends, default=0.0) or next((at for text in others if (at := seconds(text))), 0.0)
+
+
+def trim_pod(pod: Object) -> Object:
+    """Return the pod with only what `pod_view` reads."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    metadata, annotations = meta(pod), annotations_of(pod)
+    kept = {field: metadata[field] for field in METADATA if field in metadata}
+    if notes := {key: annotations[key] for key in NOTES if key in annotations}:
+        kept["annotations"] = notes
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": kept,
+        "spec": {"nodeName": spec.get("nodeName") or ""} | _affinity(pod),
+        "status": {
+            "phase": status.get("phase") or "Pending",
+            "conditions": [
+                _only(each, "type", "status", "lastTransitionTime") for each in status.get("conditions") or ()
+            ],
+            **{name: [_container(each) for each in status[name]] for name in STATUSES if status.get(name)},
+        },
+    }
+
+
+CONDITION = ("type", "status", "lastTransitionTime")
+STATUSES = ("initContainerStatuses", "containerStatuses")
+
+
+def _affinity(pod: Object) -> Object:
+    required = _required_affinity(pod) if not node_of(pod) else {}
+    if not required:
+        return {}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def _container(status: Mapping[str, Any]) -> Object:
+    found = _only(status, "name", "restartCount")
+    if ended := (status.get("state") or {}).get("terminated"):
+        found["state"] = {"terminated": _only(ended, "exitCode", "finishedAt")}
+    return found
+
+
+def _only(found: Mapping[str, Any], *fields: str) -> Object:
+    return {field: found[field] for field in fields if field in found}

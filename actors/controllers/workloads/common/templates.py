@@ -1,0 +1,85 @@
+"""Pods from templates, and whether two templates are equal. Pure."""
+
+import copy
+import hashlib
+from typing import Any
+
+import msgspec
+
+from actors.controllers.workloads.common.pods import HASH
+from protocols.kube.meta import Object, annotations_of, labels_of, meta, name_of, namespace_of, uid_of
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Upstream's letters for generated names: no vowels, so no words."""
+HASH_LETTERS = 10
+LONGEST_PREFIX = 58
+"""Characters of a generated name before its 5 random ones."""
+PLAIN_MAPS = frozenset(("labels", "annotations", "nodeSelector", "limits", "requests", "matchLabels"))
+"""Maps for which empty and absent are the same; an empty `emptyDir` is not absent."""
+
+
+def template_of(obj: Object) -> Object:
+    return (obj.get("spec") or {}).get("template") or {}
+
+
+def template_hash(template: Object, collisions: int = 0) -> str:
+    """Return a short hash of the template; `collisions` makes another one of the same template."""
+    text = msgspec.json.encode([_plain(without_hash(template)), collisions], order="sorted")
+    digest = hashlib.sha256(text).digest()
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:HASH_LETTERS])
+
+
+def same_template(one: Object, other: Object) -> bool:
+    """Compare templates without the label that the Deployment controller adds."""
+    return bool(_plain(without_hash(one)) == _plain(without_hash(other)))
+
+
+def without_hash(template: Object) -> Object:
+    metadata = meta(template)
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
+    return {**template, "metadata": {**metadata, "labels": labels}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        found = {key: _plain(each) for key, each in value.items()}
+        return {key: each for key, each in found.items() if not _absent(key, each)}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _absent(key: str, value: Any) -> bool:
+    return value is None or value == [] or (value == {} and key in PLAIN_MAPS)
+
+
+def owner_reference(owner: Object) -> Object:
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_from(owner: Object, template: Object, labels: dict[str, str] | None = None, prefix: str = "") -> Object:
+    """Return a new pod of `owner`, without a name; `prefix` begins its generated name, by default the owner's name."""
+    metadata = meta(template)
+    found = {
+        "generateName": (prefix or f"{name_of(owner)}-")[:LONGEST_PREFIX],
+        "namespace": namespace_of(owner),
+        "labels": {**labels_of(template), **(labels or {})},
+        "annotations": dict(annotations_of(template)),
+        "ownerReferences": [owner_reference(owner)],
+    }
+    if finalizers := metadata.get("finalizers"):
+        found["finalizers"] = list(finalizers)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": found, "spec": copy.deepcopy(template.get("spec") or {})}
+
+
+def scaled_value(value: object, total: int, *, up: bool) -> int:
+    """Resolve an integer or a percentage of `total`, rounded up or down. What is neither counts as 0."""
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
+        hundredths = int(value[:-1]) * total
+        return -(-hundredths // 100) if up else hundredths // 100
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

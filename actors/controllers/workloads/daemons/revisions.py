@@ -1,0 +1,72 @@
+"""ControllerRevisions: the history of a DaemonSet's template, as `kubectl rollout undo` reads it. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from actors.controllers.workloads.common.pods import REVISION_HASH, PodView
+from actors.controllers.workloads.common.templates import owner_reference, same_template, template_hash, template_of
+from protocols.kube.meta import Object, annotations_of, labels_of, meta, name_of, namespace_of
+
+DEFAULT_LIMIT = 10
+
+
+class History(msgspec.Struct, kw_only=True):
+    current: Object | None = None
+    """The revision of the current template; None if it must be created."""
+    number: int = 1
+    """Revision number that the current one must have."""
+    duplicates: list[Object] = msgspec.field(default_factory=list)
+    """Other revisions of the same template; pods have to be labelled with the current one before they go."""
+    old: list[Object] = msgspec.field(default_factory=list)
+
+
+def number_of(revision: Object) -> int:
+    return int(revision.get("revision") or 0)
+
+
+def history_of(daemon_set: Object, revisions: Iterable[Object]) -> History:
+    template = template_of(daemon_set)
+    same: list[Object] = []
+    old: list[Object] = []
+    for each in sorted(revisions, key=number_of):
+        (same if same_template(stored_template(each), template) else old).append(each)
+    last = number_of(old[-1]) if old else 0
+    current = same[-1] if same else None
+    number = max(last + 1, number_of(current) if current else 0)
+    return History(current=current, number=number, duplicates=same[:-1], old=old)
+
+
+def stored_template(revision: Object) -> Object:
+    template = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
+    return {name: value for name, value in template.items() if name != "$patch"}
+
+
+def hash_of(revision: Object) -> str:
+    return labels_of(revision).get(REVISION_HASH) or name_of(revision)
+
+
+def new_revision(daemon_set: Object, number: int) -> Object:
+    template = template_of(daemon_set)
+    digest = template_hash(template, int((daemon_set.get("status") or {}).get("collisionCount") or 0))
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"{name_of(daemon_set)}-{digest}",
+            "namespace": namespace_of(daemon_set),
+            "labels": {**(meta(template).get("labels") or {}), REVISION_HASH: digest},
+            "annotations": dict(annotations_of(daemon_set)),
+            "ownerReferences": [owner_reference(daemon_set)],
+        },
+        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+        "revision": number,
+    }
+
+
+def surplus(daemon_set: Object, old: Sequence[Object], pods: Iterable[PodView]) -> list[Object]:
+    """Return the oldest revisions above revisionHistoryLimit, except those that pods have."""
+    limit = (daemon_set.get("spec") or {}).get("revisionHistoryLimit")
+    count = len(old) - (DEFAULT_LIMIT if limit is None else int(limit))
+    used = {pod.labels.get(REVISION_HASH) for pod in pods}
+    return [each for each in old if hash_of(each) not in used][: max(0, count)]

@@ -1,0 +1,167 @@
+"""The Job controller."""
+
+from actors.controllers.common.workqueue import Key
+from actors.controllers.workloads.common.claims import selector_of
+from actors.controllers.workloads.common.controller import Tools, WorkloadController
+from actors.controllers.workloads.common.index import OwnerIndex
+from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
+from actors.controllers.workloads.common.pods import JOB_TRACKING, Owner, PodView, pod_view
+from actors.controllers.workloads.jobs.plan import Plan, plan
+from actors.controllers.workloads.jobs.pods import job_pod
+from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, key_of, meta, name_of, namespace_of, terminating, uid_of, version_of
+from protocols.kube.resources import JOBS, PODS
+
+ORPHAN = "job pod"
+"""Kind of queue keys for pods whose Job is gone."""
+RETRY_S = 1.0
+
+
+class JobController(WorkloadController):
+    kind = "Job"
+    resource = JOBS
+
+    def __init__(self, tools: Tools, pods: OwnerIndex) -> None:
+        super().__init__(tools, pods)
+        self._released: dict[str, set[str]] = {}
+        """Job uid -> uids of pods that were seen without the finalizer or gone; bounded by the list in the status."""
+
+    def on_delete(self, obj: Object) -> None:
+        super().on_delete(obj)
+        self._released.pop(uid_of(obj), None)
+        # Orphans too: while the informer still showed the Job, it might have adopted them.
+        for pod in (*self._pods.owned(uid_of(obj)), *self._pods.orphans(namespace_of(obj))):
+            if JOB_TRACKING in (meta(pod).get("finalizers") or ()):
+                self.queue.put((ORPHAN, key_of(pod)))
+
+    def pod_changed(self, owner: Owner, pod: Object) -> None:
+        self._control.observe(pod, owner.uid)
+        if not self.enqueue_owner(owner, pod):
+            self.queue.put((ORPHAN, key_of(pod)))
+
+    def orphan_changed(self, obj: Object) -> None:
+        super().orphan_changed(obj)
+        if JOB_TRACKING in (meta(obj).get("finalizers") or ()):
+            self.queue.put((ORPHAN, key_of(obj)))
+
+    def pod_gone(self, owner: Owner, pod: Object) -> None:
+        if owner.uid in self._released:
+            self._released[owner.uid].add(uid_of(pod))
+        super().pod_gone(owner, pod)
+
+    async def _step(self, key: Key) -> None:
+        if key[0] == ORPHAN:
+            await self._free_orphan(key[1])
+        else:
+            await super()._step(key)
+
+    async def sync(self, obj: Object) -> None:
+        if managed_elsewhere(obj):
+            return
+        if why := unsupported(obj):
+            self._tools.recorder.event(obj, "Warning", "NotManaged", why)
+            return
+        pods = await self.claim_pods(obj)
+        settled = await self.settled(obj)
+        decided = plan(obj, pods, await self._gone(obj, pods), self._tools.clock(), settled=settled)
+        obj = await self.write_status(obj, decided.status)
+        self._forget_counted(obj)
+        for pod in decided.account.release:
+            await self._free(pod)
+        for event in decided.events:
+            self._tools.recorder.event(obj, event.type, event.reason, event.message)
+        if decided.expired:
+            await self._expire(obj)
+        elif settled and not terminating(obj):
+            await self._manage(obj, decided)
+        self.again(obj, RETRY_S if decided.account.more else decided.wait)
+
+    async def _manage(self, obj: Object, decided: Plan) -> None:
+        for pod in decided.drop:
+            await self._free(pod)
+        await self._control.delete(obj, [*decided.drop, *decided.stop][:MOST_AT_ONCE])
+        indexes: list[int | None] = [*decided.indexes] or [None] * decided.create
+        made = [job_pod(obj, index, decided.failures.get(-1 if index is None else index)) for index in indexes]
+        await self._control.create(obj, made[:MOST_AT_ONCE])
+
+    async def _expire(self, obj: Object) -> None:
+        """Delete a finished Job. The live read guards against a longer time to live."""
+        live = await self._tools.client.get(JOBS, name_of(obj), namespace_of(obj))
+        if uid_of(live) == uid_of(obj) and plan(live, [], set(), self._tools.clock()).expired:
+            uid, version = uid_of(live), version_of(live)
+            await self._tools.client.delete(
+                JOBS, name_of(obj), namespace_of(obj), uid=uid, version=version, policy="Foreground"
+            )
+
+    def adoption(self, owner: Object, obj: Object) -> Object:
+        patch = super().adoption(owner, obj)
+        patch["metadata"]["finalizers"] = [*(meta(obj).get("finalizers") or ()), JOB_TRACKING]
+        return patch
+
+    # counted pods
+
+    async def _gone(self, obj: Object, pods: list[PodView]) -> set[str]:
+        """Return the uids in the status' list whose pods are gone, which a stale informer cannot prove."""
+        lists = (obj.get("status") or {}).get("uncountedTerminatedPods") or {}
+        listed = {str(uid) for uids in lists.values() for uid in uids or ()}
+        seen = self._released.setdefault(uid_of(obj), set())
+        unknown = listed - {pod.uid for pod in pods} - seen
+        if unknown:
+            live = await self._live_pods(obj)
+            seen |= {uid for uid in unknown if uid not in live}
+        return seen & listed
+
+    async def _live_pods(self, obj: Object) -> set[str]:
+        """Return the uids of the Job's pods that have the finalizer."""
+        selector = f"batch.kubernetes.io/controller-uid={uid_of(obj)}"
+        manual = (obj.get("spec") or {}).get("manualSelector")
+        found = await self._tools.client.list(PODS, namespace_of(obj), label_selector="" if manual else selector)
+        return {uid_of(pod) for pod in found.get("items") or () if JOB_TRACKING in (meta(pod).get("finalizers") or ())}
+
+    def _forget_counted(self, obj: Object) -> None:
+        lists = (obj.get("status") or {}).get("uncountedTerminatedPods") or {}
+        listed = {str(uid) for uids in lists.values() for uid in uids or ()}
+        self._released[uid_of(obj)] = self._released.get(uid_of(obj), set()) & listed
+
+    async def _free(self, pod: PodView) -> None:
+        """Remove the finalizer. The resourceVersion guards the other finalizers."""
+        if not pod.tracked:
+            return
+        metadata = meta(pod.obj)
+        rest = [each for each in metadata.get("finalizers") or () if each != JOB_TRACKING]
+        guarded = {field: metadata[field] for field in ("uid", "resourceVersion")}
+        body = {"metadata": {**guarded, "finalizers": rest or None}}
+        try:
+            await self._tools.client.patch(PODS, pod.name, pod.namespace, body)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _has_job(self, pod: PodView) -> bool:
+        """Confirm by a live read that the Job is gone: the informer may not show a new one yet."""
+        if pod.owner is None:
+            return any(self._selects(job, pod) for job in self.items.values())
+        try:
+            live = await self._tools.client.get(JOBS, pod.owner.name, pod.namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+        return uid_of(live) == pod.owner.uid
+
+    def _selects(self, job: Object, pod: PodView) -> bool:
+        selector = selector_of(job) if namespace_of(job) == pod.namespace and not terminating(job) else None
+        return selector is not None and selector.matches(pod.labels)
+
+    async def _free_orphan(self, key: str) -> None:
+        """Remove the finalizer of a pod that no Job has, nor will adopt."""
+        known = self._pods.items.get(key)
+        pod = pod_view(known) if known is not None else None
+        if pod is None or not pod.tracked or await self._has_job(pod):
+            return
+        try:
+            await self._free(pod)
+        except ApiError as error:
+            if error.code != 409:
+                raise

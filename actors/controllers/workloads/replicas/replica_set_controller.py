@@ -1,0 +1,55 @@
+"""The ReplicaSet controller."""
+
+from collections.abc import Sequence
+
+from actors.controllers.workloads.common.controller import Tools, WorkloadController
+from actors.controllers.workloads.common.index import OwnerIndex
+from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
+from actors.controllers.workloads.common.pods import PodView, controller_of, pod_view
+from actors.controllers.workloads.common.templates import pod_from, template_of
+from actors.controllers.workloads.replicas.replica_sets import Fault, plan, status, wait
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, terminating, uid_of
+from protocols.kube.resources import REPLICASETS
+
+
+class ReplicaSetController(WorkloadController):
+    kind = "ReplicaSet"
+    resource = REPLICASETS
+
+    def __init__(self, tools: Tools, pods: OwnerIndex, sets: OwnerIndex) -> None:
+        super().__init__(tools, pods)
+        self._sets = sets
+
+    async def sync(self, obj: Object) -> None:
+        pods = await self.claim_pods(obj)
+        fault, error = None, None
+        settled = await self.settled(obj)
+        if settled and not terminating(obj):
+            fault, error = await self._manage(obj, pods)
+        now = self._tools.clock()
+        await self.write_status(obj, status(obj, pods, fault, now, observed=settled and error is None))
+        self.again(obj, wait(obj, pods, now))
+        if error is not None:
+            raise error
+
+    async def _manage(self, obj: Object, pods: Sequence[PodView]) -> tuple[Fault | None, Exception | None]:
+        """Create and delete pods; an error becomes a condition before it leads to another pass."""
+        decided = plan(obj, pods, self._related(obj, pods), self._tools.clock())
+        try:
+            template = template_of(obj)
+            await self._control.create(obj, [pod_from(obj, template) for _ in range(min(decided.create, MOST_AT_ONCE))])
+        except (ApiAway, ApiError) as error:
+            return Fault("FailedCreate", str(error)), error
+        try:
+            await self._control.delete(obj, decided.delete[:MOST_AT_ONCE])
+        except (ApiAway, ApiError) as error:
+            return Fault("FailedDelete", str(error)), error
+        return None, None
+
+    def _related(self, obj: Object, pods: Sequence[PodView]) -> list[PodView]:
+        """Return the pods of all ReplicaSets of the same Deployment."""
+        owner = controller_of(obj)
+        if owner is None:
+            return list(pods)
+        return [pod_view(pod) for each in self._sets.owned(owner.uid) for pod in self._pods.owned(uid_of(each))]

@@ -1,0 +1,128 @@
+"""Sizes of a Deployment's ReplicaSets: rolling update, recreation and proportional scaling. Pure.
+
+Every function returns new sizes by name; a ReplicaSet that is not named keeps its size. Source:
+pkg/controller/deployment of Kubernetes 1.36.
+"""
+
+from collections.abc import Sequence
+
+from actors.controllers.workloads.replicas.views import Rollout, SetView
+
+Sizes = dict[str, int]
+
+
+def by_age(sets: Sequence[SetView]) -> list[SetView]:
+    return sorted(sets, key=lambda each: (each.created, each.name))
+
+
+def first_size(rollout: Rollout, sets: Sequence[SetView]) -> int:
+    """Return the size that a new revision may have beside the others."""
+    return _grown(rollout, 0, _pods(rollout, sets))
+
+
+def _pods(rollout: Rollout, sets: Sequence[SetView]) -> int:
+    """Return how many pods there are or may be.
+
+    A ReplicaSet that was scaled down may have its pods still, how many is unknown until its controller saw the change.
+    Upstream counts the sizes only, and has more pods than the ceiling for a moment.
+    """
+    if not all(each.observed for each in sets):
+        return rollout.ceiling
+    return sum(max(each.replicas, each.actual) for each in sets)
+
+
+def _grown(rollout: Rollout, size: int, total: int) -> int:
+    if rollout.recreate:
+        return rollout.replicas
+    room = rollout.ceiling - total
+    return size + min(room, rollout.replicas - size) if room > 0 else size
+
+
+def roll(rollout: Rollout, new: SetView, old: Sequence[SetView]) -> Sizes:
+    """Make one step of a rolling update: grow the new revision, or else shrink old ones."""
+    if new.replicas > rollout.replicas:
+        return {new.name: rollout.replicas}
+    grown = _grown(rollout, new.replicas, _pods(rollout, old) + new.replicas)
+    if grown != new.replicas:
+        return {new.name: grown}
+    return _shrink(rollout, new, by_age([each for each in old if each.replicas > 0]))
+
+
+def _shrink(rollout: Rollout, new: SetView, old: Sequence[SetView]) -> Sizes:
+    """Remove unavailable old pods first, then available ones as far as the floor allows."""
+    total = new.replicas + sum(each.replicas for each in old)
+    budget = total - rollout.floor - (new.replicas - new.available)
+    sizes = {each.name: each.replicas for each in old}
+    for each in old:
+        removed = max(0, min(budget, sizes[each.name] - each.available))
+        sizes[each.name] -= removed
+        budget -= removed
+    spare = new.available + sum(each.available for each in old) - rollout.floor
+    if budget > 0:
+        for each in old:
+            removed = max(0, min(spare, sizes[each.name]))
+            sizes[each.name] -= removed
+            spare -= removed
+    return {each.name: sizes[each.name] for each in old if sizes[each.name] != each.replicas}
+
+
+def is_scaling(rollout: Rollout, sets: Sequence[SetView]) -> bool:
+    """Return True if `replicas` changed since a ReplicaSet with pods was scaled last."""
+    return any(each.desired is not None and each.desired != rollout.replicas for each in sets if each.replicas > 0)
+
+
+def scale(rollout: Rollout, new: SetView | None, old: Sequence[SetView], before: int) -> Sizes:
+    """Scale without a rollout: the only active ReplicaSet, or all in proportion.
+
+    `before` is the size of the Deployment for ReplicaSets that do not record it.
+    """
+    everyone = [*old, *([new] if new else [])]
+    active = [each for each in everyone if each.replicas > 0]
+    if len(active) <= 1:
+        only = active[0] if active else new or (by_age(old)[-1] if old else None)
+        return {only.name: rollout.replicas} if only is not None else {}
+    if new is not None and _saturated(rollout, new):
+        return {each.name: 0 for each in active if each is not new}
+    return {} if rollout.recreate else _in_proportion(rollout, active, before)
+
+
+def _saturated(rollout: Rollout, new: SetView) -> bool:
+    return new.replicas == new.desired == new.available == rollout.replicas
+
+
+def _in_proportion(rollout: Rollout, active: Sequence[SetView], before: int) -> Sizes:
+    ceiling = rollout.ceiling if rollout.replicas > 0 else 0
+    change = ceiling - sum(each.replicas for each in active)
+    ages = sorted(active, key=lambda each: each.created, reverse=change > 0)
+    ordered = sorted(ages, key=lambda each: each.replicas, reverse=True)
+    sizes, done = {}, 0
+    for each in ordered:
+        share = _share(rollout, each, change, done, before)
+        sizes[each.name] = each.replicas + share
+        done += share
+    if change and ordered:
+        first = ordered[0].name
+        sizes[first] = max(0, sizes[first] + change - done)
+    return sizes
+
+
+def _share(rollout: Rollout, each: SetView, change: int, done: int, before: int) -> int:
+    """Return the part of `change` that this ReplicaSet takes after the others took `done`."""
+    if each.replicas == 0 or change in (0, done):
+        return 0
+    share, left = _fraction(rollout, each, before), change - done
+    return min(share, left) if change > 0 else max(share, left)
+
+
+def _fraction(rollout: Rollout, each: SetView, before: int) -> int:
+    if rollout.replicas == 0:
+        return -each.replicas
+    most = each.most or before
+    if most == 0:
+        return 0
+    return _rounded(each.replicas * rollout.ceiling, most) - each.replicas
+
+
+def _rounded(value: int, divisor: int) -> int:
+    """Divide and round half up."""
+    return (2 * value + divisor) // (2 * divisor)

@@ -1,0 +1,56 @@
+"""The difference between two lists of a device plugin, as its record shows it. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.devices.calls.log import Report
+from actors.devices.calls.rendering import MAX_ITEMS
+from actors.devices.model.types import PluginDevice
+from protocols.messages.devices import HEALTHY, UNHEALTHY
+
+
+def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice], outcome: str = "") -> Report:
+    """Return the record of a list: counts, and the first of the added, removed and changed devices.
+
+    A list that equals the last one costs one comparison; `before` is None for the first list of a connection.
+    """
+    report = Report(outcome or list_outcome(before, now))
+    healthy = sum(device.healthy for device in now)
+    report.content = {"devices": len(now), "healthy": healthy}
+    if before != now:
+        _add_differences(report, {device.id: device for device in before or ()}, {device.id: device for device in now})
+    return report
+
+
+def list_outcome(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice]) -> str:
+    if before == now:
+        return "nothing changed"
+    return f"capacity {len(now)}, allocatable {sum(device.healthy for device in now)}"
+
+
+def _add_differences(report: Report, before: dict[str, PluginDevice], now: dict[str, PluginDevice]) -> None:
+    added = [device for id, device in now.items() if id not in before]
+    removed = [device for id, device in before.items() if id not in now]
+    changed = [device for id, device in now.items() if id in before and before[id] != device]
+    _put(report, "added", added, _shown)
+    _put(report, "removed", removed, lambda device: {"ID": device.id})
+    _put(report, "changed", changed, _shown)
+
+
+def _put(
+    report: Report, name: str, devices: list[PluginDevice], show: Callable[[PluginDevice], dict[str, Any]]
+) -> None:
+    if not devices:
+        return
+    shown = devices[:MAX_ITEMS]
+    if len(devices) > len(shown):
+        report.renderer.omitted[f"reply.{name}"] = len(devices) - len(shown)
+    report.content[name] = [
+        {**show(device), "ID": report.renderer.text(device.id, ("reply", name, at, "ID"))}
+        for at, device in enumerate(shown)
+    ]
+
+
+def _shown(device: PluginDevice) -> dict[str, Any]:
+    shown: dict[str, Any] = {"ID": device.id, "health": HEALTHY if device.healthy else UNHEALTHY}
+    return {**shown, "numa": list(device.numa[:MAX_ITEMS])} if device.numa else shown

@@ -1,0 +1,105 @@
+"""Turn protobuf messages into dictionaries of bounded size, with the values of environment variables set apart. Pure.
+
+Messages come from plugins: a record of one costs at most MAX_CHARACTERS, whatever its size.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, TypeAlias
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from protocols.messages.calls import HIDDEN
+
+MAX_ITEMS = 32
+"""Items shown of a list or map."""
+MAX_TEXT = 256
+"""Characters shown of a text."""
+MAX_CHARACTERS = 8192
+"""Characters of one rendered record, estimated."""
+COST = 8
+"""Characters that a value costs besides its own."""
+SECRET_MAPS = frozenset({"v1beta1.ContainerAllocateResponse.envs"})
+"""Maps whose values are secret: the environment of containers."""
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Renderer:
+    """Renders the messages of one record within one budget."""
+
+    def __init__(self) -> None:
+        self.omitted: dict[str, int] = {}
+        self.secrets: list[tuple[Path, str]] = []
+        """Values that the rendered messages show as HIDDEN, by path."""
+        self._left = MAX_CHARACTERS
+
+    def message(self, message: Message, path: Path) -> dict[str, Any]:
+        """Return the fields that are set, by name."""
+        found: dict[str, Any] = {}
+        for field, value in message.ListFields():
+            found[field.name] = self._field(field, value, (*path, field.name))
+        return found
+
+    def names(self, names: Iterable[str], count: int, path: Path) -> list[str]:
+        """Return the first of `count` names."""
+        return [self.text(name, (*path, at)) for at, name in enumerate(self._first(names, count, path))]
+
+    def text(self, text: str, path: Path) -> str:
+        shown = text[: max(0, min(MAX_TEXT, self._left))]
+        self._left -= len(shown) + COST
+        if len(shown) < len(text):
+            self.omitted[dotted(path)] = len(text) - len(shown)
+        return shown
+
+    def _field(self, field: FieldDescriptor, value: Any, path: Path) -> Any:
+        if is_map(field):
+            return self._map(field, value, path)
+        if hasattr(value, "append"):  # a repeated field
+            first = self._first(value, len(value), path)
+            return [self._value(item, (*path, at)) for at, item in enumerate(first)]
+        return self._value(value, path)
+
+    def _map(self, field: FieldDescriptor, value: Any, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key in sorted(self._first(value, len(value), path)):
+            name = self.text(str(key), (*path, str(key)[:MAX_TEXT]))
+            found[name] = self._value(value[key], (*path, name))
+            if field.full_name in SECRET_MAPS:
+                self.secrets.append(((*path, name), found[name]))
+                found[name] = HIDDEN
+        return found
+
+    def _first(self, items: Iterable[Any], count: int, path: Path) -> list[Any]:
+        room = MAX_ITEMS if self._left > 0 else 0
+        if count > room:
+            self.omitted[dotted(path)] = count - room
+        return list(islice(items, room))
+
+    def _value(self, value: Any, path: Path) -> Any:
+        if isinstance(value, Message):
+            self._left -= COST
+            return self.message(value, path)
+        if isinstance(value, str):
+            return self.text(value, path)
+        self._left -= COST
+        return value if isinstance(value, int | float) else repr(value)[:MAX_TEXT]
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    kind = field.message_type
+    return kind is not None and bool(kind.GetOptions().map_entry)
+
+
+def dotted(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def reveal(rendered: dict[str, Any], secrets: Iterable[tuple[Path, str]]) -> None:
+    """Put the values that were set apart back into a rendered record, in place."""
+    for (*parents, name), value in secrets:
+        target: Any = rendered
+        for step in parents:
+            target = target[step]
+        target[name] = value

@@ -1,0 +1,146 @@
+"""Bounded rings of call records, one pair for each resource or driver. Pure.
+
+Messages of streams have a ring of their own, so that a plugin that never stops sending lists does not displace what
+Allocate answered. The rings belong to the name and not to a connection: they survive that a plugin registers again.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from actors.devices.calls.rendering import Path, reveal
+from protocols.messages.calls import CallRecord
+
+CALLS, CALL_BYTES = 256, 256 << 10
+"""Calls kept for each name, and their bytes."""
+REPORTS, REPORT_BYTES = 128, 128 << 10
+"""Messages of streams kept for each name, and their bytes."""
+MAX_PEERS = 64
+"""Names with rings; the one that was silent for longest is dropped."""
+TOTAL_BYTES = 8 << 20
+"""Bytes of all rings; beyond it whole names are dropped, too."""
+PAGE_RECORDS, PAGE_BYTES = 500, 512 << 10
+"""Bounds of one page of records."""
+OVERHEAD = 128
+"""Bytes an entry costs besides its records."""
+
+
+class Entry(NamedTuple):
+    """One encoded record: bytes cost the garbage collector nothing."""
+
+    number: int
+    record: bytes
+    secrets: bytes
+    fingerprint: bytes
+    """The record without its times."""
+
+    @property
+    def size(self) -> int:
+        return len(self.record) + len(self.secrets) + len(self.fingerprint) + OVERHEAD
+
+
+_encode = msgspec.msgpack.encode
+
+
+def entry_of(record: CallRecord, secrets: list[tuple[Path, str]], *, repeats: bool) -> Entry:
+    """Encode a record. With `repeats` an equal next one replaces it."""
+    same = msgspec.structs.replace(record, number=0, began_ns=0, seconds=0.0, times=1)
+    return Entry(
+        record.number, _encode(record), _encode(secrets) if secrets else b"", _encode(same) if repeats else b""
+    )
+
+
+def decoded(entry: Entry, *, show_secrets: bool) -> CallRecord:
+    record = msgspec.msgpack.decode(entry.record, type=CallRecord)
+    if show_secrets and entry.secrets:
+        reveal({"request": record.request, "reply": record.reply}, msgspec.msgpack.decode(entry.secrets))
+    return record
+
+
+class Ring:
+    def __init__(self, count: int, size: int) -> None:
+        self._count, self._limit = count, size
+        self._entries: deque[Entry] = deque()
+        self.size = 0
+
+    def append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self.size += entry.size
+        while len(self._entries) > self._count or (self.size > self._limit and len(self._entries) > 1):
+            self.size -= self._entries.popleft().size
+
+    def last(self) -> Entry | None:
+        return self._entries[-1] if self._entries else None
+
+    def replace_last(self, entry: Entry) -> None:
+        self.size += entry.size - self._entries.pop().size
+        self._entries.append(entry)
+
+    def after(self, number: int) -> Iterator[Entry]:
+        return (entry for entry in self._entries if entry.number > number)
+
+
+class Rings:
+    """All rings by name. Names of peers that never registered share the one of the empty name."""
+
+    def __init__(self) -> None:
+        self._peers: OrderedDict[str, tuple[Ring, Ring]] = OrderedDict({"": _pair()})
+        self.newest = 0
+        self.size = 0
+        """Bytes of all rings."""
+
+    def add(self, record: CallRecord, secrets: list[tuple[Path, str]], *, report: bool, known: bool) -> None:
+        """Append a record under the next number.
+
+        A `report` is a message of a stream, which is counted instead if it equals the last one. The name of a peer that
+        is not `known`, since it never registered, gets no ring of its own.
+        """
+        self.newest += 1
+        name = record.peer if known or record.peer in self._peers else ""
+        ring = self._pair_of(name)[report]
+        entry = entry_of(msgspec.structs.replace(record, number=self.newest), secrets, repeats=report or not name)
+        last, before = ring.last(), ring.size
+        if last is not None and entry.fingerprint and last.fingerprint == entry.fingerprint:
+            ring.replace_last(_counted(entry, last))
+        else:
+            ring.append(entry)
+        self.size += ring.size - before
+        self._trim()
+
+    def page(self, peer: str, after: int) -> tuple[list[Entry], bool]:
+        """Return the next entries after a number in order, and True if there are more."""
+        pairs = self._peers.values() if not peer else [self._peers[name] for name in {"", peer} & self._peers.keys()]
+        found = sorted(entry for pair in pairs for ring in pair for entry in ring.after(after))
+        page: list[Entry] = []
+        size = 0
+        for entry in found:
+            size += entry.size
+            if page and (len(page) >= PAGE_RECORDS or size > PAGE_BYTES):
+                return page, True
+            page.append(entry)
+        return page, False
+
+    def _pair_of(self, name: str) -> tuple[Ring, Ring]:
+        if name not in self._peers:
+            self._peers[name] = _pair()
+        elif name:
+            self._peers.move_to_end(name)
+        return self._peers[name]
+
+    def _trim(self) -> None:
+        """Drop the names that were silent for longest; the empty one stays."""
+        while len(self._peers) > MAX_PEERS or (len(self._peers) > 2 and self.size > TOTAL_BYTES):
+            oldest = next(name for name in self._peers if name)
+            self.size -= sum(ring.size for ring in self._peers.pop(oldest))
+
+
+def _pair() -> tuple[Ring, Ring]:
+    return Ring(CALLS, CALL_BYTES), Ring(REPORTS, REPORT_BYTES)
+
+
+def _counted(entry: Entry, last: Entry) -> Entry:
+    before = msgspec.msgpack.decode(last.record, type=CallRecord).times
+    record = msgspec.msgpack.decode(entry.record, type=CallRecord)
+    return entry._replace(record=_encode(msgspec.structs.replace(record, times=before + 1)))

@@ -1,0 +1,1 @@
+"""Export the traces of pods to an OpenTelemetry receiver."""

@@ -1,0 +1,115 @@
+"""Turn spans of a pod into spans of the OpenTelemetry SDK, named by its semantic conventions. Pure.
+
+Attributes with a meaning of their own elsewhere get that name (k8s.*, rpc.*, user.name); all others are `nodeplane.*`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from protocols.messages.trace import Span
+from protocols.trace import Node, forest, trace_id
+from protocols.trace.waterfall import kind_of
+
+SCOPE = InstrumentationScope("nodeplane")
+NAMES = {
+    "container": "k8s.container.name",
+    "id": "container.id",
+    "image": "container.image.name",
+    "node": "k8s.node.name",
+    "user": "user.name",
+}
+POD, ERROR = "pod", "error"
+PLUGIN = "v1beta1.DevicePlugin"
+DRIVER = "DRAPlugin"
+MOST_NAMES = 10_000
+"""Pods whose names are retained."""
+SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+
+
+class Mapper:
+    """Knows the resources by instance and the names of pods, which not every span carries."""
+
+    def __init__(self, node: str, host: str, version: str) -> None:
+        self._common = {"service.namespace": "nodeplane", "service.version": version, "host.name": host}
+        self._node = node
+        self._resources: dict[str, Resource] = {}
+        self._names: OrderedDict[str, str] = OrderedDict()
+
+    def spans(self, spans: list[Span], wall_offset_ns: int) -> Iterator[ReadableSpan]:
+        """Yield the spans of one pod with their parents; one whose parent is not among them keeps its parent's id."""
+        for span in spans:
+            if POD in span.attributes:
+                self._names[span.pod] = span.attributes[POD]
+                if len(self._names) > MOST_NAMES:
+                    self._names.popitem(last=False)
+        stack = forest(spans)
+        while stack:
+            node = stack.pop()
+            stack += node.children
+            yield self._span(node, wall_offset_ns)
+
+    def _span(self, node: Node, offset: int) -> ReadableSpan:
+        it, trace = node.span, trace_id(node.span.pod)
+        parent = node.parent.span.id if node.parent else it.parent
+        return ReadableSpan(
+            name=_name(it),
+            context=SpanContext(trace, it.id, is_remote=False, trace_flags=SAMPLED),
+            parent=SpanContext(trace, parent, is_remote=False, trace_flags=SAMPLED) if parent else None,
+            resource=self._resource(it.actor),
+            attributes=self._attributes(it),
+            kind=_kind(it),
+            status=Status(StatusCode.ERROR, it.attributes[ERROR]) if ERROR in it.attributes else Status(),
+            start_time=it.start_ns + offset,
+            end_time=it.start_ns + it.duration_ns + offset,
+            instrumentation_scope=SCOPE,
+        )
+
+    def _resource(self, instance: str) -> Resource:
+        found = self._resources.get(instance)
+        if found is None:
+            further = instance.rpartition("/")[0]
+            own = {
+                "service.name": kind_of(instance),
+                "service.instance.id": instance,
+                "k8s.node.name": further or self._node,
+            }
+            found = self._resources[instance] = Resource({**self._common, **own})
+        return found
+
+    def _attributes(self, span: Span) -> dict[str, str]:
+        namespace, _, name = self._names.get(span.pod, "").partition("/")
+        found = {"k8s.pod.uid": span.pod}
+        if name:
+            found |= {"k8s.pod.name": name, "k8s.namespace.name": namespace}
+        if _is_call(span):
+            service = PLUGIN if "resource" in span.attributes else DRIVER
+            found |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": span.name}
+        for key, value in span.attributes.items():
+            if key == ERROR:
+                found["error.type"] = "_OTHER"
+            elif key != POD:
+                found[NAMES.get(key, f"nodeplane.{key}")] = value
+        return found
+
+
+def _is_call(span: Span) -> bool:
+    """Return True for a call of a device plugin or DRA driver."""
+    return kind_of(span.actor) == "devices" and ("resource" in span.attributes or "driver" in span.attributes)
+
+
+def _name(span: Span) -> str:
+    """Return the name; that of a call is `SERVICE/METHOD`, as of all gRPC spans."""
+    if not _is_call(span):
+        return span.name
+    return f"{PLUGIN if 'resource' in span.attributes else DRIVER}/{span.name}"
+
+
+def _kind(span: Span) -> SpanKind:
+    if _is_call(span):
+        return SpanKind.CLIENT
+    return SpanKind.SERVER if "user" in span.attributes else SpanKind.INTERNAL

@@ -1,0 +1,1 @@
+"""Devices for claims: what is free, what fits, the writes, the waits."""

@@ -1,0 +1,137 @@
+"""Wait until the devices of a pod's claims are ready for its binding (KEP-5007).
+
+A wait may take ten minutes. It holds no slot of the binding cycle: it is a task that sleeps until one of its claims
+changes or its time is up. Waits are bounded by the pods whose devices are allocated. All that a wait knows is in the
+claims, so that a scheduler that starts anew goes on with it.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+from actors.scheduler.model.claim_demand import Assignment
+from actors.scheduler.model.errors import BindingFailed, ClaimChanged, WaitPreempted
+from protocols.dra.binding import FAILED, READY, Verdict, must_wait, verdict
+from protocols.dra.pods import reserved_for
+from protocols.kube.meta import Object, uid_of
+
+T = TypeVar("T")
+MAX_REMEMBERED = 1024
+"""Pods whose failed nodes are remembered; the oldest is forgotten."""
+
+
+class BindingWait:
+    def __init__(self, claim: Callable[[str], Object | None], enabled: bool, timeout: float) -> None:
+        self._claim, self._enabled, self._timeout = claim, enabled, timeout
+        self._woken: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._failed_nodes: OrderedDict[str, set[str]] = OrderedDict()
+        self._waits: dict[str, asyncio.Event] = {}
+        """Events that wake the waits, by uid of the pod."""
+        self._giving_way: dict[str, asyncio.Event] = {}
+        """Set once the claims of a preempted pod are released."""
+        self.waiting = 0
+
+    def needed(self, assignments: Iterable[Assignment]) -> bool:
+        """Return True if a claim has devices with binding conditions."""
+        claims = (self._claim(each.key) for each in assignments) if self._enabled else ()
+        return any(claim is not None and must_wait(claim) for claim in claims)
+
+    def failed(self, claim: Object) -> bool:
+        """Return True for an allocated claim whose devices failed or took too long: no pod may use it."""
+        return self._enabled and must_wait(claim) and self._verdict(claim).state == FAILED
+
+    def claim_changed(self, key: str) -> None:
+        for event in self._woken.get(key, ()):
+            event.set()
+
+    async def wait(self, pod: Object, assignments: Collection[Assignment]) -> None:
+        """Raises BindingFailed, WaitPreempted, or ClaimChanged if a claim is no longer reserved for the pod."""
+        changed = self._waits[uid_of(pod)] = asyncio.Event()
+        for each in assignments:
+            self._woken[each.key].add(changed)
+        self.waiting += 1
+        try:
+            end = time.time() + self._timeout  # for allocations without a time of their own
+            while (deadline := self._next_deadline(pod, assignments, end)) is not None:
+                changed.clear()
+                await _set_by(changed, deadline)
+        finally:
+            self.waiting -= 1
+            del self._waits[uid_of(pod)]
+            for each in assignments:
+                self._forget(each.key, changed)
+
+    def _next_deadline(self, pod: Object, assignments: Collection[Assignment], end: float) -> float | None:
+        """Return when the wait ends, or None if all claims are ready. Raises the errors of `wait`."""
+        if uid_of(pod) in self._giving_way:
+            raise WaitPreempted("a pod of higher priority takes its place")
+        waiting = []
+        for each in assignments:
+            claim = self._claim(each.key)
+            if claim is None or uid_of(claim) != each.uid or not reserved_for(claim, uid_of(pod)):
+                raise ClaimChanged(f"claim {each.key} changed while its devices were prepared")
+            found = self._verdict(claim)
+            if found.state == FAILED:
+                raise BindingFailed(found.text)
+            if found.state != READY:
+                waiting.append(end if found.deadline is None else found.deadline)
+        if waiting and time.time() >= end:
+            raise BindingFailed("device binding timeout")
+        return min(*waiting, end) if waiting else None
+
+    def _verdict(self, claim: Object) -> Verdict:
+        return verdict(claim, time.time(), self._timeout)
+
+    def _forget(self, key: str, changed: asyncio.Event) -> None:
+        events = self._woken[key]
+        events.discard(changed)
+        if not events:
+            del self._woken[key]
+
+    async def give_way(self, uid: str) -> bool:
+        """End the wait of a preempted pod. Return True once its claims are released, False if it does not wait."""
+        done = self._giving_way.get(uid)
+        if done is None:
+            if (changed := self._waits.get(uid)) is None:
+                return False
+            done = self._giving_way[uid] = asyncio.Event()
+            changed.set()
+        await done.wait()
+        return True
+
+    def gave_way(self, uid: str) -> None:
+        if done := self._giving_way.pop(uid, None):
+            done.set()
+
+    # nodes on which devices of a pod failed
+
+    def node_failed(self, uid: str, node: str) -> None:
+        self._failed_nodes.setdefault(uid, set()).add(node)
+        self._failed_nodes.move_to_end(uid)
+        if len(self._failed_nodes) > MAX_REMEMBERED:
+            self._failed_nodes.popitem(last=False)
+
+    def bound(self, uid: str) -> None:
+        self._failed_nodes.pop(uid, None)
+
+    def tried(self, uid: str) -> bool:
+        """Return True if devices of the pod failed on some node."""
+        return uid in self._failed_nodes
+
+    def untried(self, uid: str, nodes: Mapping[str, T]) -> dict[str, T]:
+        """Return the nodes on which no devices of the pod failed, or all nodes if there are none."""
+        failed = self._failed_nodes.get(uid, ())
+        left = {name: each for name, each in nodes.items() if name not in failed}
+        if not left:
+            self.bound(uid)
+        return left or dict(nodes)
+
+
+async def _set_by(event: asyncio.Event, deadline: float) -> None:
+    try:
+        async with asyncio.timeout(max(0.0, deadline - time.time())):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,258 @@
+"""Write allocations and reservations of claims, and undo those that conflict with another claim.
+
+Rules: a reservation stands until its write is known to be done or never to be. A pod is bound only once its claims came
+back through the watch and no earlier claim holds one of their devices.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from actors.scheduler.claims.claim_store import ClaimStore
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.model.claim_demand import Assignment
+from actors.scheduler.model.errors import ClaimChanged, DeviceConflict
+from actors.scheduler.model.extended_resources import ExtendedClaim
+from protocols.dra.pods import (
+    allocation_of,
+    consumers,
+    deallocated,
+    has_finalizer,
+    is_pod,
+    releasing,
+    reserved_for,
+    reserving,
+    with_finalizer,
+)
+from protocols.kube.meta import Object, join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.resources import PODS, RESOURCECLAIMS
+from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
+from protocols.process.rates import backoff_delay
+
+WATCH_TIMEOUT_S = 10.0
+MAX_ATTEMPTS = 5
+PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
+
+
+Pods = Callable[[str], Object | None]
+"""Returns a pod by its key, as the API shows it."""
+
+
+def no_pod(key: str) -> Object | None:
+    return None
+
+
+class ClaimWriter:
+    def __init__(
+        self, client: ApiClient, store: ClaimStore, ledger: DeviceLedger, log: logging.Logger, pods: Pods = no_pod
+    ) -> None:
+        self._client, self._store, self._ledger, self._log = client, store, ledger, log
+        self._pods = pods
+
+    async def assign(self, pod: Object, assignments: tuple[Assignment, ...]) -> None:
+        """Raises ClaimChanged, DeviceConflict, ApiError, ApiAway or TimeoutError; the pod must not be bound then."""
+        written = []
+        left = list(assignments)
+        try:
+            while left:
+                written.append(await self._write(pod, left[0]))
+                left.pop(0)
+        finally:
+            for each in left[1:]:  # the first one has ended its reservation itself
+                self._ledger.release(each.uid)
+        for claim in written:
+            await self._store.wait_watched(claim, WATCH_TIMEOUT_S)
+        await self._verify(pod, tuple(written))
+
+    async def make(self, pod: Object, assignment: Assignment, extended: ExtendedClaim) -> Assignment:
+        """Create the claim for a pod's extended resources. After an error the next attempt finds it, if it exists."""
+        try:
+            claim = await self._client.create(RESOURCECLAIMS, extended.as_object(pod), namespace_of(pod))
+            await self._store.wait_created(claim, WATCH_TIMEOUT_S)
+        except (ApiAway, ApiError, TimeoutError):
+            self._ledger.release(assignment.uid)
+            raise
+        self._ledger.transfer(assignment.uid, uid_of(claim))
+        return Assignment(key_of(claim), uid_of(claim), assignment.allocation)
+
+    async def set_pod_status(self, pod: Object, extended: ExtendedClaim, key: str) -> None:
+        """Set pod.status.extendedResourceClaimStatus: the last write before the binding; it makes the claim valid."""
+        status = extended.status(split_key(key)[1])
+        body = {"metadata": {"uid": uid_of(pod)}, "status": {"extendedResourceClaimStatus": status}}
+        await self._client.patch(PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status")
+
+    async def delete(self, claim: Object, pod: str) -> None:
+        """Deallocate and delete a claim that was created in vain."""
+        if terminating(claim) or not await self.deallocate(claim, pod):
+            return
+        try:
+            await self._client.delete(RESOURCECLAIMS, name_of(claim), namespace_of(claim), uid=uid_of(claim))
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _verify(self, pod: Object, claims: tuple[Object, ...]) -> None:
+        """Raise DeviceConflict after undoing claims that lost a device to an earlier claim."""
+        for claim in claims:
+            known = self._store.get(key_of(claim))
+            if known is None or uid_of(known) != uid_of(claim) or not reserved_for(known, uid_of(pod)):
+                raise ClaimChanged(f"claim {key_of(claim)} changed in the meantime")
+        lost = [claim for claim in claims if self._conflicts(claim)]
+        for claim in lost:
+            self._log.warning("claim lost a device to an earlier claim, undoing it claim=%s", key_of(claim))
+            await self.undo(claim, uid_of(pod))
+        if lost:
+            raise DeviceConflict(
+                f"claim {key_of(lost[0])} lost a device to an earlier claim; the allocation was undone"
+            )
+
+    def _conflicts(self, claim: Object) -> bool:
+        return bool(self._ledger.conflicting_claims(uid_of(claim), self._settled(claim)))
+
+    def _settled(self, claim: Object) -> bool:
+        """Return True if a pod that uses the claim is bound."""
+        for each in filter(is_pod, consumers(self._store.get(key_of(claim)) or claim)):
+            pod = self._pods(join_key(namespace_of(claim), str(each.get("name"))))
+            if pod is not None and uid_of(pod) == each.get("uid") and (pod.get("spec") or {}).get("nodeName"):
+                return True
+        return False
+
+    async def undo(self, claim: Object, pod: str) -> None:
+        """Remove the pod's reservation, and with the last one the allocation.
+
+        Only if the claim still conflicts: another scheduler may have reallocated it and bind the pod on that. Raises
+        ApiError, ApiAway, TimeoutError.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            fresh = await self._read(claim)
+            if fresh is None or not (reserved_for(fresh, pod) or (allocation_of(fresh) and not consumers(fresh))):
+                return
+            await self._store.wait_watched(fresh, WATCH_TIMEOUT_S)
+            if not self._conflicts(fresh):
+                return
+            if await self._put_status(releasing(fresh, frozenset((pod,)))) is not None:
+                return
+
+    async def release(self, claim: Object, pod: str, still: Callable[[Object], bool]) -> bool:
+        """Remove the pod's reservation while `still` holds, and with the last one the allocation.
+
+        Return True if it was removed. Raises ApiError or ApiAway.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            fresh = await self._read(claim)
+            if fresh is None or not still(fresh) or (consumers(fresh) and not reserved_for(fresh, pod)):
+                return False
+            if await self._put_status(releasing(fresh, frozenset((pod,)))) is not None:
+                return True
+        return False
+
+    async def leave(self, claim: Object, pod: str) -> None:
+        """Remove the pod's reservation, with the last one the allocation, and wait until the watch shows it.
+
+        Raises ApiError, ApiAway or TimeoutError.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            fresh = await self._read(claim)
+            if fresh is None or not reserved_for(fresh, pod):
+                return
+            if (written := await self._put_status(releasing(fresh, frozenset((pod,))))) is not None:
+                await self._store.wait_watched(written, WATCH_TIMEOUT_S)
+                return
+
+    async def deallocate(self, claim: Object, pod: str) -> bool:
+        """Deallocate a claim unless another pod may use it. Return False if one may."""
+        fresh = await self._read(claim)
+        if fresh is None or any(each.get("uid") != pod for each in consumers(fresh)):
+            return False
+        return await self._put_status(deallocated(fresh)) is not None
+
+    async def _write(self, pod: Object, assignment: Assignment) -> Object:
+        """Write one assignment, until it is done or known never to be."""
+        claim = self._store.get(assignment.key)
+        uncertain = False
+        tries = failures = 0
+        while True:
+            try:
+                claim = await self._write_once(pod, assignment, claim)
+            except ApiAway:
+                uncertain = True  # it may have been written, or still be
+            except ApiError as error:
+                if error.code < 500 and error.code != 409:
+                    self._ledger.release(assignment.uid)
+                    raise
+                uncertain = uncertain or error.code >= 500
+                tries += 1
+            except ClaimChanged:
+                self._ledger.release(assignment.uid)
+                raise
+            else:
+                self._store.assume(claim)
+                return claim
+            if tries >= MAX_ATTEMPTS and not uncertain:
+                self._ledger.release(assignment.uid)
+                raise ClaimChanged(f"claim {assignment.key} changed too often in the meantime")
+            try:
+                failures += 1
+                pause = backoff_delay(failures, PAUSE_S, MAX_PAUSE_S)
+                claim, uncertain = await self._reread(assignment, uncertain, pause)
+            except ApiError:
+                self._ledger.release(assignment.uid)
+                raise
+
+    async def _reread(self, assignment: Assignment, uncertain: bool, pause: float) -> tuple[Object | None, bool]:
+        """Return the current claim, retrying while the API does not answer."""
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                namespace, name = split_key(assignment.key)
+                return await self._client.get(RESOURCECLAIMS, name, namespace), uncertain
+            except ApiAway:
+                continue
+            except ApiError as error:
+                if error.code == 404:
+                    return None, False
+                if error.code < 500:
+                    raise
+
+    async def _write_once(self, pod: Object, assignment: Assignment, claim: Object | None) -> Object:
+        if claim is None or uid_of(claim) != assignment.uid or terminating(claim):
+            raise ClaimChanged(f"claim {assignment.key} got deleted in the meantime")
+        known = allocation_of(claim)
+        if known is not None and assignment.allocation is not None and not _same(known, assignment.allocation):
+            raise ClaimChanged(f"claim {assignment.key} got allocated elsewhere in the meantime")
+        if known is None and assignment.allocation is None:
+            raise ClaimChanged(f"claim {assignment.key} is not allocated any more")
+        if reserved_for(claim, uid_of(pod)):
+            return claim
+        if known is None and not has_finalizer(claim):
+            claim = await self._client.update(RESOURCECLAIMS, with_finalizer(claim), namespace_of(claim))
+        body = reserving(claim, pod, assignment.allocation if known is None else None)
+        return await self._client.update(RESOURCECLAIMS, body, namespace_of(claim), "status")
+
+    async def _read(self, claim: Object) -> Object | None:
+        try:
+            fresh = await self._client.get(RESOURCECLAIMS, name_of(claim), namespace_of(claim))
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        return fresh if uid_of(fresh) == uid_of(claim) else None
+
+    async def _put_status(self, claim: Object) -> Object | None:
+        """Return None after a conflict."""
+        try:
+            return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")
+        except ApiError as error:
+            if error.code in (404, 409):
+                return None
+            raise
+
+
+def _same(one: Object, other: Object) -> bool:
+    """Return True for the same devices, shares and requests: our own write whose response was lost."""
+    return _devices(one) == _devices(other)
+
+
+def _devices(allocation: Object) -> list[tuple[object, ...]]:
+    parts = ("request", "driver", "pool", "device", "shareID")
+    return [tuple(each.get(part) for part in parts) for each in (allocation.get("devices") or {}).get("results") or ()]

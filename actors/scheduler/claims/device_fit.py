@@ -1,0 +1,353 @@
+"""Find devices for a pod's claims on each node.
+
+Answers are kept per demand and node until something changes that they depend on. A search that takes long is left to
+`SearchWorker`, which goes on in short turns, so that other pods are scheduled meanwhile.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.claims.verified_fits import VerifiedFits
+from actors.scheduler.model.claim_demand import NOT_AVAILABLE, Demand, Fit
+from actors.scheduler.model.nominations import merged
+from actors.scheduler.model.turns import Pacer, Turns
+from actors.scheduler.model.views import NodeView
+from protocols.dra.allocator import (
+    AllocationFault,
+    Amounts,
+    Attempt,
+    AttemptOptions,
+    Catalog,
+    Ground,
+    Holdings,
+    Node,
+    NodeFault,
+    Offer,
+    Selectors,
+    TimedOut,
+    Usage,
+    first_available_score,
+    held_by_picks,
+)
+from protocols.dra.allocator.attempt import Counters
+from protocols.dra.allocator.catalog import View
+from protocols.dra.allocator.shares import added
+from protocols.dra.allocator.types import Pool
+from protocols.dra.patching.types import Gates
+from protocols.dra.pods import allocation_of
+from protocols.dra.types import DeviceClass, DeviceId, PoolId
+from protocols.errors import NodeplaneError
+from protocols.kube.selectors import selects
+
+NOT_ALLOCATABLE = "cannot allocate all claims"
+FITS = Fit()
+SEARCH_TIMEOUT_S = 10.0
+"""For all nodes of one pod together."""
+NODE_AT_ONCE_S, AT_ONCE_S = 0.01, 0.05
+"""A scheduling cycle searches one node, and all nodes of its pod, for so long itself."""
+TURN_STEPS, TURN_S = 250, 0.002
+"""A turn of a long search takes some 2 ms."""
+MAX_DEMANDS = 64
+YIELD_EVERY = 256
+"""Nodes between two yields to the event loop."""
+Fault = AllocationFault | TimedOut
+
+
+class NodeDevices(NamedTuple):
+    """Devices that a node sees, valid until the node or any slice changes."""
+
+    node: NodeView
+    revision: int
+    view: View
+    pools: tuple[PoolId, ...]
+
+
+class Answer(NamedTuple):
+    """Result of a search, and what it depends on."""
+
+    view: View
+    freed: int
+    changed: int
+    """Revisions of the pools: devices freed; devices freed or taken."""
+    fit: Fit
+    fault: Fault | None = None
+
+
+Answers = dict[str, Answer]
+
+
+class SearchTakesLong(NodeplaneError):
+    """Raised when a scheduling cycle leaves a search to SearchWorker; the pod is tried again when that is done."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(self, demand: Demand, nodes: Sequence[NodeView], deep: bool) -> None:
+        super().__init__("the search for devices goes on in the background")
+        self.demand, self.nodes = demand, nodes
+        self.deep = deep
+        """True if one node takes long, not only all of them together."""
+
+
+class Kept:
+    """Devices in use, and what is kept for nominated pods."""
+
+    def __init__(self, used: Usage, kept: Holdings) -> None:
+        self._used, self._kept = used, kept
+
+    def __contains__(self, device: object) -> bool:
+        return device in self._kept or device in self._used
+
+    def consumed(self, device: DeviceId) -> Amounts | None:
+        used, kept = self._used.consumed(device), self._kept.get(device, {})
+        return None if used is None or kept is None else added(used, kept)
+
+
+class DeviceFit:
+    def __init__(
+        self,
+        catalog: Catalog,
+        ledger: DeviceLedger,
+        classes: Mapping[str, DeviceClass],
+        engine: Selectors,
+        gates: Gates,
+    ) -> None:
+        self._catalog, self._ledger, self._classes = catalog, ledger, classes
+        self._engine, self._gates = engine, gates
+        self._answers: OrderedDict[bytes, Answers] = OrderedDict()
+        self._node_devices: dict[str, NodeDevices] = {}
+        self.verified, self.pacer = VerifiedFits(), Pacer()
+        ledger.touched = self.verified.touched
+        self.searches = 0
+
+    def classes_changed(self) -> None:
+        self._answers.clear()
+        self.verified.clear()
+
+    def forget_node(self, name: str) -> None:
+        self._catalog.forget(name)
+        self._node_devices.pop(name, None)
+        for fits in self._answers.values():
+            fits.pop(name, None)
+
+    async def fits(self, demand: Demand, nodes: Iterable[NodeView]) -> dict[str, Fit]:
+        """Return the result of each node.
+
+        Raises AllocationFault or TimedOut, which say nothing about any node; SearchTakesLong if a SearchWorker has to
+        find more answers first.
+        """
+        nodes = list(nodes)
+        end = time.monotonic() + AT_ONCE_S
+        found: dict[str, Fit] = {}
+        late: TimedOut | None = None
+        verified = self.verified.of(demand, self._catalog.revision)
+        for number, node in enumerate(nodes, 1):
+            if (fit := verified.get(node)) is not None:
+                found[node.name] = fit
+                continue
+            if (fit := self._decided(demand, node)) is None:
+                answer = self._known(demand, node) or self._search_at_once(demand, node, nodes, end)
+                if isinstance(answer.fault, AllocationFault):
+                    raise answer.fault
+                late, fit = late or answer.fault, answer.fit
+                if answer.fault is None:
+                    verified.put(node, fit)
+            found[node.name] = fit
+            if number % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+        if late is not None and all(fit.reason for fit in found.values()):
+            raise late
+        return found
+
+    async def search_in_turns(self, demand: Demand, nodes: Sequence[NodeView], deep: bool = True) -> TimedOut | None:
+        """Find the answers that are missing.
+
+        Returns a fault if time was up first; the next search goes on from there. Without `deep`, raises SearchTakesLong
+        for a node that takes long.
+        """
+        async with self.pacer.turns() as turns:
+            return await self._search_nodes(demand, nodes, deep, turns)
+
+    async def _search_nodes(
+        self, demand: Demand, nodes: Sequence[NodeView], deep: bool, turns: Turns
+    ) -> TimedOut | None:  # fmt: skip
+        end, turn = time.monotonic() + SEARCH_TIMEOUT_S, time.monotonic() + TURN_S
+        for node in nodes:
+            if time.monotonic() > turn:
+                await turns.rest()
+                turn = time.monotonic() + TURN_S
+            if self._decided(demand, node) is not None or self._known(demand, node) is not None:
+                continue
+            if deep:
+                state = self._state(node)
+                fit, fault = await self._search_turns(demand, node, state[0], end, turns)
+                self._keep(demand, node, Answer(*state, fit, fault))
+                if isinstance(fault, TimedOut):
+                    return fault
+            else:
+                self._search_at_once(demand, node, nodes, time.monotonic() + NODE_AT_ONCE_S)
+        return None
+
+    async def fit_with(self, demand: Demand, node: NodeView, used: Usage, end: float) -> Fit | None:
+        """Return the result of one node with other devices in use; None if it cannot be known by `end`."""
+        if (decided := self._decided(demand, node)) is not None:
+            return decided
+        async with self.pacer.turns() as turns:
+            fit, fault = await self._search_turns(demand, node, self._state(node)[0], end, turns, used)
+        return None if fault is not None else fit
+
+    def pools(self, node: NodeView) -> Iterable[Pool]:
+        """Return the pools with devices that the node reaches."""
+        return (each.pool for each in self._state(node)[0].pools)
+
+    @staticmethod
+    def _decided(demand: Demand, node: NodeView) -> Fit | None:
+        """Return what is known without a search."""
+        for claim in demand.allocated:
+            selector = (allocation_of(claim) or {}).get("nodeSelector")
+            if selector and not selects(selector, node.name, node.labels):
+                return Fit(NOT_AVAILABLE)
+        return None if demand.unallocated else FITS
+
+    # answers
+
+    def _known(self, demand: Demand, node: NodeView) -> Answer | None:
+        """Devices taken since leave a node that had no solution without, and another's solution if it has none."""
+        answer = self._cached_answers(demand.signature).get(node.name)
+        if answer is None:
+            return None
+        view, freed, changed = self._state(node)
+        if answer.view is not view or answer.freed != freed:
+            return None
+        return answer if answer.changed == changed or self._still_free(answer.fit, demand) else None
+
+    def _used(self, demand: Demand) -> Usage:
+        return Kept(self._ledger, demand.kept) if demand.kept else self._ledger
+
+    def _still_free(self, fit: Fit, demand: Demand) -> bool:
+        counters = Counters(self._used(demand))
+        picks = [pick for each in fit.picks for pick in each]
+        taken = {pick.offer for pick in picks if not pick.admin}
+        return self._available(held_by_picks(picks), demand.kept) and all(
+            self._consumed(counters, each) for each in taken
+        )
+
+    def _available(self, holdings: Holdings, kept: Holdings) -> bool:
+        both = {device: kept[device] for device in holdings if device in kept}
+        if any(amounts is None or holdings[device] is None for device, amounts in both.items()):
+            return False
+        return self._ledger.available(merged((holdings, both)) if both else holdings)
+
+    def _consumed(self, counters: Counters, offer: Offer) -> bool:
+        anew = bool(offer.consumes) and offer.id not in self._ledger
+        pool = self._catalog.pool(PoolId(offer.id.driver, offer.id.pool)) if anew else None
+        return pool is None or counters.take(pool, offer)
+
+    def _state(self, node: NodeView) -> tuple[View, int, int]:
+        devices = self._node_devices.get(node.name)
+        if devices is None or devices.node is not node or devices.revision != self._catalog.revision:
+            view = self._catalog.view(Node(node.name, node.labels))
+            pools = tuple(each.pool.id for each in view.pools)
+            devices = self._node_devices[node.name] = NodeDevices(node, self._catalog.revision, view, pools)
+            self.verified.reaches(node.name, pools)
+        return devices.view, self._ledger.freed(devices.pools), self._ledger.revisions(devices.pools)
+
+    def _cached_answers(self, signature: bytes) -> Answers:
+        found = self._answers.setdefault(signature, {})
+        self._answers.move_to_end(signature)
+        if len(self._answers) > MAX_DEMANDS:
+            self._answers.popitem(last=False)
+        return found
+
+    def _keep(self, demand: Demand, node: NodeView, answer: Answer) -> Answer:
+        self._cached_answers(demand.signature)[node.name] = answer
+        return answer
+
+    # searches
+
+    def _search_at_once(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView], end: float) -> Answer:
+        if time.monotonic() > end:
+            raise SearchTakesLong(demand, nodes, deep=False)
+        state, end = self._state(node), time.monotonic() + NODE_AT_ONCE_S
+        try:
+            attempt = self._attempt(demand, state[0])
+            while (found := attempt.advance(TURN_STEPS)) is None:
+                if time.monotonic() > end:
+                    raise SearchTakesLong(demand, nodes, deep=True)
+        except (NodeFault, AllocationFault, TimedOut) as fault:
+            return self._keep(demand, node, Answer(*state, *_failed(node, fault)))
+        return self._keep(demand, node, Answer(*state, _fit(demand, attempt, found)))
+
+    async def _search_turns(
+        self, demand: Demand, node: NodeView, view: View, end: float, turns: Turns, used: Usage | None = None
+    ) -> tuple[Fit, Fault | None]:
+        try:
+            attempt = self._attempt(demand, view, used)
+            while (found := attempt.advance(TURN_STEPS)) is None:
+                if time.monotonic() > end:
+                    raise TimedOut("timed out trying to allocate devices")
+                await turns.rest()
+        except (NodeFault, AllocationFault, TimedOut) as fault:
+            return _failed(node, fault)
+        return _fit(demand, attempt, found), None
+
+    def _attempt(self, demand: Demand, view: View, used: Usage | None = None) -> Attempt:
+        """Raises AllocationFault."""
+        self.searches += 1
+        used = used if used is not None else self._used(demand)
+        gates = self._gates
+        ground = Ground(view.pools, used, self._classes, self._engine, gates.taints, gates.binding, gates.shares)
+        return Attempt(AttemptOptions(demand.unallocated, ground))
+
+
+def _fit(demand: Demand, attempt: Attempt, found: bool) -> Fit:
+    if not found:
+        return Fit(NOT_ALLOCATABLE)
+    picks = tuple(map(tuple, attempt.picks))
+    chosen = zip(demand.unallocated, picks, strict=True)
+    return Fit("", picks, sum(first_available_score(claim.requests, each) for claim, each in chosen))
+
+
+def _failed(node: NodeView, fault: NodeFault | Fault) -> tuple[Fit, Fault | None]:
+    if isinstance(fault, NodeFault):
+        return Fit(str(fault)), None
+    return Fit(NOT_ALLOCATABLE), type(fault)(f"node {node.name}: {fault}")
+
+
+Done = Callable[[TimedOut | None], Awaitable[None]]
+
+
+class SearchWorker:
+    """Runs long searches in the background, a few at a time since each keeps its dead ends in memory.
+
+    Searches that are long because there are many nodes do not wait for those that are hard.
+    """
+
+    def __init__(self, fit: DeviceFit) -> None:
+        self._fit = fit
+        self._work: asyncio.Queue[tuple[SearchTakesLong, Done]] = asyncio.Queue()
+        self._wide: asyncio.Queue[tuple[SearchTakesLong, Done]] = asyncio.Queue()
+
+    def add(self, search: SearchTakesLong, done: Done) -> None:
+        """Call `done` when the answers are kept, or time was up.
+
+        The pods that wait bound the queue: each has one search at most.
+        """
+        (self._work if search.deep else self._wide).put_nowait((search, done))
+
+    async def run(self) -> None:
+        while True:
+            search, done = await self._work.get()
+            await done(await self._fit.search_in_turns(search.demand, search.nodes))
+
+    async def run_wide(self) -> None:
+        while True:
+            search, done = await self._wide.get()
+            try:
+                await done(await self._fit.search_in_turns(search.demand, search.nodes, deep=False))
+            except SearchTakesLong as deep:
+                self._work.put_nowait((deep, done))

@@ -1,0 +1,244 @@
+"""Dynamic resources in scheduling: what is free, what fits, and the writes. Named after upstream's plugin."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from actors.scheduler.claims.binding_wait import BindingWait
+from actors.scheduler.claims.claim_store import ClaimStore
+from actors.scheduler.claims.claim_writer import ClaimWriter, Pods, no_pod
+from actors.scheduler.claims.device_fit import DeviceFit, SearchWorker
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.claims.explanations import Explanations
+from actors.scheduler.claims.lowered_capacity import REASON, warnings_of
+from actors.scheduler.model.claim_demand import (
+    CLASSES,
+    DEVICES,
+    NOT_AVAILABLE,
+    Assignment,
+    Demand,
+    DemandBuilder,
+    Fit,
+    claim_topic,
+)
+from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
+from actors.scheduler.model.extended_resources import LEFTOVER_CLAIM, backed, backing, extended_claim, status_claim_key
+from actors.scheduler.model.queue import ROOM, Topics
+from actors.scheduler.model.views import NodeView, PodView
+from actors.scheduler.nodes.node_table import NodeTables
+from protocols.dra.allocator import Catalog, Holdings, allocation, held_by_picks
+from protocols.dra.allocator.plan import CelSelectors
+from protocols.dra.binding import TIMEOUT_S
+from protocols.dra.patching.types import Gates
+from protocols.dra.pods import allocation_of, consumers
+from protocols.dra.tracker.faults import Change
+from protocols.dra.tracker.feed import SliceTracker
+from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.resources import RESOURCECLAIMS
+from protocols.kube.times import now
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import Informer, InformerOptions
+
+Changed = Callable[..., None]
+Demands = Mapping[str, Demand]
+"""Demand by node."""
+SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
+"""Raised when reading an object of the wrong shape. Our API admits none, another server might."""
+
+
+class DynamicResources:
+    """Calls `changed` with the topics of a change, once the caches have it."""
+
+    def __init__(
+        self, client: ApiClient, gates: Gates, changed: Changed, log: logging.Logger, recorder: EventRecorder,
+        binding_timeout: float = TIMEOUT_S, pods: Pods = no_pod,
+    ) -> None:  # fmt: skip
+        self.catalog, self.engine = Catalog(), CelSelectors()
+        self.ledger = DeviceLedger(self.catalog.capacities)
+        self.claims = ClaimStore(self.ledger)
+        self.feed = SliceTracker(client, gates, self, log, recorder)
+        self.writer = ClaimWriter(client, self.claims, self.ledger, log, pods)
+        self.fit = DeviceFit(self.catalog, self.ledger, self.feed.classes, self.engine, gates)
+        self.searches = SearchWorker(self.fit)
+        self.tables = NodeTables()
+        self.binding = BindingWait(self.claims.get, gates.binding, binding_timeout)
+        self.explanations = Explanations(self.catalog, self.ledger, self.feed.classes, self.engine, gates)
+        self._backing: dict[str, str] = {}
+        self._demand_builder = DemandBuilder(
+            self.claims.get, self.ledger.reserved, self.feed.classes, self.catalog, gates.taints
+        )
+        self._changed, self._log, self._recorder = changed, log, recorder
+        self._follower = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
+        self.informers = [self._follower, *self.feed.informers]
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Raises TimeoutError."""
+        await self.feed.wait_synced(timeout)
+        async with asyncio.timeout(timeout):
+            await self._follower.wait_known()
+
+    # informer
+
+    def on_add(self, obj: Object) -> None:
+        self._observe(obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._observe(new)
+
+    def on_delete(self, obj: Object) -> None:
+        freed = self.claims.remove(obj)
+        self.binding.claim_changed(key_of(obj))
+        self._changed(claim_topic(key_of(obj)), *((DEVICES,) if freed else ()))
+
+    def _observe(self, claim: Object) -> None:
+        try:
+            freed = self.claims.observe(claim, ordered=not self._follower.listing)
+        except SHAPE_ERRORS as error:
+            self._log.warning("claim ignored, a field has the wrong shape claim=%s error=%s", key_of(claim), error)
+            freed = self.claims.remove(claim)
+        self.binding.claim_changed(key_of(claim))
+        self._changed(claim_topic(key_of(claim)), *((DEVICES,) if freed else ()))
+
+    def slices_changed(self, changes: list[Change]) -> None:
+        for change in changes:
+            self.catalog.change(*change)
+            for warning in warnings_of(change, self.ledger.consumed):
+                self._recorder.event(warning.slice, "Warning", REASON, warning.message)
+        self._changed(DEVICES)
+
+    def classes_changed(self) -> None:
+        self.fit.classes_changed()
+        self.tables.clear()
+        self._backing = backing(self.feed.classes.values())
+        self._changed(CLASSES)
+
+    # called by placement
+
+    def demand(self, pod: Object) -> Demand:
+        """Raises ClaimsNotReady or ObjectUnreadable."""
+        try:
+            return self._demand_builder.demand(pod)
+        except SHAPE_ERRORS as error:
+            raise ObjectUnreadable(f"a claim of the pod has a field of the wrong shape: {error}") from None
+
+    def backed(self, view: PodView) -> frozenset[str]:
+        """Return the requested resources that a DeviceClass backs."""
+        return backed(view, self._backing)
+
+    async def delete_leftover_claims(self, pod: Object) -> None:
+        """Delete claims for extended resources left by failed attempts. Raises ClaimsNotReady, ApiError or ApiAway."""
+        named = status_claim_key(pod)
+        made = self.claims.of_extended(pod)
+        lost = [claim for claim in made if key_of(claim) != named or allocation_of(claim) is None]
+        for claim in lost:
+            await self.writer.delete(claim, uid_of(pod))
+        if lost:
+            raise ClaimsNotReady(LEFTOVER_CLAIM, frozenset(claim_topic(key_of(claim)) for claim in lost), expected=True)
+
+    def demands(self, pod: Object, demand: Demand, resources: frozenset[str], nodes: Iterable[NodeView]) -> Demands:
+        """Return the demand by node: devices of a class where the node lacks the extended resource."""
+        if any(key_of(claim) == status_claim_key(pod) for claim in demand.allocated):
+            resources = frozenset()
+        made: dict[frozenset[str], Demand] = {frozenset(): demand}
+        found = {}
+        for node in nodes:
+            lacks = frozenset(name for name in resources if not node.allocatable.get(name))
+            if lacks not in made:
+                made[lacks] = self._extended(pod, demand, lacks)
+            found[node.name] = made[lacks]
+        return found
+
+    def _extended(self, pod: Object, demand: Demand, resources: frozenset[str]) -> Demand:
+        claim = extended_claim(pod, resources, self._backing)
+        asked = [[each.name, each.wants[0].class_name, each.wants[0].count] for each in claim.claim.requests]
+        signature = msgspec.json.encode([demand.signature.decode(), asked])
+        return Demand(demand.allocated, (*demand.unallocated, claim.claim), signature, claim)
+
+    async def fits(self, demands: Demands, nodes: Iterable[NodeView], kept: Holdings | None = None) -> dict[str, Fit]:
+        """Raises AllocationFault, TimedOut or SearchTakesLong."""
+        one = next(iter(demands.values())) if len(set(map(id, demands.values()))) == 1 else None
+        if one is not None and not one.allocated:
+            return await self.fit.fits(one.keeping(kept or {}), nodes)
+        found: dict[str, Fit] = {}
+        groups: dict[int, tuple[Demand, list[NodeView]]] = {}
+        for node in nodes:
+            demand = demands[node.name]
+            groups.setdefault(id(demand), (demand, []))[1].append(node)
+        for demand, members in groups.values():
+            if any(map(self.binding.failed, demand.allocated)):
+                found |= {node.name: Fit(NOT_AVAILABLE) for node in members}
+            else:
+                found |= await self.fit.fits(demand.keeping(kept or {}), members)
+        return found
+
+    def reserve(self, demand: Demand, node: str, fit: Fit) -> tuple[Assignment, ...] | None:
+        """Reserve the devices found, or return None if one was taken meanwhile."""
+        made = [Assignment(key_of(claim), uid_of(claim), None) for claim in demand.allocated]
+        for claim, picks in zip(demand.unallocated, fit.picks, strict=True):
+            result = allocation(claim, picks, self.feed.classes, node, now())
+            if not self.ledger.reserve(claim.uid, held_by_picks(picks)):
+                self.withdraw(made)
+                return None
+            new = demand.extended if demand.extended and demand.extended.claim is claim else None
+            made.append(Assignment(claim.key, claim.uid, result, new))
+        return tuple(made)
+
+    def withdraw(self, assignments: Iterable[Assignment]) -> None:
+        for each in assignments:
+            if each.allocation is not None and self.ledger.release(each.uid):
+                self._changed(DEVICES)
+
+    async def assign(self, pod: Object, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+        """Write the assignments; return them with the claims that exist now. Raises what ClaimWriter.assign raises."""
+        last = assignments[-1] if assignments else None
+        if last is None or last.extended is None:
+            await self.writer.assign(pod, assignments)
+            return assignments
+        made = await self.writer.make(pod, last, last.extended)
+        written = (*assignments[:-1], made)
+        await self.writer.assign(pod, written)
+        await self.writer.set_pod_status(pod, last.extended, made.key)
+        return written
+
+    async def release_failed(self, pod: Object, keys: Iterable[str]) -> bool:
+        """Release the pod's claims whose devices are not ready for a binding; the last consumer deallocates them.
+
+        Return True if a claim was released. Raises ApiError or ApiAway.
+        """
+        claims = (self.claims.get(key) for key in keys)
+        failed = [claim for claim in claims if claim is not None and self.binding.failed(claim)]
+        done = [await self.writer.release(claim, uid_of(pod), self.binding.failed) for claim in failed]
+        return any(done)
+
+    async def leave(self, pod: Object, keys: Iterable[str]) -> None:
+        """Release the claims of a pod that is preempted while it waits. Raises ApiError, ApiAway or TimeoutError."""
+        for claim in filter(None, map(self.claims.get, keys)):
+            await self.writer.leave(claim, uid_of(pod))
+
+    async def deallocate_unused(self, pod: Object, demand: Demand, fits: Iterable[Fit]) -> str:
+        """Deallocate one claim that keeps the pod from every node and that no other pod uses.
+
+        Return upstream's text for what was done. Raises ApiError or ApiAway.
+        """
+        if demand.empty:
+            return "no new claims to deallocate"
+        if any(fit.reason == NOT_AVAILABLE for fit in fits):
+            if await self.release_failed(pod, map(key_of, demand.allocated)):
+                return "deallocation of ResourceClaim completed"
+            for claim in demand.allocated:
+                if all(each.get("uid") == uid_of(pod) for each in consumers(claim)):
+                    if await self.writer.deallocate(claim, uid_of(pod)):
+                        return "deallocation of ResourceClaim completed"
+                    break
+        return "still not schedulable"
+
+
+def topics_of(demand: Demand, view: PodView) -> Topics:
+    """Return the topics that can help a pod that fits nowhere."""
+    claims = (claim_topic(key_of(claim)) for claim in demand.allocated)
+    wanted = (claim_topic(claim.key) for claim in demand.unallocated)
+    extended = any("/" in name for name in view.requests)
+    return frozenset((ROOM, *claims, *wanted, *((DEVICES, CLASSES) if demand.unallocated or extended else ())))

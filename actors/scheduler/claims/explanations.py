@@ -1,0 +1,134 @@
+"""Why the devices of no node suit a pod, in one line for its event: worked out beside scheduling, kept per demand.
+
+Few devices are judged at once. Otherwise the pod is left to `run`, which works in short turns, and is tried again when
+the text is known.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from actors.scheduler.claims.device_fit import Kept
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.model.claim_demand import Demand
+from actors.scheduler.model.views import NodeView
+from protocols.dra.allocator import Catalog, Node, Selectors
+from protocols.dra.diagnosis.diagnose import Diagnosis
+from protocols.dra.diagnosis.text import one_line
+from protocols.dra.diagnosis.types import Case
+from protocols.dra.patching.types import Gates
+from protocols.dra.types import DeviceClass
+
+AT_ONCE_STEPS = 8
+"""Steps of a diagnosis that a scheduling cycle takes itself: some 5 ms."""
+SEARCHED = 2
+"""Nodes searched as a whole for one text."""
+TURN_S, PAUSE_S = 0.002, 0.004
+KEPT_S = 5.0
+"""A text is used for so long although devices were taken or freed: each attempt would write another one."""
+MAX_TEXTS, MAX_WAITING = 64, 8
+
+Key = tuple[bytes, frozenset[str]]
+Done = Callable[[], None]
+
+
+@dataclass
+class Text:
+    text: str
+    revision: int
+    """Revision of the catalog."""
+    made: float
+    used: bool = True
+
+
+class Question(NamedTuple):
+    demand: Demand
+    nodes: Sequence[NodeView]
+    """Nodes that fit the pod but for its devices."""
+    excluded: Mapping[str, list[str]]
+    """Reasons of the other nodes."""
+
+    @property
+    def key(self) -> Key:
+        return self.demand.signature, frozenset(node.name for node in self.nodes)
+
+
+class Explanations:
+    def __init__(
+        self,
+        catalog: Catalog,
+        ledger: DeviceLedger,
+        classes: Mapping[str, DeviceClass],
+        engine: Selectors,
+        gates: Gates,
+    ) -> None:
+        self._catalog, self._ledger, self._classes = catalog, ledger, classes
+        self._engine, self._gates = engine, gates
+        self._texts: OrderedDict[Key, Text] = OrderedDict()
+        self._work: asyncio.Queue[tuple[Question, Done]] = asyncio.Queue()
+
+    def explain(self, question: Question, done: Done) -> str | None:
+        """Return the text, or None if `done` is called once it is known.
+
+        If many wait already, an outdated text or none is returned.
+        """
+        if known := self._known(question.key):
+            known.used = True
+            return known.text
+        diagnosis = Diagnosis(self._case(question))
+        steps = diagnosis.steps()
+        for _ in range(AT_ONCE_STEPS):
+            if next(steps, DONE) is DONE:
+                return self._keep(question.key, diagnosis, used=True).text
+        if self._work.qsize() >= MAX_WAITING:
+            outdated = self._texts.get(question.key)
+            return outdated.text if outdated else ""
+        self._work.put_nowait((question, done))
+        return None
+
+    async def run(self) -> None:
+        while True:
+            question, done = await self._work.get()
+            if not self._known(question.key):
+                diagnosis = Diagnosis(self._case(question))
+                turn = time.monotonic() + TURN_S
+                for _ in diagnosis.steps():
+                    if time.monotonic() > turn:
+                        await asyncio.sleep(PAUSE_S)
+                        turn = time.monotonic() + TURN_S
+                self._keep(question.key, diagnosis, used=False)
+            done()
+
+    def _known(self, key: Key) -> Text | None:
+        """Slices may change without end, so a text that nobody has used yet is good whatever changed since."""
+        known = self._texts.get(key)
+        if known is None or time.monotonic() > known.made + KEPT_S:
+            return None
+        return known if known.revision == self._catalog.revision or not known.used else None
+
+    def _case(self, question: Question) -> Case:
+        return Case(
+            claims=question.demand.unallocated,
+            catalog=self._catalog,
+            nodes=tuple(Node(node.name, node.labels) for node in question.nodes),
+            classes=dict(self._classes),
+            engine=self._engine,
+            used=Kept(self._ledger, question.demand.kept) if question.demand.kept else self._ledger,
+            excluded={name: ", ".join(reasons) for name, reasons in question.excluded.items()},
+            searched=SEARCHED,
+            taints=self._gates.taints,
+            binding=self._gates.binding,
+        )
+
+    def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> Text:
+        text = self._texts[key] = Text(one_line(diagnosis.report), self._catalog.revision, time.monotonic(), used)
+        self._texts.move_to_end(key)
+        if len(self._texts) > MAX_TEXTS:
+            self._texts.popitem(last=False)
+        return text
+
+
+DONE = object()

@@ -1,0 +1,71 @@
+"""Results of searches for devices that hold right now, so that a pod costs the nodes that changed, not all of them.
+
+Pure. Whatever a result depends on is watched from outside: devices taken or freed (`touched`), slices (the catalog's
+revision), classes (`clear`), and the node itself.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+
+from actors.scheduler.model.claim_demand import Demand, Fit
+from actors.scheduler.model.views import NodeView
+
+MAX_DEMANDS = 64
+Entry = tuple[int, NodeView, Fit]
+"""Stamp of the node's devices when the fit was verified, the node as it was, and the fit."""
+
+
+class DemandFits:
+    """Verified results of one demand."""
+
+    def __init__(self, stamps: defaultdict[str, int]) -> None:
+        self._stamps = stamps
+        self._entries: dict[str, Entry] = {}
+
+    def get(self, node: NodeView) -> Fit | None:
+        entry = self._entries.get(node.name)
+        if entry is None or entry[0] != self._stamps[node.name] or entry[1] is not node:
+            return None
+        return entry[2]
+
+    def put(self, node: NodeView, fit: Fit) -> None:
+        self._entries[node.name] = (self._stamps[node.name], node, fit)
+
+
+class VerifiedFits:
+    """Bounded by MAX_DEMANDS times the nodes."""
+
+    def __init__(self) -> None:
+        self.changed: Callable[[str], None] = lambda node: None
+        """Called when devices that a node reaches were taken or freed."""
+        self._revision = -1
+        self._by_demand: OrderedDict[bytes, DemandFits] = OrderedDict()
+        self._nodes: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        """Nodes that reach devices of a pool."""
+        self._stamps: defaultdict[str, int] = defaultdict(int)
+
+    def of(self, demand: Demand, revision: int) -> DemandFits:
+        """Return what holds for a demand; `revision` is the catalog's. Allocated claims are decided by each pod."""
+        if revision != self._revision:
+            self.clear()
+            self._revision = revision
+        if demand.allocated or not demand.unallocated:
+            return DemandFits(self._stamps)
+        fits = self._by_demand.setdefault(demand.signature, DemandFits(self._stamps))
+        self._by_demand.move_to_end(demand.signature)
+        if len(self._by_demand) > MAX_DEMANDS:
+            self._by_demand.popitem(last=False)
+        return fits
+
+    def reaches(self, node: str, pools: Iterable[tuple[str, str]]) -> None:
+        for pool in pools:
+            self._nodes[pool].add(node)
+
+    def touched(self, pool: tuple[str, str]) -> None:
+        for node in self._nodes.get(pool, ()):
+            self._stamps[node] += 1
+            self.changed(node)
+
+    def clear(self) -> None:
+        """Forget everything; which nodes reach a pool is reported again as they are searched."""
+        self._by_demand.clear()

@@ -1,0 +1,148 @@
+"""The demand of a pod's claims, and the checks that hold for every node. Pure; messages are upstream's."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+
+import msgspec
+
+from actors.scheduler.model.errors import ClaimsNotReady
+from actors.scheduler.model.extended_resources import ExtendedClaim, status_claim_key
+from protocols.dra.allocator import Catalog, Claim, Holdings, Pick, claim_of
+from protocols.dra.allocator.plan import missing_class
+from protocols.dra.pods import allocation_of, claim_entries, claim_names, from_template, owned_by, results_of
+from protocols.dra.types import NO_EXECUTE, DeviceClass, DeviceId, tolerates
+from protocols.kube.meta import Object, key_of, namespace_of, terminating
+
+DEVICES = "devices"
+"""Topic: a device appeared, changed or was freed."""
+CLASSES = "classes"
+
+
+def claim_topic(key: str) -> str:
+    return f"claim {key}"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Requirements of a pod's claims on its node."""
+
+    allocated: tuple[Object, ...] = ()
+    unallocated: tuple[Claim, ...] = ()
+    """Claims to allocate, in the pod's order."""
+    signature: bytes = b""
+    """Equal for pods with equal demands."""
+    extended: ExtendedClaim | None = None
+    """Set if the last of `unallocated` does not exist in the API yet."""
+    kept: Holdings = field(default_factory=dict)
+    """Devices and shares that are kept for nominated pods."""
+
+    def keeping(self, kept: Holdings) -> "Demand":
+        """Return the demand of a pod that must leave devices to nominated pods."""
+        if not kept or not self.unallocated:
+            return self
+        return replace(
+            self,
+            kept=kept,
+            signature=msgspec.json.encode([self.signature.decode(), sorted(kept.items(), key=itemgetter(0))]),
+        )
+
+    @property
+    def empty(self) -> bool:
+        return not self.allocated and not self.unallocated
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Result of one node."""
+
+    reason: str = ""
+    """Why the node is rejected; empty if it fits."""
+    picks: tuple[tuple[Pick, ...], ...] = ()
+    score: int = 0
+    """Score of prioritized requests."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A write to one claim before its pod is bound."""
+
+    key: str
+    uid: str
+    allocation: Object | None
+    """None if the claim is allocated already."""
+    extended: ExtendedClaim | None = None
+    """Set if the claim must be created first."""
+
+
+NOT_AVAILABLE = "resourceclaim not available on the node"
+
+
+class DemandBuilder:
+    def __init__(
+        self, claim: Callable[[str], Object | None], reserved: Callable[[str], bool],
+        classes: Mapping[str, DeviceClass], catalog: Catalog, taints: bool,
+    ) -> None:  # fmt: skip
+        self._claim, self._reserved, self._classes = claim, reserved, classes
+        self._catalog, self._taints = catalog, taints
+
+    def demand(self, pod: Object) -> Demand:
+        """Raises ClaimsNotReady."""
+        generated = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
+        names = claim_names(pod)
+        found = [self._found(pod, name, entry in generated) for entry, name in names.items() if name != ""]
+        found += self._extended(pod)
+        claims = list({key_of(claim): claim for claim in found}.values())
+        allocated = tuple(claim for claim in claims if allocation_of(claim) is not None)
+        for claim in allocated if self._taints else ():
+            self._check_taints(claim)
+        pending = [claim for claim in claims if allocation_of(claim) is None]
+        unallocated = tuple(self._checked(claim) for claim in pending)
+        signature = msgspec.json.encode([claim.get("spec") for claim in pending]) if pending else b""
+        return Demand(allocated, unallocated, signature)
+
+    def _found(self, pod: Object, name: str | None, generated: bool) -> Object:
+        if name is None:
+            raise ClaimsNotReady(f'pod "{key_of(pod)}": ResourceClaim not created yet', frozenset(), expected=True)
+        key = f"{namespace_of(pod)}/{name}"
+        topics = frozenset((claim_topic(key),))
+        claim = self._claim(key)
+        if claim is None:
+            raise ClaimsNotReady(f'resourceclaim "{name}" not found', topics, expected=generated)
+        if terminating(claim):
+            raise ClaimsNotReady(f'resourceclaim "{name}" is being deleted', topics)
+        if generated and not owned_by(claim, pod):
+            raise ClaimsNotReady(
+                f"ResourceClaim {key} was not created for Pod {key_of(pod)} (Pod is not owner)", topics
+            )
+        return claim
+
+    def _extended(self, pod: Object) -> list[Object]:
+        """Return the claim for extended resources once pod status names it, if it is still valid."""
+        claim = self._claim(status_claim_key(pod)) if status_claim_key(pod) else None
+        valid = claim is not None and not terminating(claim) and owned_by(claim, pod) and allocation_of(claim)
+        return [claim] if claim is not None and valid else []
+
+    def _checked(self, claim: Object) -> Claim:
+        topic = claim_topic(key_of(claim))
+        wanted = claim_of(claim)
+        if self._reserved(wanted.uid):
+            raise ClaimsNotReady(
+                f"resource claim {wanted.key} is in the process of being allocated", frozenset((topic,)), expected=True
+            )
+        if message := missing_class(wanted, self._classes):
+            raise ClaimsNotReady(message, frozenset((CLASSES, topic)))
+        return wanted
+
+    def _check_taints(self, claim: Object) -> None:
+        """Raise ClaimsNotReady if an allocated device has a NoExecute taint that the claim does not tolerate."""
+        for result in results_of(claim):
+            offer = self._catalog.offer(DeviceId(result["driver"], result["pool"], result["device"]))
+            for taint in offer.device.taints if offer else ():
+                tolerated = any(tolerates(each, taint) for each in result.get("tolerations") or ())
+                if taint.effect == NO_EXECUTE and not tolerated and offer is not None:
+                    raise ClaimsNotReady(
+                        f'resourceclaim "{key_of(claim)}": device {offer.id} has untolerated taint {{{taint.key}:'
+                        f" {taint.value}}}",
+                        frozenset((DEVICES, claim_topic(key_of(claim)))),
+                    )

@@ -1,0 +1,165 @@
+"""Extended resources backed by a DeviceClass. Pure.
+
+A pod that requests `example.com/gpu: 2` gets two devices of the class on a node without such a device plugin. Sidecars
+and app containers have a request each. An init container uses the devices of containers that start after it; what it
+needs beyond them is requested once, for the init container that lacks most.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.scheduler.model.errors import ObjectUnreadable
+from actors.scheduler.model.views import PodView, amounts
+from protocols.dra.allocator.claims import Claim, Request, Want
+from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
+from protocols.dra.types import DeviceClass
+from protocols.kube.meta import Object, name_of, namespace_of, uid_of
+from protocols.kube.quantity import NANO
+from protocols.kube.resources import RESOURCECLAIMS
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+LEFTOVER_CLAIM = "cannot schedule extended resource claim"
+Backing = Mapping[str, str]
+"""DeviceClass by extended resource."""
+NOTHING: frozenset[str] = frozenset()
+MAX_REQUESTS = 32
+"""Requests of one claim, by the API."""
+
+
+def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """Return the class of each resource: the newest one, then the one with the smaller name."""
+    known = sorted(classes, key=lambda each: each.name, reverse=True)
+    known.sort(key=lambda each: each.created)
+    named = {each.extended_resource: each.name for each in known if each.extended_resource}
+    return {**{IMPLICIT + each.name: each.name for each in known}, **named}
+
+
+def backed(view: PodView, classes: Backing) -> frozenset[str]:
+    """Return the requested resources that a class backs."""
+    return frozenset(name for name, asked in view.requests.items() if asked and name in classes)
+
+
+@dataclass(frozen=True)
+class RequestMapping:
+    container: str
+    resource: str
+    request: str
+
+    def as_object(self) -> Object:
+        return {"containerName": self.container, "resourceName": self.resource, "requestName": self.request}
+
+
+@dataclass(frozen=True)
+class ExtendedClaim:
+    """A claim for some of a pod's extended resources. It is created in the API only when it is written."""
+
+    claim: Claim
+    mappings: tuple[RequestMapping, ...]
+
+    def as_object(self, pod: Object) -> Object:
+        metadata = {
+            "generateName": f"{name_of(pod)[:38].rstrip('-.')}-extended-resources-",
+            "annotations": {EXTENDED_CLAIM: "true"},
+            "ownerReferences": [owner_reference(pod)],
+        }
+        requests = [{"name": each.name, "exactly": _exactly(each.wants[0])} for each in self.claim.requests]
+        kind = {"apiVersion": RESOURCECLAIMS.api_version, "kind": RESOURCECLAIMS.kind}
+        return {**kind, "metadata": metadata, "spec": {"devices": {"requests": requests}}}
+
+    def status(self, name: str) -> Object:
+        """Return pod.status.extendedResourceClaimStatus."""
+        return {"resourceClaimName": name, "requestMappings": [each.as_object() for each in self.mappings]}
+
+
+def _exactly(want: Want) -> Object:
+    return {"deviceClassName": want.class_name, "allocationMode": want.mode, "count": want.count}
+
+
+@dataclass(frozen=True)
+class _Need:
+    container: str
+    index: int
+    request: str
+    count: int
+    permanent: bool
+
+
+def extended_claim(pod: Object, resources: frozenset[str], classes: Backing) -> ExtendedClaim:
+    """Raises ObjectUnreadable if more containers request a resource than a claim has requests."""
+    requests: list[Request] = []
+    mappings: list[RequestMapping] = []
+    for resource in sorted(resources):
+        asked, mapped = _of_resource(resource, _needs(pod, resource), classes[resource])
+        requests += asked
+        mappings += mapped
+    claim = Claim(f"{namespace_of(pod)}/<extended-resources>", f"extended {uid_of(pod)}", tuple(requests), (), ())
+    return ExtendedClaim(claim, tuple(mappings))
+
+
+def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[list[Request], list[RequestMapping]]:
+    counts = {need.request: need.count for need in needs if need.permanent}
+    if len(counts) > MAX_REQUESTS:
+        raise ObjectUnreadable(
+            f"{len(counts)} containers request {resource}, a claim has at most {MAX_REQUESTS} requests"
+        )
+    lack = _lack(needs)
+    extra = max((need for need in lack if lack[need] > 0), key=lambda need: (lack[need], -need.index), default=None)
+    if extra is not None:
+        counts[extra.request] = lack[extra]
+    permanent = [need for need in needs if need.permanent]
+    mappings = [RequestMapping(need.container, resource, need.request) for need in permanent]
+    for need in lack:
+        mappings += [
+            RequestMapping(need.container, resource, name) for name in _borrowed(permanent, need, extra, lack[need])
+        ]
+    return [Request(name, (Want(name, class_name, count=count),)) for name, count in counts.items()], mappings
+
+
+def _lack(needs: list[_Need]) -> dict[_Need, int]:
+    """Return what each init container needs beyond the devices of containers that start after it."""
+    found, later = {}, 0
+    for need in reversed(needs):
+        if need.permanent:
+            later += need.count
+        else:
+            found[need] = need.count - later
+    return dict(reversed(found.items()))
+
+
+def _later(needs: list[_Need], need: _Need) -> list[_Need]:
+    """Return the containers that start once this one has ended."""
+    return [each for each in needs if each.permanent and each.index > need.index]
+
+
+def _borrowed(needs: list[_Need], need: _Need, extra: _Need | None, lack: int) -> list[str]:
+    """Return the requests whose devices an init container uses, until it has enough."""
+    names, left = [], need.count
+    for each in _later(needs, need):
+        if left > 0:
+            names.append(each.request)
+            left -= each.count
+    return [*names, extra.request] if extra is not None and lack > 0 else names
+
+
+def _needs(pod: Object, resource: str) -> list[_Need]:
+    spec = pod.get("spec") or {}
+    first = [(each, each.get("restartPolicy") == "Always") for each in spec.get("initContainers") or ()]
+    found = []
+    for index, (container, permanent) in enumerate([*first, *((each, True) for each in spec.get("containers") or ())]):
+        asked = _requested(container)
+        if count := asked.get(resource, 0) // NANO:
+            request = f"container-{index}-request-{sorted(asked).index(resource)}"
+            found.append(_Need(str(container.get("name") or ""), index, request, count, permanent))
+    return found
+
+
+def _requested(container: Mapping[str, Any]) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def status_claim_key(pod: Object) -> str:
+    """Return the key of the claim in pod.status.extendedResourceClaimStatus, or ""."""
+    status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return f"{namespace_of(pod)}/{status['resourceClaimName']}" if status.get("resourceClaimName") else ""

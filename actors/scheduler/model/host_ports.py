@@ -1,0 +1,59 @@
+"""Upstream's NodePorts: ports of a node that its pods occupy. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+EVERY_ADDRESS = "0.0.0.0"
+NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
+
+
+class HostPort(NamedTuple):
+    protocol: str
+    port: int
+    address: str
+
+
+def pod_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
+    """Return the host ports of containers and sidecars."""
+    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
+    ports = (port for each in (*(spec.get("containers") or ()), *sidecars) for port in each.get("ports") or ())
+    return tuple(
+        HostPort(str(port.get("protocol") or "TCP"), int(port["hostPort"]), str(port.get("hostIP") or EVERY_ADDRESS))
+        for port in ports
+        if port.get("hostPort")
+    )
+
+
+def conflicting(held: Iterable[tuple[str, int, str]], wanted: Iterable[HostPort]) -> bool:
+    """Return True if a pod that wants these ports cannot be on a node with one that holds those."""
+    used = PortsInUse()
+    used.add(HostPort(*each) for each in held)
+    return used.conflict(wanted)
+
+
+class PortsInUse:
+    """Number of pods on each address of each port; 0.0.0.0 conflicts with every address."""
+
+    def __init__(self) -> None:
+        self._pods: dict[tuple[str, int], Counter[str]] = {}
+
+    def add(self, ports: Iterable[HostPort]) -> None:
+        for each in ports:
+            self._pods.setdefault(each[:2], Counter())[each.address] += 1
+
+    def remove(self, ports: Iterable[HostPort]) -> None:
+        for each in ports:
+            held = self._pods[each[:2]]
+            held[each.address] -= 1
+            if not held[each.address]:
+                del held[each.address]
+            if not held:
+                del self._pods[each[:2]]
+
+    def conflict(self, ports: Iterable[HostPort]) -> bool:
+        return any(self._taken(each) for each in ports)
+
+    def _taken(self, wanted: HostPort) -> bool:
+        held: Mapping[str, int] = self._pods.get(wanted[:2], {})
+        return bool(held) and (wanted.address == EVERY_ADDRESS or wanted.address in held or EVERY_ADDRESS in held)

@@ -1,0 +1,149 @@
+"""Queue of unscheduled pods. Pure: callers pass the time in seconds.
+
+Pods of higher priority are tried first, as upstream. A pod that did not fit is tried again after its backoff, once
+something changed that can help it. A change during an attempt counts for that pod, whatever the attempt finds: it may
+have looked before the change.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from protocols.process.rates import backoff_delay
+
+INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 10.0
+ROOM = "room"
+"""Topic of every pod that did not fit: a node changed, or a pod left one."""
+Topics = frozenset[str]
+ANY_ROOM: Topics = frozenset((ROOM,))
+LOWEST = -(2**31)
+NOTHING: Topics = frozenset()
+
+
+@dataclass
+class QueuedPod:
+    attempts: int = 0
+    not_before: float = 0.0
+    topics: Topics = NOTHING
+    """Topics that wake the pod."""
+    priority: int = 0
+
+
+class Queue:
+    """Costs are proportional to the pods that are due or woken, not to those that wait."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, QueuedPod] = {}
+        self._due: dict[str, None] = {}
+        """In the order in which they became due."""
+        self._in_progress: set[str] = set()
+        self._by_topic: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Waiting pods by topic."""
+        self._newest = LOWEST
+        """Highest priority of the pods that became due since `ready`."""
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._pods
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def counts(self, now: float) -> dict[str, int]:
+        """Return the number of pods in each of upstream's queues."""
+        active = sum(
+            self._pods[uid].not_before <= now or uid in self._in_progress
+            for uid in self._due.keys() | self._in_progress
+        )
+        queued = len(self._due.keys() | self._in_progress) - active
+        return {"active": active, "backoff": queued, "unschedulable": len(self._pods) - active - queued}
+
+    def add(self, uid: str, priority: int | None = None) -> None:
+        """Add a new or changed pod; None leaves its priority as it is."""
+        queued = self._pods.setdefault(uid, QueuedPod())
+        queued.priority = queued.priority if priority is None else priority
+        self._wake(uid)
+
+    def remove(self, uid: str) -> None:
+        queued = self._pods.pop(uid, None)
+        if queued is not None:
+            self._unsubscribe(uid, queued)
+        self._due.pop(uid, None)
+        self._in_progress.discard(uid)
+
+    def changed(self, *topics: str) -> bool:
+        """Wake pods that wait for a topic, and all in progress. Return True if there are any."""
+        woken = [uid for uid in self._in_progress if uid not in self._due]
+        for topic in topics or (ROOM,):
+            woken += self._by_topic.get(topic, ())
+        for uid in woken:
+            self._wake(uid)
+        return bool(woken)
+
+    def ready(self, now: float) -> list[str]:
+        """Return the pods to try now: by priority, then in the order in which they became due."""
+        self._newest = LOWEST
+        found = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
+        return sorted(found, key=lambda uid: -self._pods[uid].priority)
+
+    def outranked(self, uid: str) -> bool:
+        """Return True if a pod of higher priority became due since `ready` returned this one."""
+        queued = self._pods.get(uid)
+        return queued is not None and queued.priority < self._newest
+
+    def start(self, uid: str) -> bool:
+        """Start an attempt. Return False if the pod is gone."""
+        if uid not in self._pods or uid in self._in_progress:
+            return False
+        self._unsubscribe(uid, self._pods[uid])
+        self._due.pop(uid, None)
+        self._in_progress.add(uid)
+        return True
+
+    def failed(self, uid: str, now: float, topics: Topics = ANY_ROOM) -> None:
+        """Record a failed attempt: back off 1, 2, 4, 8, 10 s, and wait for a topic."""
+        if queued := self._pods.get(uid):
+            queued.attempts += 1
+            queued.not_before = now + backoff_delay(queued.attempts, INITIAL_BACKOFF_S, MAX_BACKOFF_S)
+            self._subscribe(uid, queued, topics)
+
+    def park(self, uid: str, topics: Topics) -> None:
+        """Wait for a topic without backoff: something is missing that is about to appear."""
+        if queued := self._pods.get(uid):
+            self._subscribe(uid, queued, topics)
+
+    def resume(self, uid: str) -> None:
+        """End an attempt that was left to something slow, and try again now: it is known."""
+        if uid in self._pods:
+            self._in_progress.discard(uid)
+            self._wake(uid)
+
+    def retry(self, uid: str, now: float) -> None:
+        """Back off after an attempt that failed itself, and try again without queued for a change."""
+        self.failed(uid, now)
+        if uid in self._pods:
+            self._wake(uid)
+
+    def next_at(self) -> float | None:
+        """Return when the earliest backoff ends, or None if nothing is due."""
+        return min((self._pods[uid].not_before for uid in self._due if uid not in self._in_progress), default=None)
+
+    def _wake(self, uid: str) -> None:
+        self._unsubscribe(uid, self._pods[uid])
+        self._due.setdefault(uid)
+        self._newest = max(self._newest, self._pods[uid].priority)
+
+    def _unsubscribe(self, uid: str, queued: QueuedPod) -> None:
+        for topic in queued.topics:
+            pods = self._by_topic[topic]
+            pods.pop(uid, None)
+            if not pods:
+                del self._by_topic[topic]
+        queued.topics = NOTHING
+
+    def _subscribe(self, uid: str, queued: QueuedPod, topics: Topics) -> None:
+        """Wait for topics, unless something changed during the attempt."""
+        self._in_progress.discard(uid)
+        self._unsubscribe(uid, queued)
+        if uid not in self._due:
+            queued.topics = topics
+            for topic in topics:
+                self._by_topic[topic][uid] = None

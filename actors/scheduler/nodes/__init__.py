@@ -1,0 +1,1 @@
+"""Nodes with their load: filters, tables, scores."""

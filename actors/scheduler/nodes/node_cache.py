@@ -1,0 +1,203 @@
+"""Nodes with the requests of the pods on them, and the filters of nodes. Pure.
+
+Pods are assumed to be bound before the API shows it. Invariant: a pod counts on exactly one node, from the moment it is
+assumed until it has finished or is gone. Filter messages are upstream's.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from actors.scheduler.model.host_ports import NO_PORTS
+from actors.scheduler.model.image_locality import ImageSpread
+from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView, Taint, tolerated
+from actors.scheduler.nodes.node_memo import NodeMemos
+from actors.scheduler.nodes.node_table import NodeChanges
+from actors.scheduler.nodes.scoring import Preferences, node_preference
+from protocols.kube.selectors import term_matches
+
+NOT_READY = "node(s) were not ready"
+UNSCHEDULABLE = "node(s) were unschedulable"
+SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+TOO_MANY, INSUFFICIENT = "Too many pods", "Insufficient "
+NOTHING: frozenset[str] = frozenset()
+TURN_S = 0.01
+"""Seconds of filtering between two yields to the event loop."""
+
+
+def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
+    """Return why the node is rejected; empty if the pod fits.
+
+    As upstream, all insufficient resources are reported, the other filters stop at the first reason. `backed` resources
+    need not be on the node if it has none of them at all.
+    """
+    node = load.view
+    if not node.ready:
+        return [NOT_READY]
+    if node.unschedulable and not tolerated(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+        return [UNSCHEDULABLE]
+    if (pod.node_selector or pod.affinity_terms) and not selected(pod, node):
+        return [SELECTOR]
+    if node.taints and (taint := _untolerated_taint(pod, node)):
+        value = f"{taint.key}: {taint.value}" if taint.value else taint.key
+        return [f"node(s) had untolerated taint {{{value}}}"]
+    taken = [NO_PORTS] if pod.ports and load.ports.conflict(pod.ports) else []
+    return taken or shortages(pod, load, backed)
+
+
+def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
+    free, used = load.view.allocatable, load.used
+    short = []
+    for name, requested in pod.requests.items():
+        if requested > free.get(name, 0) - used.get(name, 0) and requested and (free.get(name) or name not in backed):
+            short.append(name)
+    if not short:
+        return short
+    return [TOO_MANY if name == "pods" else f"{INSUFFICIENT}{name}" for name in sorted(short)]
+
+
+def insufficient(reason: str) -> str | None:
+    """Return the resource of which a node has too little by this reason; None for other reasons."""
+    if reason == TOO_MANY:
+        return "pods"
+    return reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else None
+
+
+def selected(pod: PodView, node: NodeView) -> bool:
+    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
+        return False
+    terms = pod.affinity_terms
+    return not terms or any(term_matches(term, node.name, node.labels) for term in terms)
+
+
+def _untolerated_taint(pod: PodView, node: NodeView) -> Taint | None:
+    blocking = (taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute"))
+    return next((taint for taint in blocking if not tolerated(pod, taint)), None)
+
+
+def summary(nodes: int, found: Iterable[list[str]]) -> str:
+    """Return upstream's message, such as `0/2 nodes are available: 2 node(s) were unschedulable`."""
+    if not nodes:
+        return "no nodes available to schedule pods"
+    counts = Counter(reason for reasons_ in found for reason in reasons_)
+    return f"0/{nodes} nodes are available: {', '.join(sorted(f'{n} {reason}' for reason, n in counts.items()))}."
+
+
+@dataclass
+class Cache:
+    nodes: dict[str, NodeLoad] = field(default_factory=dict)
+    placed: dict[str, tuple[str, PodView]] = field(default_factory=dict)
+    """Node and view of each pod, by uid."""
+    priorities: Counter[int] = field(default_factory=Counter)
+    """Number of these pods by priority."""
+    images: ImageSpread = field(default_factory=ImageSpread)
+    memos: NodeMemos = field(default_factory=NodeMemos)
+    changes: NodeChanges = field(default_factory=NodeChanges)
+    soft_tainted: int = 0
+    """Nodes with PreferNoSchedule taints."""
+
+    def node(self, view: NodeView) -> bool:
+        """Update a node. Return False if nothing relevant changed."""
+        known = self.nodes.get(view.name)
+        if known and known.view == view:
+            return False
+        self.changes.mark(view.name)
+        self.soft_tainted += bool(view.soft_taints) - bool(known and known.view.soft_taints)
+        self.images.remove(known.view.images if known else ())
+        self.images.add(view.images)
+        self.nodes[view.name] = replace(known, view=view, version=next(VERSIONS)) if known else self._loaded(view)
+        return True
+
+    def forget_node(self, name: str) -> None:
+        if gone := self.nodes.pop(name, None):
+            self.images.remove(gone.view.images)
+            self.soft_tainted -= bool(gone.view.soft_taints)
+            self.changes.mark(name)
+
+    def place(self, node: str, pod: PodView) -> None:
+        """Count a pod that is bound, or assumed to be."""
+        if self.placed.get(pod.uid) == (node, pod):
+            return
+        self.forget(pod.uid)
+        self.placed[pod.uid] = (node, pod)
+        self.priorities[pod.priority] += 1
+        if load := self.nodes.get(node):
+            load.count(pod)
+            self.changes.mark(node)
+
+    def forget(self, uid: str) -> bool:
+        """Stop counting a pod. Return True if it was counted."""
+        held = self.placed.pop(uid, None)
+        if held is None:
+            return False
+        self.priorities[held[1].priority] -= 1
+        if not self.priorities[held[1].priority]:
+            del self.priorities[held[1].priority]
+        if load := self.nodes.get(held[0]):
+            load.discount(held[1])
+            self.changes.mark(held[0])
+        return True
+
+    async def feasible(
+        self, pod: PodView, backed: frozenset[str] = NOTHING
+    ) -> tuple[dict[str, NodeLoad], dict[str, list[str]]]:
+        """Return the nodes that fit, and the reasons of the others.
+
+        A pod may have 30,000 affinity terms, and there are many nodes: others have their turn after TURN_S.
+        """
+        fitting: dict[str, NodeLoad] = {}
+        rejected: dict[str, list[str]] = {}
+        memo, began, turns = self.memos.of(pod.shape, backed), time.perf_counter(), 0
+        memo.trim(len(self.nodes))
+        for name, load in list(self.nodes.items()):
+            known = memo.reasons.get(name)
+            if known is None or known[0] != load.version:
+                known = memo.reasons[name] = (load.version, reasons(pod, load, backed))
+                if time.perf_counter() - began > TURN_S:
+                    turns += 1
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+            if known[1]:
+                rejected[name] = known[1]
+            else:
+                fitting[name] = load
+        return (self._still(fitting) if turns else fitting), rejected
+
+    async def prefer(
+        self, pod: PodView, fitting: dict[str, NodeLoad]
+    ) -> tuple[dict[str, NodeLoad], dict[str, Preferences]]:
+        """Return what the pod prefers of each node, with the nodes that are left; in turns as `feasible`."""
+        if not self.has_preferences(pod):
+            return fitting, {}
+        images = pod.images if self.images.has_any(pod.images) else ()
+        found: dict[str, Preferences] = {}
+        began = time.perf_counter()
+        for name, load in fitting.items():
+            present = self.images.score(images, load.view.images, len(self.nodes))
+            found[name] = node_preference(pod, load.view, present)
+            if time.perf_counter() - began > TURN_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return self._still(fitting), found
+
+    def has_preferences(self, pod: PodView) -> bool:
+        """Return True if the pod may prefer one node to another for more than its room."""
+        return bool(pod.preferred_terms or self.soft_tainted or self.images.has_any(pod.images))
+
+    def _still(self, fitting: dict[str, NodeLoad]) -> dict[str, NodeLoad]:
+        """Return those nodes that exist as they were filtered, now that others had their turn."""
+        return {name: load for name, load in fitting.items() if self.nodes.get(name) is load}
+
+    def assumed_node(self, uid: str) -> str:
+        """Return the existing node that the pod is assumed on, or ""."""
+        node = self.placed[uid][0] if uid in self.placed else ""
+        return node if node in self.nodes else ""
+
+    def _loaded(self, view: NodeView) -> NodeLoad:
+        load = NodeLoad(view)
+        for name, pod in self.placed.values():
+            if name == view.name:
+                load.count(pod)
+        return load

@@ -1,0 +1,95 @@
+"""Nodes that fit pods of one kind, with their scores, kept from pod to pod. Pure.
+
+After a pod was placed, only the nodes that changed since are filtered, searched and scored; the best is the maximum of
+the table. A table serves pods that ask the same of nodes and devices and prefer no node; others look at all nodes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from actors.scheduler.model.claim_demand import Fit
+
+MAX_TABLES, MAX_CHANGES = 64, 100_000
+FIT_WEIGHT = 1_000_000
+"""Devices that the claims list first count more than any score of nodes."""
+
+
+class NodeChanges:
+    """Which nodes changed after a point in time. Bounded by MAX_CHANGES, whatever names nodes come and go by."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._latest: dict[str, int] = {}
+        """In the order of the last change."""
+        self._known_from = 0
+
+    def mark(self, node: str) -> None:
+        self.position += 1
+        self._latest.pop(node, None)
+        self._latest[node] = self.position
+        if len(self._latest) > MAX_CHANGES:
+            self._latest.clear()
+            self._known_from = self.position
+
+    def knows(self, position: int) -> bool:
+        """Return True if every change after the position is known."""
+        return position >= self._known_from
+
+    def since(self, position: int) -> Iterator[str]:
+        """Yield the nodes that changed after a position, the latest first."""
+        for node, changed in reversed(self._latest.items()):
+            if changed <= position:
+                return
+            yield node
+
+
+@dataclass
+class NodeTable:
+    position: int
+    """Position in NodeChanges up to which the table is right."""
+    revision: int
+    """Revision of the devices' catalog."""
+    scores: dict[str, int] = field(default_factory=dict)
+    fits: dict[str, Fit] = field(default_factory=dict)
+
+    def put(self, node: str, score: int, fit: Fit) -> None:
+        self.scores[node] = fit.score * FIT_WEIGHT + score
+        self.fits[node] = fit
+
+    def drop(self, node: str) -> None:
+        self.scores.pop(node, None)
+        self.fits.pop(node, None)
+
+    def best(self) -> list[str]:
+        """Return the nodes with the highest score."""
+        most = max(self.scores.values())
+        return [node for node, score in self.scores.items() if score == most]
+
+
+Kind = tuple[bytes, bytes]
+"""Requests of pods: of nodes, and of devices."""
+
+
+class NodeTables:
+    def __init__(self) -> None:
+        self._tables: OrderedDict[Kind, NodeTable] = OrderedDict()
+
+    def get(self, kind: Kind, revision: int) -> NodeTable | None:
+        table = self._tables.get(kind)
+        if table is None or table.revision != revision:
+            return None
+        self._tables.move_to_end(kind)
+        return table
+
+    def put(self, kind: Kind, table: NodeTable) -> None:
+        self._tables[kind] = table
+        self._tables.move_to_end(kind)
+        if len(self._tables) > MAX_TABLES:
+            self._tables.popitem(last=False)
+
+    def drop(self, kind: Kind) -> None:
+        self._tables.pop(kind, None)
+
+    def clear(self) -> None:
+        self._tables.clear()

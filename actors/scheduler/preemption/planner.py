@@ -1,0 +1,270 @@
+"""The plan of a preemption: on which node the pod would fit, and which pods would have to leave. Changes nothing.
+
+Nodes are tried from a random one on, until there are enough candidates, one of them without a violated budget.
+"""
+
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE, Kept
+from actors.scheduler.claims.devices import DynamicResources
+from actors.scheduler.model.candidates import Candidate, Nomination, Victim
+from actors.scheduler.model.claim_demand import Demand, Fit
+from actors.scheduler.model.host_ports import NO_PORTS
+from actors.scheduler.model.nominations import Nominations
+from actors.scheduler.model.views import NodeLoad, NodeView, PodView
+from actors.scheduler.nodes.node_cache import Cache, insufficient, summary
+from actors.scheduler.preemption.budgets import Budget, budgets_of
+from actors.scheduler.preemption.selection import best, candidate_count, select_victims
+from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Trial, Turns
+from protocols.dra.allocator import Holdings, held_by_picks
+from protocols.kube.errors import TimeInvalid
+from protocols.kube.meta import Object, condition, labels_of, meta, split_key, terminating, uid_of
+from protocols.kube.times import parse_time
+
+NOT_HELPFUL, NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
+PLAN_TIMEOUT_S, SEARCH_TIMEOUT_S = 10.0, 1.0
+"""For a plan, and for one search for devices within it."""
+Verdict = dict[str, list[str]]
+"""Reasons by rejected node."""
+
+
+@dataclass(frozen=True)
+class FailedAttempt:
+    """A pod that no node fits, and why."""
+
+    pod: Object
+    view: PodView
+    demand: Demand
+    backed: frozenset[str]
+    rejected: Verdict
+    text: str
+    """Reasons by node, as users read them."""
+    hint: str
+    """Result of the attempt to deallocate a claim."""
+    why: str
+    """Why no device suits; empty if that is not what it lacks."""
+    began: float
+
+    @property
+    def wants_devices(self) -> bool:
+        return bool(self.demand.unallocated or self.backed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The candidate, or why there is none."""
+
+    candidate: Candidate | None = None
+    devices: Holdings = field(default_factory=dict)
+    text: str = ""
+    keeps_nomination: bool = False
+    decided: bool = True
+    """False if the attempt must be repeated without a change: the world changed meanwhile, or time was up."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Whatever a plan reads."""
+
+    cache: Cache
+    devices: DynamicResources
+    pods: Mapping[str, Object]
+    """All pods by key."""
+    nominations: Nominations
+    budgets: Callable[[], Awaitable[list[Object]]]
+    """Raises ApiError and ApiAway."""
+    dice: random.Random
+    for_devices: bool
+    """False if no pod has to go for the devices of its claims."""
+
+    def ahead(self, pod: PodView, node: str) -> list[Nomination]:
+        """Return the nominated pods that a pod has to leave room for."""
+        ahead = self.nominations.ahead_of(pod.uid, pod.priority, node)
+        return [each for each in ahead if each.uid not in self.cache.placed]
+
+    def kept(self, pod: PodView) -> Holdings:
+        """Return the devices that a pod must leave to nominated pods."""
+        return self.nominations.devices_ahead_of(pod.uid, pod.priority, self.cache.placed)
+
+    def pod(self, uid: str) -> Object | None:
+        """Return a pod that is bound or assumed."""
+        placed = self.cache.placed.get(uid)
+        pod = self.pods.get(placed[1].key) if placed else None
+        return pod if pod is not None and uid_of(pod) == uid else None
+
+
+class Planner:
+    def __init__(self, world: World, failed: FailedAttempt) -> None:
+        self._world, self._failed, self._view = world, failed, failed.view
+        self._claim_uses = ClaimUses(world.devices.claims, world.devices.ledger, world.pods)
+        self._turns = Turns()
+        self._end = time.monotonic() + PLAN_TIMEOUT_S
+        self._late = False
+        self._reasons: dict[str, list[str]] = {}
+
+    def potential_nodes(self) -> list[NodeLoad]:
+        """Return the nodes where the pod might fit if others left."""
+        known = self._world.cache.nodes
+        loads = ((known.get(name), why) for name, why in self._failed.rejected.items())
+        return [load for load, why in loads if load is not None and self._resolvable(load.view, why)]
+
+    def summary(self) -> str:
+        """Return upstream's text: `0/2 nodes are available: 2 No preemption victims found for incoming pod.`."""
+        short = {load.view.name for load in self.potential_nodes() if self._lacks_resources(load.view.name)}
+        default = {True: [NO_VICTIMS], False: [NOT_HELPFUL]}
+        found = (self._reasons.get(name) or default[name in short] for name in self._failed.rejected)
+        return summary(len(self._failed.rejected), found)
+
+    async def plan(self) -> Plan:
+        """Raises ApiError and ApiAway."""
+        candidate = best(await self._candidates(self.potential_nodes()))
+        if candidate is None:
+            return Plan(text=self.summary(), decided=not self._late)
+        fit = await self._confirmed(candidate)
+        return Plan(decided=False) if fit is None else Plan(candidate, picked(fit))
+
+    async def devices_at(self, node: str) -> Holdings:
+        """Return the devices that a nominated pod gets once the pods that are leaving are gone."""
+        load = self._world.cache.nodes.get(node)
+        if load is None:
+            return {}
+        trial = self._trial(load)
+        leaving = frozenset(uid for uid in trial.users() if (pod := self._world.pod(uid)) is None or terminating(pod))
+        fit = await trial.fit(leaving)
+        return picked(fit) if fit is not None else {}
+
+    # nodes
+
+    def _lacks_resources(self, node: str) -> bool:
+        return NOT_ALLOCATABLE not in self._failed.rejected[node]
+
+    def _resolvable(self, node: NodeView, why: Iterable[str]) -> bool:
+        """As upstream, what others cannot give back is no reason to preempt them."""
+        if not all(insufficient(each) or each == NO_PORTS or self._for_devices(each) for each in why):
+            return False
+        free = node.allocatable
+        too_much = (name for name, asked in self._view.requests.items() if asked > free.get(name, 0))
+        return all(name in self._failed.backed and not free.get(name) for name in too_much)
+
+    def _for_devices(self, reason: str) -> bool:
+        return reason == NOT_ALLOCATABLE and self._world.for_devices
+
+    async def _candidates(self, nodes: list[NodeLoad]) -> list[Candidate]:
+        found: list[Candidate] = []
+        offset = self._world.dice.randrange(len(nodes)) if nodes else 0
+        budgets: list[Budget] | None = None
+        for load in (*nodes[offset:], *nodes[:offset]):
+            if time.monotonic() > self._end:
+                self._late = True
+                break
+            if self._failed.wants_devices and any(
+                each.unresolved for each in self._world.ahead(self._view, load.view.name)
+            ):
+                self._late = True
+                continue
+            trial = self._trial(load)
+            victims = self._potential_victims(load, trial)
+            if not victims and not trial.uses:
+                continue
+            if budgets is None:
+                budgets = budgets_of(await self._world.budgets()) if victims else []
+            candidate = await self._select(load, trial, victims, budgets)
+            if candidate is not None:
+                found.append(candidate)
+                if len(found) >= candidate_count(len(nodes)) and any(not each.violations for each in found):
+                    break
+        return found
+
+    # one node
+
+    def _trial(self, load: NodeLoad) -> Trial:
+        world, node = self._world, load.view
+        demand = self._demand(node)
+        uses = self._uses(node) if demand.unallocated and world.for_devices else []
+        kept = world.kept(self._view)
+
+        async def search(freed: frozenset[str]) -> Fit | None:
+            await self._turns.rest()
+            used = Kept(world.devices.ledger.without(freed), kept)
+            end = min(self._end, time.monotonic() + SEARCH_TIMEOUT_S)
+            fit = await world.devices.fit.fit_with(demand, node, used, end)
+            self._late |= fit is None
+            return fit
+
+        return Trial(self._view, load, world.ahead(self._view, node.name), self._failed.backed, uses, search)
+
+    def _demand(self, node: NodeView) -> Demand:
+        failed = self._failed
+        if not failed.backed:
+            return failed.demand
+        return self._world.devices.demands(failed.pod, failed.demand, failed.backed, [node])[node.name]
+
+    def _uses(self, node: NodeView) -> list[ClaimUse]:
+        """Return the claims that are freed if pods of lower priority leave."""
+        uses = self._claim_uses.of(self._world.devices.fit.pools(node))
+        return [use for use in uses if all(map(self._is_lower, use.users))]
+
+    def _is_lower(self, uid: str) -> bool:
+        placed = self._world.cache.placed.get(uid)
+        return placed is not None and placed[1].priority < self._view.priority
+
+    def _potential_victims(self, load: NodeLoad, trial: Trial) -> list[Victim]:
+        here = [uid for uid, view in load.pods.items() if view.priority < self._view.priority]
+        return [self._victim(uid) for uid in dict.fromkeys((*here, *sorted(trial.users())))]
+
+    def _victim(self, uid: str) -> Victim:
+        view = self._world.cache.placed[uid][1]
+        pod = self._world.pod(uid) or {}
+        namespace, name = split_key(view.key)
+        generation = int(meta(pod).get("generation") or 0) if pod else 0
+        created = str(meta(pod).get("creationTimestamp") or "") if pod else ""
+        started, labels = _started(pod), labels_of(pod)
+        return Victim(uid, namespace, name, view.priority, started, labels, terminating(pod), generation, created)
+
+    async def _select(
+        self, load: NodeLoad, trial: Trial, victims: list[Victim], budgets: list[Budget]
+    ) -> Candidate | None:
+        selection = select_victims(load.view.name, victims, budgets)
+        try:
+            removed = next(selection)
+            if not await trial.fits(frozenset(removed)):
+                self._reasons[load.view.name] = trial.reasons(frozenset(removed)) or [NOT_ALLOCATABLE]
+                return None
+            fits = True
+            while True:
+                removed = selection.send(fits)
+                await self._turns.rest()
+                fits = await trial.fits(frozenset(removed))
+        except StopIteration as end:
+            candidate: Candidate | None = end.value
+            return candidate
+
+    async def _confirmed(self, candidate: Candidate) -> Fit | None:
+        """Return the devices that the pod gets, if the plan still holds."""
+        load = self._world.cache.nodes.get(candidate.node)
+        removed = frozenset(victim.uid for victim in candidate.victims)
+        if load is None or not all(map(self._is_lower, removed)):
+            return None
+        trial = self._trial(load)
+        return await trial.fit(removed) if await trial.fits(removed) else None
+
+
+def picked(fit: Fit) -> Holdings:
+    return held_by_picks(pick for picks in fit.picks for pick in picks)
+
+
+def _started(pod: Object) -> float:
+    try:
+        return parse_time((pod.get("status") or {}).get("startTime") or "")
+    except TimeInvalid:
+        return time.time()
+
+
+def preempted(pod: Object) -> bool:
+    """Return True if the pod is terminating because a scheduler preempted it."""
+    target = condition(pod, "DisruptionTarget") or {}
+    by_scheduler = (target.get("status"), target.get("reason")) == ("True", "PreemptionByScheduler")
+    return terminating(pod) and by_scheduler

@@ -1,0 +1,183 @@
+"""Preemption of pods of lower priority for a pod that fits nowhere, beside the scheduling loop.
+
+A plan is made in short turns while other pods are scheduled, and checked again before it is carried out: the pod is
+nominated to the node, in memory at once and then in its status, and the victims are evicted. The pod is tried again as
+they leave. After kill -9 the nomination says where the room goes; while victims terminate there, no others are chosen.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from actors.scheduler.claims.devices import SHAPE_ERRORS
+from actors.scheduler.model.candidates import Candidate, Nomination
+from actors.scheduler.model.host_ports import NO_PORTS, conflicting
+from actors.scheduler.model.views import NodeLoad, PodView, add, pod_view
+from actors.scheduler.nodes.node_cache import shortages
+from actors.scheduler.preemption.evictor import Evictor
+from actors.scheduler.preemption.planner import FailedAttempt, Plan, Planner, World, preempted
+from actors.scheduler.preemption.trial import ClaimUses
+from protocols.dra.allocator import Holdings
+from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
+from protocols.kubeclient.client import ApiAway, ApiError
+from protocols.trace import span
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+WAITING = "not eligible due to a terminating pod on the nominated node."
+NAMED_VICTIMS = 5
+"""Victims that the trace names."""
+Done = Callable[[FailedAttempt, Plan | ApiAway | ApiError], Awaitable[None]]
+
+
+class Preemptor:
+    def __init__(self, world: World, evictor: Evictor) -> None:
+        self._world, self._evictor = world, evictor
+        self.nominations = world.nominations
+        self._work: asyncio.Queue[tuple[FailedAttempt, Done]] = asyncio.Queue()
+
+    # nominated pods
+
+    def observe(self, pod: Object, before: Object | None = None) -> bool:
+        """Apply a pending pod from the watch, and return True if its nomination ended.
+
+        Only what changed there counts: our own nominations are known before.
+        """
+        known, node = nominated_node(before or {}), nominated_node(pod)
+        mine = self.nominations.get(uid_of(pod))
+        if node and node != known and (mine is None or mine.node != node):
+            view = pod_view(pod)
+            nomination = _nomination(pod, view, node)
+            self.nominations.add(msgspec.structs.replace(nomination, unresolved=view.claims or _extended(view)))
+        elif known and not node and mine is not None and mine.node == known:
+            self.nominations.remove(mine.uid)
+            return True
+        return False
+
+    def kept(self, pod: PodView) -> Holdings:
+        """Return the devices that the pod must leave to nominated pods."""
+        return self._world.kept(pod) if self.nominations else {}
+
+    def crowded(self, pod: PodView, fitting: Mapping[str, NodeLoad], backed: frozenset[str]) -> dict[str, list[str]]:
+        """Return the nodes where the room must be left to nominated pods, with the reasons."""
+        found = {}
+        for name in self.nominations.nodes() if self.nominations else ():
+            load, ahead = fitting.get(name), self._world.ahead(pod, name)
+            if load is None or not ahead:
+                continue
+            if pod.ports and any(conflicting(each.ports, pod.ports) for each in ahead):
+                found[name] = [NO_PORTS]
+                continue
+            used = dict(load.used)
+            for each in ahead:
+                add(used, each.requests)
+            if why := shortages(pod, NodeLoad(load.view, used), backed):
+                found[name] = why
+        return found
+
+    def preferred(self, pod: PodView, fitting: dict[str, NodeLoad]) -> dict[str, NodeLoad]:
+        """Return the node that the pod is nominated to if it fits there, else all."""
+        nomination = self.nominations.get(pod.uid)
+        load = fitting.get(nomination.node) if nomination else None
+        return {load.view.name: load} if load is not None else fitting
+
+    # plans
+
+    def refusal(self, failed: FailedAttempt) -> Plan | None:
+        """Return why nobody is preempted; None if that needs a plan."""
+        if not failed.view.preempts:
+            return Plan(text=NEVER, keeps_nomination=True)
+        if nomination := self._waiting(failed):
+            if failed.wants_devices and not nomination.devices:
+                return None
+            if nomination.unresolved:
+                self.nominations.add(msgspec.structs.replace(nomination, unresolved=False))
+            return Plan(text=WAITING, keeps_nomination=True)
+        if all(priority >= failed.view.priority for priority in self._world.cache.priorities):
+            return Plan(text=Planner(self._world, failed).summary())
+        return None
+
+    def add(self, failed: FailedAttempt, done: Done) -> None:
+        """Plan beside the loop, then call `done`. The waiting pods bound the queue: each has one plan at most."""
+        self._work.put_nowait((failed, done))
+
+    async def run(self) -> None:
+        """Make one plan after the other: each sees what those of higher priority keep."""
+        while True:
+            failed, done = await self._work.get()
+            with span(failed.view.uid, "preempt") as preempting:
+                result = await self._result(failed)
+                if isinstance(result, Plan) and result.candidate:
+                    preempting.attributes["node"] = result.candidate.node
+                    preempting.attributes["victims"] = " ".join(
+                        f"{each.namespace}/{each.name}" for each in result.candidate.victims[:NAMED_VICTIMS]
+                    )
+                await done(failed, result)
+
+    async def _result(self, failed: FailedAttempt) -> Plan | ApiAway | ApiError:
+        try:
+            return await self._plan(failed)
+        except (ApiAway, ApiError) as error:
+            return error
+        except SHAPE_ERRORS as error:
+            return Plan(text=f"a pod, claim or budget has a field of the wrong shape: {error}")
+
+    async def _plan(self, failed: FailedAttempt) -> Plan:
+        planner = Planner(self._world, failed)
+        if (nomination := self._waiting(failed)) is None:
+            return await planner.plan()
+        devices = await planner.devices_at(nomination.node)
+        if self.nominations.get(nomination.uid) is nomination:
+            self.nominations.add(msgspec.structs.replace(nomination, devices=devices, unresolved=False))
+        return Plan(text=WAITING, keeps_nomination=True)
+
+    def _waiting(self, failed: FailedAttempt) -> Nomination | None:
+        """Return the pod's nomination if it still waits there for pods to leave, or for their claims to be freed."""
+        nomination = self.nominations.get(failed.view.uid)
+        load = self._world.cache.nodes.get(nomination.node) if nomination else None
+        potential = Planner(self._world, failed).potential_nodes() if load is not None else []
+        if nomination is None or load is None or load not in potential:
+            return None
+        lower = [uid for uid, pod in load.pods.items() if pod.priority < failed.view.priority]
+        leaving = any(preempted(self._world.pod(uid) or {}) for uid in lower)
+        return nomination if leaving or (failed.wants_devices and self._claims_leave(load)) else None
+
+    def _claims_leave(self, load: NodeLoad) -> bool:
+        """Return True if a claim is about to be freed since all its pods are gone or terminating."""
+        devices, pods = self._world.devices, self._world
+        uses = ClaimUses(devices.claims, devices.ledger, pods.pods).of(devices.fit.pools(load.view))
+        return any(all(terminating(pods.pod(uid) or {}) for uid in use.users) for use in uses)
+
+    # carrying out
+
+    def nominate(self, failed: FailedAttempt, candidate: Candidate, devices: Holdings) -> Nomination:
+        nomination = _nomination(failed.pod, failed.view, candidate.node, devices)
+        self.nominations.add(nomination)
+        return nomination
+
+    async def carry_out(self, candidate: Candidate, preemptor: Nomination) -> list[str]:
+        """Evict the victims, and return the uids of pods of lower priority that lost their nomination to the node.
+
+        Raises ApiError and ApiAway.
+        """
+        overridden = self.nominations.below(preemptor.priority, candidate.node)
+        for each in overridden:
+            self.nominations.remove(each.uid)
+            await self._evictor.clear_nomination(each)
+        await self._evictor.evict(candidate, preemptor)
+        return [each.uid for each in overridden]
+
+
+def _extended(view: PodView) -> bool:
+    """Return True if devices of a class may back a resource that the pod requests."""
+    return any("/" in name for name in view.requests)
+
+
+def nominated_node(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
+
+
+def _nomination(pod: Object, view: PodView, node: str, devices: Holdings | None = None) -> Nomination:
+    return Nomination(
+        view.uid, namespace_of(pod), name_of(pod), view.priority, node, view.requests, devices or {}, view.ports
+    )

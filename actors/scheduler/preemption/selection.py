@@ -1,0 +1,68 @@
+"""Choice of the victims on one node, and of the node. Pure.
+
+Source: SelectVictimsOnNode and pickOneNodeForPreemption of Kubernetes 1.36.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from actors.scheduler.model.candidates import Candidate, Victim
+from actors.scheduler.preemption.budgets import Budget, violating
+
+MIN_CANDIDATES, CANDIDATE_PERCENT = 100, 10
+"""Nodes with victims that are enough to choose from: so many, or this share of the nodes in question."""
+PRIORITY_OFFSET = 2**31
+"""Added to priorities before they are summed, so that fewer victims of negative priority are better."""
+
+Removed = AbstractSet[str]
+"""Uids of pods that are taken away from the node."""
+Selection = Generator[Removed, bool, Candidate | None]
+
+
+def candidate_count(nodes: int) -> int:
+    return min(nodes, max(MIN_CANDIDATES, nodes * CANDIDATE_PERCENT // 100))
+
+
+def importance(victim: Victim) -> tuple[int, float, str, str]:
+    """Sort key, the most important first: higher priority, then running for longer.
+
+    Starts are known to the second: of those in one second the pod that was created earlier comes first.
+    """
+    return (-victim.priority, victim.started, victim.created, victim.uid)
+
+
+def select_victims(node: str, potential: Iterable[Victim], budgets: Sequence[Budget]) -> Selection:
+    """Ask whether the preemptor fits with some pods removed, and return the victims; None if it never fits.
+
+    Each question is a set of uids, each answer goes to `send`. All potential victims are removed first; then one after
+    the other is reprieved if the preemptor still fits: those past a budget first, the most important first.
+    """
+    ordered = sorted(potential, key=importance)
+    removed = {victim.uid for victim in ordered}
+    if not (yield frozenset(removed)):
+        return None
+    past_budget = violating(ordered, budgets)
+    for victim in sorted(ordered, key=lambda each: each.uid not in past_budget):
+        removed.discard(victim.uid)
+        if not (yield frozenset(removed)):
+            removed.add(victim.uid)
+    victims = tuple(victim for victim in ordered if victim.uid in removed)
+    return Candidate(node, victims, len(past_budget & removed))
+
+
+def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
+    """Return what the preemption costs, compared part by part.
+
+    Violated budgets, highest priority, sum of priorities, number of victims, and how early the first of those with the
+    highest priority started: the latest is best.
+    """
+    victims = candidate.victims
+    highest = max((victim.priority for victim in victims), default=-PRIORITY_OFFSET)
+    earliest = min((victim.started for victim in victims if victim.priority == highest), default=0.0)
+    total = sum(victim.priority + PRIORITY_OFFSET for victim in victims)
+    return (candidate.violations, highest, total, len(victims), -earliest)
+
+
+def best(candidates: Iterable[Candidate]) -> Candidate | None:
+    """Return the cheapest candidate, the first of equals."""
+    return min(candidates, key=cost, default=None)

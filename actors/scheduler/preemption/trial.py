@@ -1,0 +1,136 @@
+"""A pending pod on one node with some pods taken away: what that frees, and whether the pod fits then.
+
+A claim is free once all pods that use it are gone. One whose users are gone already is about to be free: it waits for
+the claim controller.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+import msgspec
+
+from actors.scheduler.claims.claim_store import ClaimStore
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.model.candidates import Nomination
+from actors.scheduler.model.claim_demand import Fit
+from actors.scheduler.model.host_ports import NO_PORTS, conflicting
+from actors.scheduler.model.views import NodeLoad, PodView
+from actors.scheduler.nodes.node_cache import INSUFFICIENT, TOO_MANY
+from protocols.dra.allocator.types import Pool
+from protocols.dra.pods import consumers, is_pod, pod_done
+from protocols.dra.types import PoolId
+from protocols.kube.meta import Object, namespace_of, terminating, uid_of
+
+TURN_S, PAUSE_S = 0.002, 0.002
+"""Planning takes so long at a time; others have as much between two turns."""
+
+
+class Turns:
+    """Gives others their turn during a long computation."""
+
+    def __init__(self) -> None:
+        self._end = time.perf_counter() + TURN_S
+
+    async def rest(self) -> None:
+        if time.perf_counter() > self._end:
+            await asyncio.sleep(PAUSE_S)
+            self._end = time.perf_counter() + TURN_S
+
+
+class ClaimUse(msgspec.Struct, frozen=True):
+    """A claim that holds devices, and the pods that keep it from being freed."""
+
+    uid: str
+    users: frozenset[str]
+
+
+class ClaimUses:
+    """Claims by the pool of their devices, for one plan."""
+
+    def __init__(self, claims: ClaimStore, ledger: DeviceLedger, pods: Mapping[str, Object]) -> None:
+        self._claims, self._ledger, self._pods = claims, ledger, pods
+        self._by_pool: dict[PoolId, tuple[ClaimUse, ...]] = {}
+
+    def of(self, pools: Iterable[Pool]) -> list[ClaimUse]:
+        """Return the claims with devices in these pools that can be freed by the removal of pods."""
+        found: dict[str, ClaimUse] = {}
+        for pool in pools:
+            if (uses := self._by_pool.get(pool.id)) is None:
+                uses = self._by_pool[pool.id] = tuple(self._of_pool(pool))
+            found |= {use.uid: use for use in uses}
+        return list(found.values())
+
+    def _of_pool(self, pool: Pool) -> Iterable[ClaimUse]:
+        holders = dict.fromkeys(uid for offer in pool.offers for uid in self._ledger.holders(offer.id))
+        for uid in holders:
+            claim = self._claims.holder(uid)
+            users = None if claim is None else self._users(claim)
+            if users is not None:
+                yield ClaimUse(uid, users)
+
+    def _users(self, claim: Object) -> frozenset[str] | None:
+        """Return the pods that still use a claim; None if it stays allocated without them."""
+        users = consumers(claim)
+        if not all(map(is_pod, users)) or not (users or terminating(claim)):
+            return None
+        pods = ((each.get("uid"), self._pods.get(f"{namespace_of(claim)}/{each.get('name')}")) for each in users)
+        return frozenset(str(uid) for uid, pod in pods if pod and uid_of(pod) == uid and not pod_done(pod))
+
+
+Search = Callable[[frozenset[str]], Awaitable[Fit | None]]
+"""Finds devices for the pod with some claims freed; None if it took too long."""
+
+
+class Trial:
+    def __init__(
+        self, pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: frozenset[str],
+        uses: list[ClaimUse], search: Search,
+    ) -> None:  # fmt: skip
+        self._pods = dict(load.pods)
+        ahead = list(ahead)
+        self._missing = _missing(pod, load, ahead, backed)
+        self._in_the_way = {uid for uid, each in self._pods.items() if pod.ports and conflicting(each.ports, pod.ports)}
+        """Pods that hold a port of the pod; "" stands for a nominated one, which stays."""
+        if any(pod.ports and conflicting(each.ports, pod.ports) for each in ahead):
+            self._in_the_way.add("")
+        self.uses, self._search = uses, search
+        self._fits: dict[frozenset[str], Fit | None] = {}
+
+    def users(self) -> set[str]:
+        """Return the pods, here or on other nodes, whose removal may free a device."""
+        return set().union(*(use.users for use in self.uses))
+
+    async def fits(self, removed: frozenset[str]) -> bool:
+        if self.short(removed) or not self._in_the_way <= removed:
+            return False
+        fit = await self.fit(removed)
+        return fit is not None and not fit.reason
+
+    def short(self, removed: frozenset[str]) -> list[str]:
+        """Return the resources of which there is still too little."""
+        gone = [self._pods[uid].requests for uid in removed if uid in self._pods] if self._missing else ()
+        return [name for name, missing in self._missing.items() if sum(each.get(name, 0) for each in gone) < missing]
+
+    def reasons(self, removed: frozenset[str]) -> list[str]:
+        if not self._in_the_way <= removed:
+            return [NO_PORTS]
+        return [TOO_MANY if name == "pods" else f"{INSUFFICIENT}{name}" for name in sorted(self.short(removed))]
+
+    async def fit(self, removed: frozenset[str]) -> Fit | None:
+        """Return the devices that the pod gets; None if it took too long to find out."""
+        freed = frozenset(use.uid for use in self.uses if use.users <= removed)
+        if freed not in self._fits:
+            self._fits[freed] = await self._search(freed)
+        return self._fits[freed]
+
+
+def _missing(pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: frozenset[str]) -> dict[str, int]:
+    """Return what the node lacks by resource, with the nominated pods ahead on it."""
+    allocatable, kept = load.view.allocatable, [each.requests for each in ahead]
+    missing = {
+        name: asked - allocatable.get(name, 0) + load.used.get(name, 0) + sum(each.get(name, 0) for each in kept)
+        for name, asked in pod.requests.items()
+        if asked and (allocatable.get(name) or name not in backed)
+    }
+    return {name: amount for name, amount in missing.items() if amount > 0}

@@ -1,0 +1,127 @@
+"""Attach devices after their allocation: report binding conditions in the status of claims (KEP-5007).
+
+A device is attached some seconds after it was allocated. If its health is not Healthy by then, the failure condition is
+reported instead. What was reported is in the claim, so a restarted driver goes on with it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from actors.simulator.driver.health import HEALTHY, Health, HealthBoard
+from actors.simulator.driver.options import DriverOptions
+from protocols.dra.pods import results_of
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, key_of, meta, namespace_of
+from protocols.kube.resources import RESOURCECLAIMS
+from protocols.kube.times import format_time
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import Informer, InformerOptions
+
+CONFLICT_S, RETRY_S = 0.2, 5.0
+"""After a conflict the informer has the new claim soon."""
+
+
+class Attacher:
+    """Follows claims; holds those with devices that are not attached yet."""
+
+    def __init__(
+        self, options: DriverOptions, client: ApiClient, board: HealthBoard, say: Callable[[str], None]
+    ) -> None:
+        self._options, self._client, self._board, self._say = options, client, board, say
+        self._waiting: dict[str, tuple[float, Object]] = {}
+        """When to attach, and the claim, by its key."""
+        self._changed = asyncio.Event()
+        self._informer = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
+
+    def on_add(self, obj: Object) -> None:
+        if not self._missing(obj):
+            self.on_delete(obj)
+            return
+        known = self._waiting.get(key_of(obj))
+        again = known is not None and meta(known[1]).get("uid") == meta(obj).get("uid")
+        due = known[0] if known and again else time.monotonic() + self._options.attach
+        self._waiting[key_of(obj)] = (due, obj)
+        self._changed.set()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        if not self._missing(old):
+            self._waiting.pop(key_of(new), None)  # of an earlier allocation
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._waiting.pop(key_of(obj), None)
+
+    async def run(self) -> None:
+        """Never ends."""
+        following = asyncio.create_task(self._informer.run())
+        try:
+            while True:
+                await self._sleep()
+                now = time.monotonic()
+                for key, (due, claim) in list(self._waiting.items()):
+                    if due <= now:
+                        await self._attach(key, claim)
+        finally:
+            following.cancel()
+
+    async def _sleep(self) -> None:
+        due = min((due for due, _ in self._waiting.values()), default=None)
+        try:
+            async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    async def _attach(self, key: str, claim: Object) -> None:
+        missing = self._missing(claim)
+        status = claim.get("status") or {}
+        devices = [*(status.get("devices") or ()), *map(self._entry, missing)]
+        try:
+            body = {**claim, "status": {**status, "devices": devices}}
+            await self._client.update(RESOURCECLAIMS, body, namespace_of(claim), "status")
+        except (ApiAway, ApiError) as error:
+            code = error.code if isinstance(error, ApiError) else 0
+            if code == 404:
+                self._waiting.pop(key, None)
+            else:
+                self._say(f"cannot report devices of claim {key}: {error}")
+                again = time.monotonic() + (CONFLICT_S if code == 409 else RETRY_S)
+                self._waiting[key] = (again, self._waiting.get(key, (0.0, claim))[1])
+            return
+        self._waiting.pop(key, None)
+        for each in missing:
+            failed = self._health(each).health != HEALTHY
+            self._say(f"{'cannot attach' if failed else 'attached'} {each['device']} for claim {key}")
+
+    def _missing(self, claim: Object) -> list[Object]:
+        """Return our allocated devices with binding conditions and without a report."""
+        reported = {_identity(each) for each in (claim.get("status") or {}).get("devices") or ()}
+        return [
+            each
+            for each in results_of(claim)
+            if (each.get("driver"), each.get("pool")) == (self._options.driver, self._options.node)
+            and each.get("bindingConditions")
+            and _identity(each) not in reported
+        ]
+
+    def _health(self, result: Object) -> Health:
+        return self._board.health.get(str(result["device"]), Health())
+
+    def _entry(self, result: Object) -> Object:
+        health = self._health(result)
+        attached = health.health == HEALTHY
+        condition = {
+            "type": self._options.attached if attached else self._options.attach_failed,
+            "status": "True",
+            "reason": "Attached" if attached else "AttachFailed",
+            "message": health.message,
+            "lastTransitionTime": format_time(time.time()),
+        }
+        identity = {name: result[name] for name in ("driver", "pool", "device", "shareID") if result.get(name)}
+        return {**identity, "conditions": [condition]}
+
+
+def _identity(entry: Object) -> tuple[object, ...]:
+    return entry.get("driver"), entry.get("pool"), entry.get("device"), entry.get("shareID") or ""

@@ -1,0 +1,44 @@
+"""Call a DRA driver as kubelet does."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import grpc
+
+from protocols.wire.methods import CLIENT_OPTIONS
+from protocols.wire.plugins import PREPARE
+
+CALL_S = 45.0
+"""Deadline of kubelet's calls to drivers."""
+
+
+class PrepareFailed(AssertionError):
+    """Raised when a driver answers that a claim cannot be prepared."""
+
+
+class PreparedDevice(NamedTuple):
+    requests: tuple[str, ...]
+    pool: str
+    device: str
+    cdi: tuple[str, ...]
+
+
+def prepare(endpoint: str, version: str, claims: Sequence[Mapping[str, str]]) -> list[PreparedDevice]:
+    """Return the devices of every claim, sorted. Raises PrepareFailed, grpc.RpcError."""
+    method = PREPARE[version]
+    with grpc.insecure_channel(f"unix:{endpoint}", options=CLIENT_OPTIONS) as channel:
+        call = channel.unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.reply.FromString,
+        )
+        reply = call(method.request(claims=claims), timeout=CALL_S)
+    missing = {claim["uid"] for claim in claims} - set(reply.claims)
+    errors = [answer.error for answer in reply.claims.values() if answer.error]
+    if errors or missing:
+        raise PrepareFailed("; ".join([*errors, *(f"no answer for claim {uid}" for uid in missing)]))
+    return sorted(
+        PreparedDevice(tuple(each.request_names), each.pool_name, each.device_name, tuple(each.cdi_device_ids))
+        for answer in reply.claims.values()
+        for each in answer.devices
+    )

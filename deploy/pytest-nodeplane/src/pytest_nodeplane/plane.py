@@ -1,0 +1,203 @@
+"""The plane of a test session: started once, asked by every test."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TypeVar
+from urllib.request import urlopen
+
+from protocols.errors import NodeplaneError
+from protocols.messages import devices as messages
+from protocols.messages.calls import CallRecord
+from protocols.messages.devices import DraDriver
+from protocols.messages.supervisor import KILL, RESTART, ActorName, ActorStatus, Empty, KillActor
+from protocols.process.layout import Layout
+from pytest_nodeplane.waiting import until
+from supervisor.base.errors import Usage
+from supervisor.calls.client import CallQuery, read_calls
+from supervisor.cli.devices import ResourceRow, resource_rows
+from supervisor.client.connection import Asking, ask
+from supervisor.client.devices import DeviceRow, device_rows
+from supervisor.client.drivers import ClaimDeviceRow, drivers_view
+from supervisor.testing.api import Api
+from supervisor.testing.command import search_path
+from supervisor.testing.plane import TestPlane, environment_of
+from supervisor.trace.collect import PodTrace, pod_trace
+
+R = TypeVar("R")
+SERVING = ("ready", "live")
+METRICS_S = 10.0
+NODE_GROUP, RUNTIME = "node", "runtime"
+FURTHER = "node-"
+"""Actors that are further nodes: node-2, node-3."""
+
+
+class Plane:
+    """A running plane. Its methods block and may be called from a test with an event loop."""
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        self._process = TestPlane(flags)
+        self._asking = ThreadPoolExecutor(1, "nodeplane")
+
+    def start(self) -> None:
+        """Raises PlaneNotStarted."""
+        self._process.start()
+
+    def stop(self) -> None:
+        for each in self.__dict__.get("further", ()):
+            each.stop()
+        if "api" in self.__dict__:
+            self.api.close()
+        self._asking.shutdown()
+        self._process.stop()
+
+    @cached_property
+    def layout(self) -> Layout:
+        return self._process.layout
+
+    @cached_property
+    def further(self) -> "list[FurtherNode]":
+        """The nodes beside the first, when they serve; as many as the table `[tool.nodeplane]` asks for."""
+        numbers = sorted(int(name.removeprefix(FURTHER)) for name in self.actors() if name.startswith(FURTHER))
+        first = self.environment["NODE_NAME"]
+        found = [FurtherNode(self, self.layout.node(f"{first}-{number}")) for number in numbers]
+        for each in found:
+            each.wait_started()
+        return found
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """Variables by which programs find the plane: KUBECONFIG, NODEPLANE_KUBELET_DIR and others.
+
+        PATH ends with the directory of this installation, where `nodeplane` is.
+        """
+        return {**self._asking.submit(self._process.environment).result(), "PATH": search_path()}
+
+    @cached_property
+    def api(self) -> Api:
+        return Api(self.layout)
+
+    def ask(self, question: Callable[[Asking], Awaitable[R]]) -> R:
+        """Ask over the bus, from a thread without an event loop."""
+        return self._asking.submit(ask, self.layout, question).result()
+
+    def actors(self) -> dict[str, ActorStatus]:
+        return {actor.instance: actor for actor in self.ask(Asking.status).actors}
+
+    def devices(self) -> list[DeviceRow]:
+        return self.ask(device_rows)
+
+    def resources(self) -> list[ResourceRow]:
+        """Return every resource that the node has or had, with its plugins."""
+        return self.ask(resource_rows)
+
+    def claim_devices(self) -> list[ClaimDeviceRow]:
+        """Return the devices of prepared claims, of DRA drivers."""
+        return list(self.ask(drivers_view).devices)
+
+    def drivers(self) -> dict[str, DraDriver]:
+        """Return the registered DRA drivers by name."""
+        return {row.driver.name: row.driver for row in self.ask(drivers_view).drivers}
+
+    def calls(self, peer: str = "") -> list[CallRecord]:
+        """Return the calls to a device plugin or DRA driver and its own, the oldest first."""
+        return self.ask(lambda asking: read_calls(asking.bus, CallQuery(peer)))
+
+    def trace(self, namespace: str, pod: str) -> PodTrace:
+        """Return the steps of a pod's life. Raises Usage if no process knows it."""
+        return self._asking.submit(asyncio.run, pod_trace(self.layout, namespace, pod)).result()
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric's samples, 0 without any."""
+        with urlopen(self.environment["NODEPLANE_METRICS_URL"], timeout=METRICS_S) as page:
+            lines = page.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+
+    def override_health(self, order: messages.ChaosDevice) -> None:
+        async def question(asking: Asking) -> None:
+            await asking.call(messages.OWNER, messages.CHAOS_DEVICE, order, messages.Empty)
+
+        self.ask(question)
+
+    def kill(self, instance: str, number: int) -> None:
+        """Send a signal to an actor, and wait until its successor serves if it ended. Raises Usage for no actor."""
+        actors = self.actors()
+        if instance not in actors:
+            raise Usage(f"no actor is called {instance!r}; there are {', '.join(sorted(actors))}")
+        before = actors[instance]
+
+        async def question(asking: Asking) -> None:
+            await asking.call(await asking.owner_of(instance), KILL, KillActor(instance, number), Empty)
+
+        self.ask(question)
+        if number == 9:
+            self._wait_restarted({instance: before.pid})
+
+    def restart_kubelet(self) -> None:
+        """Restart all that a kubelet is, in an orderly way; the runtime and its containers go on."""
+        actors = self.actors().values()
+        before = {each.instance: each.pid for each in actors if each.group == NODE_GROUP and each.instance != RUNTIME}
+
+        async def question(asking: Asking) -> None:
+            for instance in before:
+                await asking.call(await asking.owner_of(instance), RESTART, ActorName(instance), Empty)
+
+        self.ask(question)
+        self._wait_restarted(before)
+
+    def _wait_restarted(self, before: dict[str, int]) -> None:
+        def restarted() -> bool:
+            actors = self.actors()
+            return all(
+                actors[name].pid not in (0, pid) and actors[name].state in SERVING for name, pid in before.items()
+            )
+
+        until(f"{', '.join(before)} restarted", restarted)
+
+    def wait_serving(self) -> None:
+        until("every actor serves", lambda: all(each.state in SERVING for each in self.actors().values()))
+
+
+class FurtherNode(Plane):
+    """A node beside the first one of a plane: sockets and actors of its own, the plane's API."""
+
+    def __init__(self, first: Plane, where: Layout) -> None:
+        self._first, self._where = first, where
+        self._asking = ThreadPoolExecutor(1, "nodeplane")
+
+    def start(self) -> None:
+        """Do nothing: the plane starts its nodes."""
+
+    def stop(self) -> None:
+        self._asking.shutdown()
+
+    def wait_started(self) -> None:
+        until(f"node {self._where.root.name} has started", self._started)
+        self.wait_serving()
+
+    def _started(self) -> bool:
+        try:
+            return bool(self.actors())
+        except (NodeplaneError, OSError):
+            return False
+
+    @cached_property
+    def layout(self) -> Layout:
+        return self._where
+
+    @cached_property
+    def further(self) -> "list[FurtherNode]":
+        return []
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        found = self._asking.submit(environment_of, self._where).result()
+        return {**found, "PATH": search_path()}
+
+    @cached_property
+    def api(self) -> Api:
+        return self._first.api
+
+    def trace(self, namespace: str, pod: str) -> PodTrace:
+        return self._first.trace(namespace, pod)

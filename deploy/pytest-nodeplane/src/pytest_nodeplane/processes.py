@@ -1,0 +1,72 @@
+"""Processes of a test beside its plane: the plugin, driver or agent under test."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+STOP_S = 5.0
+MAX_OUTPUT = 64 << 10
+"""Bytes at the end of a process' output that a report shows."""
+
+
+class Process:
+    """A started process; the fixture stops it with its children at the end of the test."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.command = list(command)
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 # until `close`
+        self._process = subprocess.Popen(
+            self.command,
+            env=dict(environment),
+            stdout=self._output,
+            stderr=self._output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """The end of what it wrote to standard output and error."""
+        descriptor = self._output.fileno()  # the process writes at its position, which must not move
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, MAX_OUTPUT, max(0, size - MAX_OUTPUT)).decode(errors="replace")
+
+    def wait(self, timeout: float = 30.0) -> int:
+        return self._process.wait(timeout)
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it and its children as a crash does, with SIGKILL."""
+        self._signal_all(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it and its children with SIGTERM, after STOP_S with SIGKILL."""
+        if self.runs:
+            self._signal_all(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_S)
+        self.kill()
+
+    def _signal_all(self, number: int) -> None:
+        """Send a signal to the process and to what it started: `go run` and shells do not pass signals on."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        self.stop()
+        self._output.close()

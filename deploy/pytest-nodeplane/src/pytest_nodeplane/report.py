@@ -1,0 +1,37 @@
+"""The evidence of a failed test: what its node and its processes did."""
+
+from pytest_nodeplane.node import Node
+from supervisor.testing.evidence import event_line, evidence
+from supervisor.trace.collect import PodTrace
+from supervisor.trace.draw import parts, plain, title
+
+MAX_SECTION, MAX_TRACES = 20_000, 4
+"""Characters of one section of a report, and pods whose trace it has."""
+
+
+def sections(node: Node, first: bool = True) -> list[tuple[str, str]]:
+    """Return titles with texts, those that are empty left out; titles of further nodes have their names."""
+    of = "nodeplane" if first else f"nodeplane {node.plane.layout.root.name}"
+    return [(f"{of} {name}", text[-MAX_SECTION:]) for name, text in seen(node, first).items() if text.strip()]
+
+
+def seen(node: Node, first: bool = True) -> dict[str, str]:
+    """Return what is known of the node, as texts by name; of the namespace only with the first one."""
+    texts = {f"output of {process.command[0]}": process.output for process in node.processes}
+    try:
+        if first:
+            texts["events of the test"] = "\n".join(map(event_line, node.events()))
+            texts |= {f"trace of {name}": trace_text(node.trace(name)) for name in pods_of(node)[:MAX_TRACES]}
+        found = evidence(node.plane.layout)
+        texts |= {name: text for name, text in found.items() if first or name != "events"}
+    except Exception as error:  # a plane that is broken must not hide why the test failed
+        texts["error"] = f"the plane cannot be asked: {error}"
+    return texts
+
+
+def pods_of(node: Node) -> list[str]:
+    return [str(pod["metadata"]["name"]) for pod in node.objects("v1", "Pod")]
+
+
+def trace_text(trace: PodTrace) -> str:
+    return "\n\n".join(str(piece) for part in parts(trace.rows) for piece in (title(part), plain(part)))

@@ -1,0 +1,85 @@
+"""The pod resources API of a node, as a monitoring agent uses it: lists, and a watch with deadlines."""
+
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from protocols.errors import NodeplaneError
+from protocols.messages.devices import PodAllocation
+from protocols.podresources import PodEvent
+from protocols.podresources.blocking import BlockingPodResources
+from protocols.podresources.types import Allocatable
+from pytest_nodeplane.plane import Plane
+from pytest_nodeplane.waiting import TIMEOUT_S, NotReached
+
+MAX_EVENTS = 10_000
+"""Events of a watch that the test has not read; then the watch ends with an error."""
+
+
+class Watch:
+    """An open ListAndWatch that resumes by itself after restarts; use it with `with`."""
+
+    def __init__(self, socket: Path) -> None:
+        self._client = BlockingPodResources(socket)
+        self._events: queue.Queue[PodEvent] = queue.Queue(MAX_EVENTS)
+        self._error: BaseException | None = None
+        self.seen: list[PodEvent] = []
+        """Events that `next` has passed, the oldest first."""
+        self._thread = threading.Thread(target=self._follow, name="pod resources watch", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        self._thread.join(TIMEOUT_S)
+
+    def next(self, where: Callable[[PodEvent], bool] = lambda event: True, timeout: float = TIMEOUT_S) -> PodEvent:
+        """Return the next event that `where` accepts and drop those before it. Raises NotReached."""
+        while True:
+            try:
+                event = self._events.get(timeout=timeout)
+            except queue.Empty:
+                shown = [f"{each.action.name} {each.pod.namespace}/{each.pod.name}" for each in self.seen[-20:]]
+                raise NotReached(f"no such event in {timeout:g} s; {self._error or ''} seen: {shown}") from None
+            self.seen.append(event)
+            if where(event):
+                return event
+
+    def _follow(self) -> None:
+        try:
+            for event in self._client.watch():
+                self._events.put_nowait(event)
+        except (NodeplaneError, grpc.RpcError, queue.Full, ValueError) as error:
+            self._error = error  # ValueError: gRPC's word for a channel that was closed
+
+
+class PodResources:
+    """The API of the node of a plane."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self.socket = plane.layout.pod_resources_socket
+
+    def list(self) -> list[PodAllocation]:
+        with BlockingPodResources(self.socket) as client:
+            return client.list()
+
+    def allocatable(self) -> Allocatable:
+        with BlockingPodResources(self.socket) as client:
+            return client.allocatable()
+
+    def watch(self) -> Watch:
+        """Open a watch: the first events are what there is already."""
+        return Watch(self.socket)
+
+    def requests(self, method: str) -> int:
+        """Return the calls of a method that all clients have made since the front door started.
+
+        `method` is `list`, `get`, `get_allocatable`, `list_and_watch` or `list_and_watch_allocatable`.
+        """
+        return int(self._plane.metric(f"kubelet_pod_resources_endpoint_requests_{method}"))

@@ -1,0 +1,28 @@
+"""A recipe for authors of monitoring agents: `nodeplane watch` is the agent, `node.run("my-agent")` runs yours."""
+
+import json
+
+from test_recipe_plugin import GPU, pod
+
+from pytest_nodeplane import Node
+
+
+def test_agent_watches_instead_of_polling_and_resumes(node: Node) -> None:
+    node.plugin(GPU, devices=3)
+    lists, watches = (node.pod_resources.requests(method) for method in ("list", "list_and_watch"))
+    agent = node.run("nodeplane", "watch", "pods", "-o", "json")
+
+    def seen(name: str) -> list[str]:
+        events = [json.loads(line) for line in agent.output.splitlines() if line.startswith("{")]
+        return [event["action"] for event in events if event["name"] == name]
+
+    node.apply(pod("first"))
+    node.until("the agent sees the first pod", lambda: seen("first") == ["ADDED"])
+    assert node.pod_resources.requests("list_and_watch") == watches + 1
+    assert node.pod_resources.requests("list") <= lists + 1  # one list to start with is no polling
+
+    node.kill("frontdoor")  # the stream breaks
+    node.apply(pod("second"))
+    node.until("the agent sees the second pod", lambda: seen("second") == ["ADDED"])
+    assert seen("first") == ["ADDED"]  # it resumed: nothing is told twice
+    assert node.pod_resources.requests("list") == 0  # counted since the front door's restart

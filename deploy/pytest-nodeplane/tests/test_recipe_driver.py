@@ -1,0 +1,51 @@
+"""A recipe for authors of DRA drivers: `node.driver` runs a simulated one, `node.run("my-driver")` yours."""
+
+from pathlib import Path
+
+from pytest_nodeplane import Node
+
+DRIVER = "gpu.example.com"
+CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {selectors: [{cel: {expression: device.driver == "gpu.example.com"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: one-gpu}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user}
+spec:
+  terminationGracePeriodSeconds: 0
+  resourceClaims: [{name: gpu, resourceClaimName: one-gpu}]
+  containers:
+    - {name: main, image: any, command: [sleep, infinity], resources: {claims: [{name: gpu}]}}
+"""
+
+
+def cdi_files(node: Node) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in node.plane.layout.cdi.glob("*")}
+
+
+def test_preparing_a_claim_again_changes_nothing(node: Node) -> None:
+    driver = node.driver(DRIVER, devices=2)
+    node.apply(CLAIM)
+    node.wait("user").running()
+    before = cdi_files(node)
+    [call] = [call for call in node.calls(DRIVER) if call.method == "NodePrepareResources"]
+    assert call.status == "OK"
+
+    first = node.prepare(DRIVER, "one-gpu")  # as kubelet does when it was killed before it had noted the answer
+    second = node.prepare(DRIVER, "one-gpu")
+
+    assert first == second
+    assert len(first) == 1
+    assert cdi_files(node) == before
+    assert [row.device for row in node.claim_devices] == [f"{DRIVER}/{first[0].pool}/{first[0].device}"]
+    node.restart_kubelet()
+    assert node.wait("user").running()["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert driver.runs

@@ -1,0 +1,1 @@
+"""Upper bounds on the cost of expressions, found without running them."""

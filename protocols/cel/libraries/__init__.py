@@ -1,0 +1,1 @@
+"""Functions that Kubernetes adds to the engine: each library a file."""

@@ -1,0 +1,154 @@
+"""Functions on IP addresses, networks and URLs, which the engine carries as bytes with a tag."""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
+
+from protocols.cel.libraries.quantities import BOOL, INT, NO_OVERLOAD, STRING, Function
+
+IP, CIDR, URL, QUERY = "ip", "cidr", "url", "query"
+TAGS = {IP: b"\x01I", CIDR: b"\x01C", URL: b"\x01U"}
+LONGEST = 2048
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+
+def _read_ip(text: str) -> Address:
+    """Raises ValueError; neither zones nor IPv4 written as IPv6 are addresses."""
+    address = ipaddress.ip_address(text[:LONGEST])
+    if isinstance(address, ipaddress.IPv6Address) and (address.scope_id or address.ipv4_mapped):
+        raise ValueError(f"{text!r} is not an IP address")
+    return address
+
+
+def _read_cidr(text: str) -> Network:
+    if "/" not in text or not text.rpartition("/")[2].isdecimal():
+        raise ValueError(f"{text[:LONGEST]!r} is not a network")
+    _read_ip(text.partition("/")[0])
+    return ipaddress.ip_interface(text)
+
+
+def _read_url(text: str) -> SplitResult:
+    """Read an absolute one, or an absolute path, as Go's ParseRequestURI: a path may have spaces."""
+    if any(char < " " or char == "\x7f" for char in text):
+        raise ValueError(f"{text[:LONGEST]!r} is not a URL")
+    url = urlsplit(text)
+    rest = text.partition(":")[2] if url.scheme else text
+    if not rest.startswith("/") or " " in url.netloc or _BAD_ESCAPE.search(url.path) or not _is_port(_port(url)):
+        raise ValueError(f"{text[:LONGEST]!r} is not a URL")
+    return url
+
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_IN_PATH = "$&+,/:;=@!'()*[]~%"
+"""Characters of a path that Go leaves as they are."""
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isascii() and text.isdecimal())
+
+
+READ: dict[str, Callable[[str], Any]] = {IP: _read_ip, CIDR: _read_cidr, URL: _read_url}
+
+
+def _made(kind: str) -> Callable[[str], bytes]:
+    def make(text: str) -> bytes:
+        read = READ[kind](text)
+        return TAGS[kind] + (text if kind == URL else str(read)).encode()
+
+    return make
+
+
+def _is(kind: str) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            READ[kind](text)
+        except ValueError:
+            return False
+        return True
+
+    return check
+
+
+def _value(kind: str, value: bytes) -> Any:
+    if value[:2] != TAGS[kind]:
+        raise TypeError(NO_OVERLOAD)
+    return READ[kind](value[2:].decode())
+
+
+def _of(kind: str, read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+    return lambda value: read(_value(kind, value))
+
+
+def _holds_ip(value: bytes, other: bytes | str) -> bool:
+    address = _read_ip(other) if isinstance(other, str) else _value(IP, other)
+    network = _value(CIDR, value).network
+    return address.version == network.version and address in network
+
+
+def _holds_cidr(value: bytes, other: bytes | str) -> bool:
+    inner = (_read_cidr(other) if isinstance(other, str) else _value(CIDR, other)).network
+    network = _value(CIDR, value).network
+    return bool(inner.version == network.version and inner.subnet_of(network))
+
+
+def _global_unicast(address: Address) -> bool:
+    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    return not special and str(address) != "255.255.255.255"
+
+
+def _masked(value: bytes) -> bytes:
+    return TAGS[CIDR] + str(_value(CIDR, value).network).encode()
+
+
+def _host(url: SplitResult) -> str:
+    return url.netloc.rpartition("@")[2]
+
+
+def _port(url: SplitResult) -> str:
+    after = _host(url).rpartition("]")[2] if "]" in _host(url) else _host(url)
+    return after.rpartition(":")[2] if ":" in after else ""
+
+
+def _property(kind: str, name: str, result: str, read: Callable[[Any], Any]) -> Function:
+    return Function(name, f"{kind}_{name}", result, (kind,), _of(kind, read))
+
+
+FUNCTIONS = (
+    *(Function(kind, f"string_to_{kind}", kind, (STRING,), _made(kind), member=False) for kind in (IP, CIDR, URL)),
+    Function("isIP", "is_ip_string", BOOL, (STRING,), _is(IP), member=False),
+    Function("isCIDR", "is_cidr_string", BOOL, (STRING,), _is(CIDR), member=False),
+    Function("isURL", "is_url_string", BOOL, (STRING,), _is(URL), member=False),
+    Function("ip.isCanonical", "ip_canonical", BOOL, (STRING,), lambda text: str(_read_ip(text)) == text, member=False),
+    _property(IP, "family", INT, lambda address: address.version),
+    _property(IP, "isUnspecified", BOOL, lambda address: address.is_unspecified),
+    _property(IP, "isLoopback", BOOL, lambda address: address.is_loopback),
+    _property(IP, "isLinkLocalMulticast", BOOL, lambda address: _link_local_multicast(address)),
+    _property(IP, "isLinkLocalUnicast", BOOL, lambda address: address.is_link_local),
+    _property(IP, "isGlobalUnicast", BOOL, _global_unicast),
+    Function("containsIP", "cidr_contains_ip", BOOL, (CIDR, IP), _holds_ip),
+    Function("containsIP", "cidr_contains_ip_string", BOOL, (CIDR, STRING), _holds_ip),
+    Function("containsCIDR", "cidr_contains_cidr", BOOL, (CIDR, CIDR), _holds_cidr),
+    Function("containsCIDR", "cidr_contains_cidr_string", BOOL, (CIDR, STRING), _holds_cidr),
+    Function("ip", "cidr_ip", IP, (CIDR,), _of(CIDR, lambda network: TAGS[IP] + str(network.ip).encode())),
+    Function("masked", "cidr_masked", CIDR, (CIDR,), _masked),
+    _property(CIDR, "prefixLength", INT, lambda network: network.network.prefixlen),
+    _property(URL, "getScheme", STRING, lambda url: url.scheme),
+    _property(URL, "getHost", STRING, _host),
+    _property(
+        URL,
+        "getHostname",
+        STRING,
+        lambda url: _host(url).removesuffix(f":{_port(url)}").strip("[]"),
+    ),
+    _property(URL, "getPort", STRING, _port),
+    _property(URL, "getEscapedPath", STRING, lambda url: quote(url.path, safe=_IN_PATH)),
+    _property(URL, "getQuery", QUERY, lambda url: parse_qs(url.query, keep_blank_values=True)),
+)
+
+
+def _link_local_multicast(address: Address) -> bool:
+    low = ipaddress.ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16")
+    return address in low

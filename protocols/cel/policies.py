@@ -1,0 +1,217 @@
+"""Expressions of admission policies: checked when a policy is written, evaluated for each request that it matches.
+
+Objects are values of any type: their schemas are not known here. A policy's variables become nested `cel.bind`s around
+each expression that uses them, so they have types, may fail unused, and are evaluated once in each expression.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocols.cel import environment
+from protocols.cel.compiling import check_literals, compile_text, prepared
+from protocols.cel.costs.estimate import cost_of
+from protocols.cel.libraries import authorizing
+from protocols.cel.libraries.named import EngineText
+from protocols.cel.libraries.quantities import STRING
+from protocols.cel.text.source import (
+    TOO_COMPLEX,
+    CompileError,
+    EvaluationError,
+    Token,
+    TooComplex,
+    check_length,
+    evaluation_text,
+    tokens,
+)
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+COST = 10_000_000
+"""Worst case of one expression in upstream's units, about as many as upstream lets a whole policy spend."""
+DYNAMIC = ("object", "oldObject", "request", "params", "namespaceObject")
+REQUEST_FIELDS = (
+    "kind", "resource", "subResource", "requestKind", "requestResource", "requestSubResource", "name", "namespace",
+    "operation", "userInfo", "dryRun", "options",
+)  # fmt: skip
+_BOUND = "variables_"
+"""Prefix of a variable's name in the engine's text, as long as `variables.`."""
+RESULTS = {"BOOL": "bool", "STRING": "string", "NULL": "null_type", "MAP": "map", "LIST": "list"}
+
+
+class Scope(NamedTuple):
+    """Names that an expression may use besides the object and the request."""
+
+    params: bool = False
+    authorizer: bool = True
+    variables: tuple[tuple[str, str], ...] = ()
+    """Names and expressions of variables, in the order of their declaration."""
+
+
+class _Engine(NamedTuple):
+    check: "cel.Env"
+    run: "cel.Env"
+    error: "cel.Type"
+
+
+@functools.cache
+def _engine() -> _Engine:
+    from cel_expr_python import cel
+
+    return _Engine(_environment(cel, False), _environment(cel, True), cel.Type.ERROR)
+
+
+def _environment(native: Any, run: bool) -> "cel.Env":
+    checks = authorizing.types(native, run)
+    variables = dict.fromkeys(DYNAMIC, native.Type.DYN)
+    variables[authorizing.AUTHORIZER] = checks["Authorizer"]
+    variables[authorizing.REQUEST_RESOURCE] = checks["ResourceCheck"]
+    known = environment.types(native, run)
+    text = known[STRING]
+    behind: Any = {"impl": _escaped} if run else {}
+    overload = native.Overload(
+        "string_jsonpatch_escape_key", return_type=text, parameters=[text], is_member=False, **behind
+    )
+    escape = native.FunctionDecl("jsonpatch.escapeKey", [overload])
+    made: cel.Env = native.NewEnv(
+        config=environment.config(native, "policies"),
+        variables=variables,
+        functions=[*environment.functions(native, known, run), *authorizing.functions(native, run), escape],
+    )
+    return made
+
+
+def _escaped(key: str) -> str:
+    """Return a key as a step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+class Program:
+    """A compiled expression: immutable and safe to share; it retains nothing of requests."""
+
+    __slots__ = ("_error", "_evaluate")
+
+    def __init__(self, expression: "cel.Expression", error: "cel.Type") -> None:
+        self._evaluate = expression.eval
+        self._error = error
+
+    def value(self, data: Mapping[str, Any]) -> Any:
+        """Return the result as plain Python values. Raises EvaluationError."""
+        try:
+            result = self._evaluate(data=dict(data))
+            if result.type() == self._error:
+                raise EvaluationError(evaluation_text(str(result.value())))
+            return result.plain_value()
+        except RuntimeError as error:
+            raise EvaluationError(evaluation_text(str(error))) from None
+
+
+def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
+    """Check an expression whose result has one of the types `results`; any type if empty. Raises CompileError."""
+    text = _composed(source, scope)
+    expression = _compile(_engine().check, text)
+    serialized = expression.serialize()
+    kind = expression.return_type().name().partition("<")[0]
+    if results and kind != "DYN" and kind not in results:
+        names = [RESULTS[each] for each in results]
+        raise CompileError(
+            f"must evaluate to {names[0]}" if len(names) == 1 else f"must evaluate to one of [{' '.join(names)}]"
+        )
+    if "optional_type" in expression.return_type().name():
+        raise CompileError("the result must not have optionals")
+    if cost_of(serialized) > COST:
+        raise TooComplex(TOO_COMPLEX)
+    check_literals(serialized, text)
+
+
+@functools.lru_cache(maxsize=2048)
+def program(source: str, scope: Scope) -> Program:
+    """Return the program of an expression. Raises CompileError."""
+    engine = _engine()
+    return Program(_compile(engine.run, _composed(source, scope)), engine.error)
+
+
+def _compile(env: "cel.Env", text: EngineText) -> "cel.Expression":
+    try:
+        return compile_text(env, text)
+    except CompileError as error:
+        raise CompileError(str(error).replace(_BOUND, "variables.")) from None
+
+
+def _composed(source: str, scope: Scope) -> EngineText:
+    """Return the engine's text: the expression within the variables that it uses. Raises CompileError."""
+    texts = dict(scope.variables)
+    body, used = _prepared(source, scope, list(texts))
+    needed: dict[str, str] = {}
+    waiting = sorted(used, key=list(texts).index, reverse=True)
+    before = list(texts)
+    while waiting:
+        name = waiting.pop(0)
+        if name in needed:
+            continue
+        made, more = _prepared(texts[name].strip(), scope, before[: before.index(name)])
+        needed[name] = made.text.replace("\n", " ")
+        waiting += more
+    ordered = [name for name in texts if name in needed]
+    prefix = "".join(f"cel.bind({_BOUND}{name}, ({needed[name]}), " for name in ordered)
+    if not ordered:
+        return body
+    suffix = (len(body.written), "\n" + ")" * len(ordered))
+    return EngineText(body.written, ((0, prefix), *body.puts, suffix))
+
+
+def _prepared(source: str, scope: Scope, declared: list[str]) -> tuple[EngineText, set[str]]:
+    """Return the engine's text of one expression, and the variables it uses. Raises CompileError."""
+    check_length(source)
+    found = tokens(source)
+    characters, used = list(_without_comments(source, found)), set()
+    for at, token in enumerate(found):
+        if token.kind != "name" or (at and found[at - 1].text in (".", ".?")):
+            continue
+        if token.text == "variables":
+            used.add(_variable(found, at, declared))
+            characters[found[at + 1].start] = "_"
+            _close(characters, token.end, found[at + 2].start)
+        elif token.text.startswith(_BOUND) or token.text in _hidden(scope):
+            raise CompileError(f"compilation failed: undeclared reference to '{token.text}' (in container '')")
+        elif token.text == "request" and _unknown_field(found, at):
+            raise CompileError(f"compilation failed: undefined field '{found[at + 2].text}'")
+    return prepared("".join(characters)), used
+
+
+def _hidden(scope: Scope) -> Iterable[str]:
+    if not scope.params:
+        yield "params"
+    if not scope.authorizer:
+        yield "authorizer"
+
+
+def _variable(found: list[Token], at: int, declared: list[str]) -> str:
+    after = found[at + 1 : at + 3]
+    if len(after) < 2 or after[0].text != "." or after[1].kind != "name":
+        raise CompileError("compilation failed: variables are used as variables.NAME only")
+    if after[1].text not in declared:
+        raise CompileError(f"compilation failed: undefined field '{after[1].text}'")
+    return after[1].text
+
+
+def _unknown_field(found: list[Token], at: int) -> bool:
+    after = found[at + 1 : at + 3]
+    return len(after) == 2 and after[0].text == "." and after[1].kind == "name" and after[1].text not in REQUEST_FIELDS
+
+
+def _close(characters: list[str], begin: int, end: int) -> None:
+    """Remove what is between `variables` and the name, except for the one character that joins them."""
+    for index in range(begin, end):
+        if characters[index] != "_":
+            characters[index] = ""
+
+
+def _without_comments(source: str, found: list[Token]) -> str:
+    """Return the text with spaces in place of comments: what is put behind an expression must not be in one."""
+    made, done = [], 0
+    for token in found:
+        made += ["".join("\n" if each == "\n" else " " for each in source[done : token.start]), token.text]
+        done = token.end
+    return "".join(made)

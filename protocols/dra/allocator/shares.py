@@ -1,0 +1,174 @@
+"""Shares of devices that allow multiple allocations, and the capacity each consumes. Pure.
+
+Amounts are nano-units by qualified capacity name. A share consumes every capacity of its device: what the claim
+requests, rounded up as the driver's requestPolicy says, and of the others the policy's default or all there is.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from protocols.dra.allocator.types import AllocationFault, Amounts, Holdings, Pick
+from protocols.dra.decode import qualified
+from protocols.dra.types import Capacity, Device, DeviceId, Policy
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import Object
+from protocols.kube.quantity import NANO, Quantity, parse_quantity
+
+Requests = tuple[tuple[str, Quantity], ...]
+"""capacity.requests of a request, by the name the claim has."""
+Share = Mapping[str, Quantity]
+"""Consumption of one share by qualified name."""
+NO_REQUESTS: Requests = ()
+
+
+def requests_of(entry: Mapping[str, Any]) -> Requests:
+    """Return capacity.requests of a request or subrequest. Raises AttributeError or ValueError for a wrong shape."""
+    requests = (entry.get("capacity") or {}).get("requests") or {}
+    return tuple((str(name), _quantity(value)) for name, value in sorted(requests.items()))
+
+
+def _quantity(value: str) -> Quantity:
+    try:
+        return parse_quantity(value)
+    except QuantityInvalid as error:
+        raise ValueError(str(error)) from None
+
+
+def share_of(driver: str, device: Device, requests: Requests) -> Share | None:
+    """Return the consumption of a request on a device, or None if the device cannot serve it even when it is free.
+
+    Raises AllocationFault for a request that is wrong on any device.
+    """
+    asked = _resolved(driver, requests)
+    if any(name not in device.capacity for name in asked):
+        return None
+    share = {name: _consumption(capacity, asked.get(name)) for name, capacity in device.capacity.items()}
+    if name := next((name for name, amount in share.items() if amount.nanos < 0 and name in asked), ""):
+        raise AllocationFault(f'capacity "{name}": capacity value is negative')
+    fits = all(amount.nanos >= 0 and _serves(device.capacity[name], amount) for name, amount in share.items())
+    return share if fits else None
+
+
+def _resolved(driver: str, requests: Requests) -> dict[str, Quantity]:
+    found: dict[str, tuple[str, Quantity]] = {}
+    for name, amount in requests:
+        full = qualified(driver, name)
+        if full in found:
+            raise AllocationFault(f'capacity "{full}" requested both as "{found[full][0]}" and as "{name}"')
+        found[full] = (name, amount)
+    return {full: amount for full, (_, amount) in found.items()}
+
+
+def _consumption(capacity: Capacity, asked: Quantity | None) -> Quantity:
+    policy = capacity.policy
+    if asked is None:
+        return policy.default if policy is not None and policy.default is not None else capacity.value
+    if policy is None:
+        return asked
+    if policy.low is not None:
+        return _rounded(asked, policy.low, policy.step)
+    return next((value for value in policy.values if asked <= value), asked)
+
+
+def _rounded(asked: Quantity, low: Quantity, step: Quantity | None) -> Quantity:
+    """Raise to the minimum, then to the next whole number of steps from it; steps are of whole units, as upstream."""
+    if asked < low:
+        return low
+    width = _width(step)
+    if step is None or not width:
+        return asked
+    steps = -(-(asked.value() - low.value()) // width)
+    return Quantity((low.value() + steps * width) * NANO, step.format)
+
+
+def _width(step: Quantity | None) -> int:
+    """Return the width of a step; 0 if there is none."""
+    return abs(step.value()) if step is not None else 0
+
+
+def _serves(capacity: Capacity, amount: Quantity) -> bool:
+    return amount <= capacity.value and (capacity.policy is None or _allowed(capacity.policy, amount))
+
+
+def _allowed(policy: Policy, amount: Quantity) -> bool:
+    if policy.default is not None and amount == policy.default:
+        return True
+    if policy.low is None:
+        return not policy.values or amount in policy.values
+    if policy.high is not None and amount > policy.high:
+        return False
+    width = _width(policy.step)
+    return not width or (amount.value() - policy.low.value()) % width == 0
+
+
+def amounts_of(share: Share) -> Amounts:
+    return {name: amount.nanos for name, amount in share.items()}
+
+
+def added(one: Amounts, other: Amounts) -> Amounts:
+    """Return the sum of two amounts."""
+    if not one:
+        return other
+    return {
+        name: one.get(name, 0) + other.get(name, 0) for name in (*one, *(name for name in other if name not in one))
+    }
+
+
+def within(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> bool:
+    """Return True if what is consumed, and more, is no more than there is."""
+    return all(
+        name in capacity and consumed.get(name, 0) + amount <= capacity[name].value.nanos
+        for name, amount in more.items()
+    )
+
+
+def spelled(device: Device, name: str) -> str:
+    """Return a capacity's name as the driver published it, which is how drivers look it up in a claim's status."""
+    return name.partition("/")[2] if name in device.extras.bare else name
+
+
+def held_by_picks(picks: Iterable[Pick]) -> Holdings:
+    """Return what picks of a claim take: whole devices, and amounts of shared ones. Admin access takes nothing."""
+    found: dict[DeviceId, Amounts | None] = {}
+    for pick in picks:
+        if not pick.admin:
+            _hold(found, pick.offer.id, None if pick.share is None else amounts_of(pick.share))
+    return found
+
+
+def held_by_results(results: Iterable[Object]) -> Holdings:
+    """Return what the results of an allocation hold; a share whose consumption cannot be read holds its device."""
+    found: dict[DeviceId, Amounts | None] = {}
+    for each in results:
+        if not each.get("adminAccess"):
+            id = DeviceId(str(each.get("driver")), str(each.get("pool")), str(each.get("device")))
+            _hold(found, id, _consumed(id.driver, each.get("consumedCapacity") or {}) if each.get("shareID") else None)
+    return found
+
+
+def _hold(found: dict[DeviceId, Amounts | None], id: DeviceId, amounts: Amounts | None) -> None:
+    known = found.get(id, {})
+    found[id] = None if known is None or amounts is None else added(known, amounts)
+
+
+def _consumed(driver: str, consumed: Mapping[str, str]) -> Amounts | None:
+    try:
+        return {qualified(driver, name): max(0, _quantity(value).nanos) for name, value in consumed.items()}
+    except (AttributeError, ValueError):
+        return None
+
+
+class Held:
+    """Devices and shares that claims hold at one moment."""
+
+    def __init__(self, holdings: Iterable[Holdings] = ()) -> None:
+        self._devices: dict[DeviceId, Amounts | None] = {}
+        for each in holdings:
+            for id, amounts in each.items():
+                _hold(self._devices, id, amounts)
+
+    def __contains__(self, device: object) -> bool:
+        return device in self._devices
+
+    def consumed(self, device: DeviceId) -> Amounts | None:
+        return self._devices.get(device, {})

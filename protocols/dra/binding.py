@@ -1,0 +1,89 @@
+"""Binding conditions of allocated devices (KEP-5007): a claim is ready, still waits, or has failed. Pure.
+
+A device with `bindingConditions` is prepared after its allocation, by its driver or a controller. The pod is bound once
+each condition is True in `status.devices`; one of `bindingFailureConditions` that is True ends the wait at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from protocols.dra.pods import allocation_of, results_of
+from protocols.kube.errors import TimeInvalid
+from protocols.kube.meta import Object, name_of
+from protocols.kube.times import parse_time
+
+READY, WAITING, FAILED = "ready", "waiting", "failed"
+TIMEOUT_S = 600.0
+"""Upstream's default of DynamicResourcesArgs.bindingTimeout."""
+
+
+class Verdict(NamedTuple):
+    state: str
+    text: str = ""
+    """Why it failed."""
+    deadline: float | None = None
+    """When a wait ends, in seconds since the epoch; None if the allocation has no time."""
+
+
+def must_wait(claim: Object) -> bool:
+    """Return True if the claim has a device with binding conditions, be they met or not."""
+    return any(_wanted(each) for each in results_of(claim))
+
+
+def verdict(claim: Object, now: float, timeout: float = TIMEOUT_S) -> Verdict:
+    """Judge an allocated claim; one that is not allocated waits. Failures are found before conditions not met."""
+    for result in results_of(claim):
+        if text := _failure(claim, result):
+            return Verdict(FAILED, text)
+    if allocation_of(claim) is not None and not unmet(claim):
+        return Verdict(READY)
+    deadline = _deadline(claim, timeout)
+    if deadline is not None and now >= deadline:
+        return Verdict(FAILED, f"claim {name_of(claim)} binding timeout")
+    return Verdict(WAITING, "", deadline)
+
+
+def unmet(claim: Object) -> list[tuple[str, str]]:
+    """Return the devices that are not ready, each with a condition that it lacks."""
+    missing = ((each, _wanted(each) - _true(_conditions(claim, each))) for each in results_of(claim))
+    return [(str(each.get("device")), name) for each, names in missing for name in sorted(names)]
+
+
+def _wanted(result: Mapping[str, Any]) -> set[str]:
+    return set(map(str, _rows(result.get("bindingConditions"))))
+
+
+def _failure(claim: Object, result: Mapping[str, Any]) -> str:
+    failing = _rows(result.get("bindingFailureConditions")) if _wanted(result) else []
+    for each in _conditions(claim, result) if failing else ():
+        if each.get("type") in failing and each.get("status") == "True":
+            reason, message = each.get("reason") or "", each.get("message") or ""
+            return f'claim {name_of(claim)} binding failed: reason={reason}, message="{message}"'
+    return ""
+
+
+def _true(conditions: list[Object]) -> set[str]:
+    return {str(each.get("type")) for each in conditions if each.get("status") == "True"}
+
+
+def _conditions(claim: Object, result: Mapping[str, Any]) -> list[Object]:
+    """Return the conditions of an allocated device. Whatever has the wrong shape is left out."""
+    devices = (each for each in _rows((claim.get("status") or {}).get("devices")) if isinstance(each, dict))
+    status = next((each for each in devices if _identity(each) == _identity(result)), {})
+    return [each for each in _rows(status.get("conditions")) if isinstance(each, dict)]
+
+
+def _rows(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return entry.get("driver"), entry.get("pool"), entry.get("device"), entry.get("shareID") or ""
+
+
+def _deadline(claim: Object, timeout: float) -> float | None:
+    since = (allocation_of(claim) or {}).get("allocationTimestamp")
+    try:
+        return parse_time(str(since)) + timeout if since else None
+    except TimeInvalid:
+        return None

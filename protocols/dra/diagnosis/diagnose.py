@@ -1,0 +1,113 @@
+"""The report: every device judged once for each request, then the most promising nodes as a whole.
+
+Bounded: work is proportional to devices times requests; `steps` yields in between, for those who share an event loop.
+"""
+
+from collections.abc import Iterator
+
+from protocols.dra.allocator import Offer
+from protocols.dra.allocator.claims import ALL, Claim, Want
+from protocols.dra.allocator.plan import missing_class
+from protocols.dra.diagnosis.devices import DeviceJudge
+from protocols.dra.diagnosis.nodes import node_rejection
+from protocols.dra.diagnosis.reaching import Reaching
+from protocols.dra.diagnosis.tally import Tally
+from protocols.dra.diagnosis.types import (
+    COUNT,
+    IN_USE,
+    NODE,
+    UNSEARCHED,
+    Case,
+    ClaimReport,
+    Rejection,
+    Report,
+    WantReport,
+)
+
+CHUNK = 50
+"""Devices judged between two yields."""
+NOT_SEARCHED = Rejection(UNSEARCHED, "it has enough devices for each request by itself, as those that were searched")
+
+
+class Diagnosis:
+    """Call `run`, or exhaust `steps` and read `report`."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._reaching = Reaching(case.nodes)
+        self._claims: list[ClaimReport] = []
+        self._counts: list[tuple[Want, dict[str, int]]] = []
+        """Usable devices of each node, for each way to satisfy a request."""
+        self.report = Report((), ())
+
+    def run(self) -> Report:
+        for _ in self.steps():
+            pass
+        return self.report
+
+    def steps(self) -> Iterator[None]:
+        """Yield between short pieces of work; `report` is set at the end."""
+        for claim in self._case.claims:
+            yield from self._claim(claim)
+        if any(each.fault for each in self._claims):
+            self.report = Report(tuple(self._claims), ())
+        else:
+            yield from self._nodes()
+
+    def _claim(self, claim: Claim) -> Iterator[None]:
+        wants: list[WantReport] = []
+        fault = missing_class(claim, self._case.classes)
+        for want in () if fault else (want for request in claim.requests for want in request.wants):
+            yield from self._want(want, wants)
+        self._claims.append(ClaimReport(claim.key, fault, tuple(wants)))
+
+    def _want(self, want: Want, into: list[WantReport]) -> Iterator[None]:
+        judge, tally = DeviceJudge(self._case, want, self._reaching), Tally()
+        usable: list[Offer] = []
+        total = 0
+        for pool in self._case.catalog.pools():
+            for offer in pool.offers:
+                total += 1
+                if total % CHUNK == 0:
+                    yield
+                if (rejection := judge.rejection(pool, offer)) is None:
+                    usable.append(offer)
+                else:
+                    tally.add(rejection, self._example(rejection, offer))
+        counts = self._reaching.counts(usable)
+        self._counts.append((want, counts))
+        count = 0 if want.mode == ALL else want.count
+        most = max(counts.values(), default=0)
+        into.append(WantReport(want.name, want.class_name, count, total, len(usable), most, tally.groups()))
+
+    def _example(self, rejection: Rejection, offer: Offer) -> str:
+        note = {IN_USE: self._case.holder(offer.id), NODE: offer.reach.node}.get(rejection.rule, "")
+        return f"{offer.id} ({note})" if note else str(offer.id)
+
+    def _nodes(self) -> Iterator[None]:
+        """Reject nodes by their counts where they are too low, else by a search."""
+        tally, fitting, left = Tally(), [], []
+        for number, node in enumerate(self._case.nodes):
+            short = (_short(want, counts.get(node.name, 0)) for want, counts in self._counts)
+            if (rejection := next(filter(None, short), None)) is not None:
+                tally.add(rejection, node.name)
+            else:
+                left.append(node)
+            if number % CHUNK == CHUNK - 1:
+                yield
+        left.sort(key=lambda node: -sum(counts.get(node.name, 0) for _, counts in self._counts))
+        for number, node in enumerate(left):
+            searched = (yield from node_rejection(self._case, node)) if number < self._case.searched else NOT_SEARCHED
+            if searched is None:
+                fitting.append(node.name)
+            else:
+                tally.add(searched, node.name)
+        self.report = Report(tuple(self._claims), tally.groups(), tuple(fitting))
+
+
+def _short(want: Want, has: int) -> Rejection | None:
+    """Alternatives of a request are left to the search: another may do."""
+    need = 1 if want.mode == ALL else want.count
+    if has >= need or "/" in want.name:
+        return None
+    return Rejection(COUNT, f"request {want.name} needs {need}, the node has {has} usable")

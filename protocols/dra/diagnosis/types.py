@@ -1,0 +1,90 @@
+"""Rules that reject devices and nodes, and the report made of them."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from protocols.dra.allocator import Catalog, Claim, Node, Selectors, Usage
+from protocols.dra.types import DeviceClass, DeviceId
+
+SELECTOR, POOL, TAINT, IN_USE = "selector", "pool", "taint", "in use"
+CAPACITY, COUNTERS, NODE, GATE = "capacity", "counters", "node", "gate"
+"""Rules about one device, in the order in which they are tried."""
+COUNT, CONSTRAINT, TOGETHER, ERROR, UNSEARCHED = "count", "constraint", "together", "error", "not searched"
+"""Rules about all devices of a node."""
+MAX_GROUPS = 16
+"""Reasons listed per request; rarer ones are summed up."""
+MAX_EXAMPLES = 3
+
+
+class Rejection(NamedTuple):
+    rule: str
+    text: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Devices, or nodes, rejected for the same reason."""
+
+    rule: str
+    text: str
+    count: int
+    examples: tuple[str, ...]
+
+
+class WantReport(msgspec.Struct, frozen=True):
+    """One way to satisfy a request."""
+
+    request: str
+    """`r`, or `r/sub` of an alternative."""
+    class_name: str
+    count: int
+    """Devices asked for; 0 for allocationMode All."""
+    devices: int
+    """Devices of the cluster."""
+    usable: int
+    """Devices that no rule about one device rejects."""
+    most: int
+    """The most that one node has of them."""
+    rejected: tuple[Group, ...]
+
+
+class ClaimReport(msgspec.Struct, frozen=True):
+    claim: str
+    fault: str
+    """Why no device was considered; empty otherwise."""
+    wants: tuple[WantReport, ...]
+
+
+class Report(msgspec.Struct, frozen=True):
+    claims: tuple[ClaimReport, ...]
+    nodes: tuple[Group, ...]
+    """Why each node that fits the pod otherwise does not satisfy the claims together."""
+    fitting: tuple[str, ...] = ()
+    """Nodes that do; the scheduler is about to choose one."""
+
+
+def free_of_holders(device: DeviceId) -> str:
+    return ""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A pod that waits, and the state of the cluster."""
+
+    claims: tuple[Claim, ...]
+    """The claims that are not allocated."""
+    catalog: Catalog
+    nodes: tuple[Node, ...]
+    """Nodes that fit the pod otherwise."""
+    classes: Mapping[str, DeviceClass]
+    engine: Selectors
+    used: Usage
+    excluded: Mapping[str, str] = {}
+    """Why the other nodes do not, by name."""
+    holder: Callable[[DeviceId], str] = free_of_holders
+    """Returns the claim that holds a device, or ""."""
+    searched: int = 8
+    """Nodes searched as a whole, those with most usable devices first."""
+    taints: bool = True
+    binding: bool = True
+    """Devices with binding conditions may be allocated."""

@@ -1,0 +1,74 @@
+"""Messages of the trace of pods, served by every actor: what it recorded about a pod, and when.
+
+Nothing is sent until somebody asks: an actor retains its newest spans in a ring (`protocols/trace/recorder.py`).
+"""
+
+import msgspec
+
+SPANS = "spans"
+"""RPC SpanQuery -> SpanBatch, served by every actor."""
+
+RETAINED = 4096
+"""Spans that each actor retains; an older one is dropped for each new one."""
+RETAINED_BYTES = 1 << 20
+"""And their size, should plugins and drivers send long texts."""
+BATCH = 2048
+"""Most spans of one answer."""
+
+WATCH = "watch"
+"""The API server sent a change of the pod to its watches."""
+SEEN = "seen"
+"""A client of the API received the pod from its watch."""
+RUNTIME_EVENT = "runtime event"
+"""From the runtime's stamp of a container event to its arrival in cri."""
+PASSED_ON = "passed on"
+"""From there to pleg."""
+POD_EVENT = "pleg event"
+"""Pleg found that a container started, died or was removed, and published it."""
+RUNTIME_STATUS = "runtime status"
+"""podworker received the pod's status in the runtime."""
+DEVICE_HEALTH = "device health"
+"""From the report of a device's health to the pod's device status; podworker records when it received that."""
+STATUS = "status"
+"""podworker computed another pod status."""
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One step in the life of a pod. Times are of CLOCK_BOOTTIME, which all processes of a machine share."""
+
+    pod: str
+    """Uid; the trace id follows from it."""
+    name: str
+    start_ns: int
+    duration_ns: int
+    attributes: dict[str, str] = {}
+    actor: str = ""
+    """Instance that did it; empty: the one that recorded it."""
+    id: int = 0
+    """64 bits, unique among all processes."""
+    parent: int = 0
+    """Id of the span of the same process that this one is part of; 0 if there is none."""
+
+
+class SpanQuery(msgspec.Struct, frozen=True):
+    pod: str = ""
+    """Uid; empty: all pods."""
+    text: str = ""
+    """Only spans that contain this text in a name or an attribute."""
+    epoch: int = 0
+    """Epoch of the answer that `after` comes from."""
+    after: int = 0
+    """Position of that answer: only later spans."""
+
+
+class SpanBatch(msgspec.Struct, frozen=True):
+    epoch: int
+    """Epoch of the actor's bus: positions count within it."""
+    position: int
+    """Spans recorded up to the last one considered here; the next query's `after`."""
+    missed: int = 0
+    """Spans after the query's `after` that were dropped from the ring before it came."""
+    more: bool = False
+    """There are later ones: ask again."""
+    spans: tuple[Span, ...] = ()
+    """In the order in which they ended."""

@@ -1,0 +1,145 @@
+"""Resources of pods: what a pod requests as a whole, what a quota counts of it, and what it must specify."""
+
+import time
+from collections.abc import Collection
+from datetime import datetime
+
+from protocols.kube.meta import Object
+from protocols.quota.amounts import ONE, Amounts, greatest, parsed, total
+
+COUNT = "count/pods"
+COMPUTE = (
+    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
+    "limits.cpu", "limits.memory", "limits.ephemeral-storage",
+)  # fmt: skip
+NAMES = frozenset((COUNT, "pods", *COMPUTE))
+HUGE, REQUESTS = "hugepages-", "requests."
+MUST_SPECIFY = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
+"""Resources that every container must specify under a quota of them."""
+WHOLE = ("cpu", "memory")
+"""Resources that spec.resources sets for the pod as a whole, besides huge pages."""
+TERMINAL = ("Succeeded", "Failed")
+
+
+def is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    return not is_native(name) and not name.startswith(REQUESTS)
+
+
+def covers(name: str) -> bool:
+    """Return True if pods use the resource of this name in a quota."""
+    return name in NAMES or name.startswith((HUGE, REQUESTS + HUGE)) or _of_extended(name)
+
+
+def _of_extended(name: str) -> bool:
+    return name.startswith(REQUESTS) and not is_native(name)
+
+
+def pod_amounts(pod: Object, side: str, *, allocated: bool = True) -> Amounts:
+    """Return the `requests` or `limits` of a pod: of all containers, or the largest init container, and its overhead.
+
+    `allocated`: while a resize is under way, a container counts as the greater of both sizes.
+    """
+    spec = pod.get("spec") or {}
+    held = _allocated(pod, side) if allocated else {}
+    running: Amounts = {}
+    for container in spec.get("containers") or ():
+        running = total(running, _amounts(container, side, held))
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = _amounts(container, side, held)
+        if container.get("restartPolicy") == "Always":
+            running, sidecars = total(running, own), total(sidecars, own)
+            own = sidecars
+        else:
+            own = total(own, sidecars)
+        starting = greatest(starting, own)
+    return _with_overhead(spec, side, {**greatest(running, starting), **whole_amounts(spec, side)})
+
+
+def whole_amounts(spec: Object, side: str) -> Amounts:
+    """Return what the pod sets for all its containers together."""
+    given = parsed((spec.get("resources") or {}).get(side))
+    return {name: amount for name, amount in given.items() if name in WHOLE or name.startswith(HUGE)}
+
+
+def _with_overhead(spec: Object, side: str, amounts: Amounts) -> Amounts:
+    overhead = parsed(spec.get("overhead"))
+    if side == "limits":
+        overhead = {name: amount for name, amount in overhead.items() if name in amounts}
+    return total(amounts, overhead) if overhead else amounts
+
+
+def _amounts(container: Object, side: str, held: dict[str, Amounts]) -> Amounts:
+    own = parsed((container.get("resources") or {}).get(side))
+    other = held.get(str(container.get("name")))
+    return greatest(own, other) if other else own
+
+
+def _allocated(pod: Object, side: str) -> dict[str, Amounts]:
+    status = pod.get("status") or {}
+    found = {}
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        amounts = parsed((each.get("resources") or {}).get(side))
+        if side == "requests":
+            amounts = greatest(amounts, parsed(each.get("allocatedResources")))
+        if amounts:
+            found[str(each.get("name"))] = amounts
+    return found
+
+
+def pod_usage(pod: Object, now: float | None = None) -> Amounts:
+    """Return what quotas count of a pod. A pod that has ended, or should have, counts as an object only."""
+    result: Amounts = {COUNT: ONE}
+    if has_ended(pod, time.time() if now is None else now):
+        return result
+    return {**result, **compute_usage(pod_amounts(pod, "requests"), pod_amounts(pod, "limits"))}
+
+
+def compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
+    result: Amounts = {"pods": ONE}
+    for name in ("cpu", "memory", "ephemeral-storage"):
+        if name in requests:
+            result[name] = result[REQUESTS + name] = requests[name]
+        if name in limits:
+            result[f"limits.{name}"] = limits[name]
+    for name, amount in requests.items():
+        if name.startswith(HUGE):
+            result[name] = result[REQUESTS + name] = amount
+        elif is_extended(name):
+            result[REQUESTS + name] = amount
+    return result
+
+
+def has_ended(pod: Object, now: float) -> bool:
+    """Return True for a pod in a terminal phase, or still there a grace period after its deletion was due."""
+    if (pod.get("status") or {}).get("phase") in TERMINAL:
+        return True
+    metadata = pod.get("metadata") or {}
+    due, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+    if not due or grace is None:
+        return False
+    try:
+        return now > datetime.fromisoformat(str(due)).timestamp() + int(grace)
+    except ValueError:
+        return False
+
+
+def missing(pod: Object, names: Collection[str]) -> str:
+    """Return what containers must specify under a quota of these names, as upstream words it; empty if nothing."""
+    spec = pod.get("spec") or {}
+    whole = compute_usage(whole_amounts(spec, "requests"), whole_amounts(spec, "limits"))
+    wanted = [name for name in sorted(names) if name in MUST_SPECIFY and name not in whole]
+    lacking: dict[str, set[str]] = {}
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())) if wanted else ():
+        resources = container.get("resources") or {}
+        own = compute_usage(parsed(resources.get("requests")), parsed(resources.get("limits")))
+        for name in wanted:
+            if name not in own:
+                lacking.setdefault(name, set()).add(str(container.get("name")))
+    parts = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]
+    return f"must specify {'; '.join(parts)}" if parts else ""

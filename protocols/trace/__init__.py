@@ -1,0 +1,25 @@
+"""The life of a pod as spans that every actor records and answers for. See docs/explanation/trace.md."""
+
+from protocols.trace.collector import Collected, Collector, instances, run_dirs
+from protocols.trace.recorder import RECORDER, Recorder, clock, from_wall, record, serve_spans, span, wall_offset
+from protocols.trace.waterfall import Node, Row, forest, trace_id, waterfall
+
+__all__ = [
+    "RECORDER",
+    "Collected",
+    "Collector",
+    "Node",
+    "Recorder",
+    "Row",
+    "clock",
+    "forest",
+    "from_wall",
+    "instances",
+    "record",
+    "run_dirs",
+    "serve_spans",
+    "span",
+    "trace_id",
+    "wall_offset",
+    "waterfall",
+]

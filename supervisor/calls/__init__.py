@@ -1,0 +1,1 @@
+"""`nodeplane calls`: the calls between the device manager and its plugins and drivers."""

@@ -1,0 +1,91 @@
+"""`nodeplane calls [RESOURCE|DRIVER] [-f]`: print the calls between the node and its device plugins and DRA drivers."""
+
+import argparse
+import contextlib
+import sys
+
+from protocols.messages.calls import CallRecord
+from supervisor.base.terminal import BAD, GOOD, PENDING, json_text, printable
+from supervisor.calls.client import CallBatch, CallQuery, CallReader, read_calls
+from supervisor.calls.text import IN_PROGRESS, record_json, record_lines
+from supervisor.cli.flags import layout_from
+from supervisor.client.connection import Asking, ask
+
+STATUS_STYLES = {"OK": GOOD, "": PENDING}
+"""Every other status is BAD."""
+SLOW_S = 1.0
+"""A call in progress for longer is printed once before it ends."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "calls", help="calls to device plugins and DRA drivers, and their answers", allow_abbrev=False
+    )
+    parser.add_argument("peer", nargs="?", default="", metavar="RESOURCE|DRIVER", help="only calls of this one")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with calls as they end")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--show-secrets", action="store_true", help="show the values of environment variables, hidden otherwise"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    query = CallQuery(args.peer, args.show_secrets)
+    if args.follow:
+        with contextlib.suppress(KeyboardInterrupt):
+            ask(layout_from(args), lambda asking: _follow(asking, query, args.output))
+        return 0
+    records = ask(layout_from(args), lambda asking: read_calls(asking.bus, query))
+    for record in records:
+        _print(record, args.output)
+    if not records and args.output == "text":
+        print(f"no calls{f' of {printable(args.peer)}' if args.peer else ''} since the device manager started")
+    return 0
+
+
+async def _follow(asking: Asking, query: CallQuery, output: str) -> None:
+    printer = FollowPrinter(output)
+    async for batch in CallReader(asking.bus, query).follow():
+        printer.show(batch)
+
+
+class FollowPrinter:
+    """Prints each record once, and calls that last for more than SLOW_S before they end, too."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._announced: set[tuple[str, str, int]] = set()
+
+    def show(self, batch: CallBatch) -> None:
+        if batch.restarted:
+            print("# the device manager restarted: earlier records are lost", file=sys.stderr, flush=True)
+        for record in batch.records:
+            _print(record, self._output)
+        slow = {(call.peer, call.method, call.began_ns): call for call in batch.pending if call.seconds > SLOW_S}
+        if self._output == "text":
+            for key in slow.keys() - self._announced:
+                _print(slow[key], self._output)
+        self._announced = set(slow)
+
+
+def _print(record: CallRecord, output: str) -> None:
+    if output == "json":
+        print(json_text(record_json(record)), flush=True)
+        return
+    lines = [printable(line) for line in record_lines(record)]
+    if sys.stdout.isatty():
+        _print_coloured(lines, record)
+    else:
+        print("\n".join(lines), flush=True)
+
+
+def _print_coloured(lines: list[str], record: CallRecord) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    head = Text(lines[0], style="bold")
+    head.highlight_words([record.status or IN_PROGRESS], STATUS_STYLES.get(record.status, BAD))
+    console = Console(highlight=False)
+    for text in (head, *map(Text, lines[1:])):
+        console.print(text, soft_wrap=True)

@@ -1,0 +1,199 @@
+"""`nodeplane completion bash|zsh|fish`: print the script of a shell, and the candidates that the script asks for.
+
+The scripts hold no tables: with each TAB they run `nodeplane completion SHELL --words ...`, the last word being the
+one under the cursor. So they never age, and actors are those of the plane that --root names.
+"""
+
+import argparse
+import importlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from supervisor.cli.commands import COMMANDS, command_of, parser_of
+from supervisor.cli.flags import ROOT, layout_from, subcommands
+
+FILES, DIRECTORIES = ":files", ":dirs"
+"""Candidates that the shell itself finds."""
+FILE_METAVARS = ("FILE", "SOCK", "CRI_SOCK")
+NO_ACTORS = ("supervisor", "forkserver", "audit")
+"""Logs of something that cannot be killed or restarted."""
+
+BASH = r"""
+# nodeplane, for bash: source <(nodeplane completion bash)
+_nodeplane() {
+    local cur=${COMP_WORDS[COMP_CWORD]} reply
+    [[ $cur == = ]] && cur=
+    mapfile -t reply < <(nodeplane completion bash --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    case ${reply[0]} in
+        :files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        :dirs) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+        *) COMPREPLY=("${reply[@]}") ;;
+    esac
+}
+complete -F _nodeplane nodeplane
+"""
+ZSH = r"""
+#compdef nodeplane
+# nodeplane, for zsh, after compinit: source <(nodeplane completion zsh)
+_nodeplane() {
+    local -a found
+    found=("${(@f)$(nodeplane completion zsh --words "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    [[ $PREFIX == --*=* ]] && compset -P '*='
+    case ${found[1]} in
+        :files) _files ;;
+        :dirs) _files -/ ;;
+        ?*) _describe -t values nodeplane found ;;
+    esac
+}
+if [[ ${funcstack[1]} == _nodeplane ]]; then _nodeplane "$@"; else compdef _nodeplane nodeplane; fi
+"""
+FISH = r"""
+# nodeplane, for fish: nodeplane completion fish | source
+function __nodeplane_complete
+    set -l words (commandline -opc) (commandline -ct)
+    set -l found (nodeplane completion fish --words $words[2..-1] 2>/dev/null)
+    switch "$found[1]"
+        case ':files'
+            __fish_complete_path (commandline -ct)
+        case ':dirs'
+            __fish_complete_directories (commandline -ct) ''
+        case '*'
+            string join \n -- $found
+    end
+end
+complete -c nodeplane -f -a '(__nodeplane_complete)'
+"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+class Candidate(NamedTuple):
+    word: str
+    help: str = ""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("completion", help="print a completion script", allow_abbrev=False)
+    parser.add_argument("shell", choices=tuple(SCRIPTS))
+    parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.set_defaults(run=completion)
+
+
+def completion(args: argparse.Namespace) -> int:
+    if args.words is None:
+        print(SCRIPTS[args.shell].strip())
+        return 0
+    for candidate in candidates(args.words or [""]):
+        print(_line(args.shell, candidate))
+    return 0
+
+
+def _line(shell: str, candidate: Candidate) -> str:
+    if shell == "bash" or not candidate.help:
+        return candidate.word
+    if shell == "fish":
+        return f"{candidate.word}\t{candidate.help}"
+    return candidate.word.replace(":", r"\:") + f":{candidate.help}"
+
+
+def candidates(words: Sequence[str]) -> list[Candidate]:
+    """Return what the last word may become."""
+    *before, current = _joined(words)
+    name = command_of(before)
+    if name and name not in COMMANDS:
+        return []
+    position = _position(before, name)
+    if position.flag is not None:
+        found = _values(position.flag, before)
+    elif current.startswith("--") and "=" in current:
+        flag, _, current = current.partition("=")
+        action = position.parser._option_string_actions.get(flag)
+        found = _values(action, before) if action else []
+    elif current.startswith("-"):
+        found = _flags(position.parser)
+    else:
+        found = _arguments(position, name, before)
+    return [each for each in found if each.word in (FILES, DIRECTORIES) or each.word.startswith(current)]
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Join what bash splits at `=`: `--root`, `=`, `/r`."""
+    found: list[str] = []
+    for word in words:
+        if word == "=" and found and found[-1].startswith("--") and "=" not in found[-1]:
+            found[-1] += "="
+        elif found and found[-1].startswith("--") and found[-1].endswith("="):
+            found[-1] += word
+        else:
+            found.append(word)
+    return found
+
+
+class Position(NamedTuple):
+    """The place of the cursor: the (sub)command, the arguments it has already, and the flag that awaits its value."""
+
+    parser: argparse.ArgumentParser
+    arguments: int
+    flag: argparse.Action | None
+
+
+def _position(before: Iterable[str], name: str) -> Position:
+    modules = [importlib.import_module(COMMANDS[name].path)] if name else []
+    parser: argparse.ArgumentParser = parser_of(modules)
+    count, flag = 0, None
+    for word in before:
+        if flag is not None:
+            flag = None
+        elif word.startswith("-"):
+            action = parser._option_string_actions.get(word)
+            flag = action if action and action.nargs != 0 else None
+        elif word in (nested := _nested(parser)):
+            parser, count = nested[word], 0
+        else:
+            count += 1
+    return Position(parser, count, flag)
+
+
+def _nested(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return dict(subcommands(parser))
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[Candidate]:
+    options = [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
+    return [Candidate(word, _one_line(action.help)) for action in options for word in action.option_strings]
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").replace("%%", "%").split())
+
+
+def _arguments(position: Position, name: str, before: Sequence[str]) -> list[Candidate]:
+    """Return commands, subcommands, or values of the next argument."""
+    if not name:
+        return [Candidate(each, command.help) for each, command in COMMANDS.items()]
+    for action in position.parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return [Candidate(each.dest, _one_line(each.help)) for each in action._choices_actions]
+    arguments = [action for action in position.parser._actions if not action.option_strings]
+    repeated = any(action.nargs in ("*", "+") for action in arguments)
+    place = min(position.arguments, len(arguments) - 1) if repeated else position.arguments
+    return _values(arguments[place], before) if place < len(arguments) else []
+
+
+def _values(action: argparse.Action, before: Sequence[str]) -> list[Candidate]:
+    if action.choices is not None:
+        return [Candidate(str(choice)) for choice in action.choices]
+    if action.metavar in FILE_METAVARS or action.type is Path:
+        return [Candidate(FILES)]
+    if action.metavar == "DIR":
+        return [Candidate(DIRECTORIES)]
+    return _actors(before) if action.dest == "actor" else []
+
+
+def _actors(before: Sequence[str]) -> list[Candidate]:
+    """Return the actors that have a log below the root that the words name."""
+    reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    reader.add_argument(ROOT.option, default=argparse.SUPPRESS)
+    layout = layout_from(reader.parse_known_args(list(before))[0])
+    names = sorted(path.stem for path in layout.logs.glob("*.log"))
+    return [Candidate(each) for each in names if "logs" in before or each not in NO_ACTORS]

@@ -1,0 +1,124 @@
+"""CPU and memory of a running plane: `nodeplane top` of its processes, `nodeplane top pods` of its containers."""
+
+import argparse
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from protocols.messages import cri
+from protocols.messages.cri import CriCall, CriReply
+from protocols.messages.supervisor import PlaneStatus
+from supervisor.base.terminal import CLEAR, Table, show
+from supervisor.cli.flags import layout_from
+from supervisor.client.connection import Asking, ask
+
+if TYPE_CHECKING:
+    from protocols.wire import cri_pb2 as pb
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    usage = subparsers.add_parser("top", help="CPU and memory", allow_abbrev=False)
+    usage.add_argument("what", nargs="?", choices=("actors", "pods"), default="actors", help="default: actors")
+    usage.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
+    usage.set_defaults(run=top)
+
+
+TICKS = os.sysconf("SC_CLK_TCK")
+SAMPLE_S = 1.0
+
+
+def top(args: argparse.Namespace) -> int:
+    layout = layout_from(args)
+    while True:
+        measured = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
+        if args.watch:
+            print(CLEAR, end="")
+        show(measured)
+        if not args.watch:
+            return 0
+
+
+def sample(plane: PlaneStatus) -> Table:
+    """Measure every process for a second."""
+    actors = {actor.instance: actor.pid for actor in plane.actors if actor.pid}
+    pids = {"supervisor": plane.pid, "forkserver": parent_of(next(iter(actors.values()), 0)), **actors}
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    time.sleep(SAMPLE_S)
+    rows = [_process_row(name, pid, before[name]) for name, pid in pids.items()]
+    cpu, memory = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    shown = [(name, str(pid), f"{use:.1f}", f"{mib:.1f}") for name, pid, use, mib in rows]
+    return Table(("ACTOR", "PID", "CPU%", "PSS MiB"), [*shown, ("total", "", f"{cpu:.1f}", f"{memory:.1f}")])
+
+
+async def sample_pods(asking: Asking) -> Table:
+    """Measure every running container for a second, with any runtime."""
+    return Table(("NAMESPACE", "POD", "CONTAINER", "CPU%", "MEMORY MiB"), await pod_rows(asking, SAMPLE_S))
+
+
+def _process_row(name: str, pid: int, before: float) -> tuple[str, int, float, float]:
+    return name, pid, max(0.0, cpu_seconds(pid) - before) / SAMPLE_S * 100, pss_mib(pid)
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; 0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the user and system time of a process; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def pss_mib(pid: int) -> float:
+    """Return the proportional set size of a process; 0 if it is gone or not ours."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+
+
+MIB = 1024 * 1024
+PodRow = tuple[str, str, str, str, str]
+
+
+async def pod_rows(asking: Asking, seconds: float) -> list[PodRow]:
+    """Return a row per running container from the counters of the runtime, read twice; sorted."""
+    before = {item.attributes.id: item.cpu for item in (await _stats(asking)).stats}
+    await asyncio.sleep(seconds)
+    return sorted(
+        _pod_row(item, before.get(item.attributes.id)) for item in (await _stats(asking)).stats if _is_running(item)
+    )
+
+
+def _is_running(item: "pb.ContainerStats") -> bool:
+    return bool(item.memory.working_set_bytes.value)
+
+
+def _pod_row(item: "pb.ContainerStats", before: "pb.CpuUsage | None") -> PodRow:
+    labels = item.attributes.labels
+    used = passed = 0
+    if before is not None:
+        used = item.cpu.usage_core_nano_seconds.value - before.usage_core_nano_seconds.value
+        passed = item.cpu.timestamp - before.timestamp
+    name = labels.get("io.kubernetes.container.name") or item.attributes.metadata.name
+    pod = (labels.get("io.kubernetes.pod.namespace", ""), labels.get("io.kubernetes.pod.name", ""))
+    memory = item.memory.working_set_bytes.value / MIB
+    return (*pod, name, f"{max(0, used) / passed * 100 if passed > 0 else 0.0:.1f}", f"{memory:.1f}")
+
+
+async def _stats(asking: Asking) -> "pb.ListContainerStatsResponse":
+    from protocols.wire import cri_pb2  # loads protobuf
+
+    call = CriCall(operation="ListContainerStats", request=b"")
+    reply = await asking.call(cri.OWNER, cri.CALL, call, CriReply)
+    return cri_pb2.ListContainerStatsResponse.FromString(reply.response)

@@ -1,0 +1,172 @@
+"""The application: modes by key, a clock that draws, and actions that ask first."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
+from textual.screen import Screen
+
+from protocols.errors import NodeplaneError
+from protocols.process.layout import Layout
+from protocols.trace import Row
+from supervisor.base.terminal import printable
+from supervisor.console.feed.feed import Feed
+from supervisor.console.model.devices import Device
+from supervisor.console.model.pods import Pod
+from supervisor.console.model.text import safe
+from supervisor.console.model.world import World
+from supervisor.console.screens.devices import DevicesScreen
+from supervisor.console.screens.dialogs import Question
+from supervisor.console.screens.frame import TABS
+from supervisor.console.screens.host import Host
+from supervisor.console.screens.house import HouseScreen
+from supervisor.console.screens.pleg import PlegScreen
+from supervisor.console.screens.pods import PodsScreen
+from supervisor.console.screens.timeline import TimelineScreen
+from supervisor.console.screens.watch import WatchScreen
+from supervisor.root.logs import path_of
+from supervisor.trace.collect import pod_trace
+
+DRAW_S = 0.5
+"""Time between two drawings; nothing is drawn when nothing changed."""
+TAIL_BYTES = 64 * 1024
+WORDS = {
+    "restart": "Restart {name} in an orderly way?",
+    "kill": "Kill {name} (SIGKILL)?",
+    "stop": "Stop {name} (SIGSTOP)? Its supervisor replaces it after some seconds.",
+    "continue": "Continue {name} (SIGCONT)?",
+}
+
+
+class Console(Host):
+    """Shows the plane below a layout. `read_only` turns off every key that changes it."""
+
+    CSS_PATH = "console.tcss"
+    TITLE = "nodeplane"
+    ENABLE_COMMAND_PALETTE = False
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        "house": HouseScreen,
+        "devices": DevicesScreen,
+        "pods": PodsScreen,
+        "watch": WatchScreen,
+        "pleg": PlegScreen,
+        "timeline": TimelineScreen,
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(key), f"switch_mode('{name}')", "PLEG" if name == "pleg" else name.title(), show=False)
+            for key, name in enumerate(TABS, 1)
+        ),
+        Binding("q", "quit", "quit"),
+    ]
+
+    def __init__(self, layout: Layout, *, read_only: bool = False) -> None:
+        super().__init__(ansi_color=True)
+        self.layout = layout
+        self.read_only = read_only
+        self.world = World()
+        self.feed = Feed(layout, self.world)
+
+    async def on_mount(self) -> None:
+        await self.feed.start()
+        await self.switch_mode("house")
+        self.set_interval(DRAW_S, self._draw)
+
+    async def on_unmount(self) -> None:
+        await self.feed.close()
+
+    def ask_order(self, instance: str, action: str) -> None:
+        if self.read_only:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._order(instance, action), exit_on_error=False)
+
+        self.push_screen(Question(WORDS[action].format(name=instance)), answered)
+
+    def ask_device(self, device: Device, health: str) -> None:
+        if self.read_only:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._override(device, health), exit_on_error=False)
+
+        words = f"Make {device.id} {health}?" if health else f"End the override of {device.id}?"
+        self.push_screen(Question(words), answered)
+
+    async def events_of(self, pod: Pod) -> list[str]:
+        try:
+            return [event_line(event) for event in await self.feed.api.events_of(pod.uid, pod.namespace)]
+        except NodeplaneError as error:
+            return [f"(no events: {error})"]
+
+    async def trace_of(self, pod: Pod) -> tuple[list[Row], str]:
+        try:
+            found = await pod_trace(self.layout, pod.namespace, pod.uid)
+        except (NodeplaneError, OSError) as error:
+            return [], str(error)
+        return found.rows, ""
+
+    async def log_of(self, pod: Pod, container: str) -> str:
+        try:
+            return await self.feed.api.log_of(pod.namespace, pod.name, container)
+        except NodeplaneError as error:
+            return f"(no log: {error})"
+
+    async def explain(self, device: Device) -> str:
+        try:
+            return await self.feed.api.explain(device.id)
+        except NodeplaneError as error:
+            return f"(not known: {error})"
+
+    def watch_page_shown(self, shown: bool) -> None:
+        self.feed.metrics.watched = shown
+
+    def tail_of(self, instance: str, lines: int) -> list[str]:
+        return tail(path_of(self.layout.logs, instance), lines)
+
+    async def _order(self, instance: str, action: str) -> None:
+        try:
+            await self.feed.supervisors.order(instance, action)
+        except (TimeoutError, NodeplaneError, OSError) as error:
+            self.report(f"{action} {instance}: {error}")
+
+    async def _override(self, device: Device, health: str) -> None:
+        try:
+            await self.feed.break_device("" if device.dra else device.source, device.id, health)
+        except (NodeplaneError, OSError) as error:
+            self.report(f"{device.id}: {error}")
+
+    def report(self, reason: str) -> None:
+        """Show why an action failed."""
+        self.notify(safe(reason), severity="error", markup=False)
+
+    def _draw(self) -> None:
+        """Draw the current screen; one whose widgets are not there, or no longer, is left to the next tick."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        if screen is not None and hasattr(screen, "refresh_world"):
+            with suppress(NoMatches):
+                screen.refresh_world()
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, 2)
+            file.seek(max(0, end - TAIL_BYTES))
+            found = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [printable(line.expandtabs()) for line in found[-lines:]]
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """Return an event of the API as one line: time, type, reason, count, message."""
+    when = str(event.get("lastTimestamp") or event.get("eventTime") or "-")
+    count = f" x{event['count']}" if isinstance(event.get("count"), int) and event["count"] > 1 else ""
+    return safe(f"{when[11:19]}  {event.get('type')}  {event.get('reason')}{count}  {event.get('message')}")

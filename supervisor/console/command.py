@@ -1,0 +1,51 @@
+"""`nodeplane console`: the live console. Textual is imported only when it runs."""
+
+import argparse
+import logging
+import os
+import sys
+
+from protocols.process.layout import Layout
+from supervisor.base import values
+from supervisor.base.errors import NotRunning, Usage
+from supervisor.cli.flags import layout_from
+from supervisor.console.web.process import PARENT
+from supervisor.forkserver.child import die_with_parent
+from supervisor.root.lock import supervisors
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("console", help="look at the plane while it runs", allow_abbrev=False)
+    parser.add_argument("--read-only", action="store_true", help="without keys that change anything")
+    parser.add_argument("--web", action="store_true", help="serve it to a browser on this machine instead")
+    parser.add_argument("--port", type=int, default=0, help="port of --web (default: a free one)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    layout = layout_from(args)
+    if not supervisors(layout.run):
+        raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
+    if args.web:
+        return _serve(args, layout)
+    if args.port:
+        raise Usage("--port is the port of --web; give both")
+    parent = os.environ.pop(PARENT, "")
+    if parent:
+        die_with_parent(int(parent))
+    elif not sys.stdout.isatty():
+        raise Usage("the console needs a terminal; use --web for a browser, `nodeplane status` in scripts")
+    logging.basicConfig(handlers=[logging.NullHandler()])  # a line on standard error would spoil the screen
+    from supervisor.console.app import Console
+
+    Console(layout, read_only=args.read_only).run()
+    return 0
+
+
+def _serve(args: argparse.Namespace, layout: Layout) -> int:
+    port = values.port(args.port, "--port")
+    from supervisor.console.web.server import serve
+
+    command = ["-m", "supervisor.cli.main", "console", "--root", str(layout.root)]
+    serve([*command, "--read-only"] if args.read_only else command, port)
+    return 0

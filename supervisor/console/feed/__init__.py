@@ -1,0 +1,1 @@
+"""Sources of the console: supervisors, streams of the bus, metrics, the API and /proc."""

@@ -1,0 +1,246 @@
+"""The API as the console uses it: watches of pods and ResourceSlices, and reads when a pod or device is opened."""
+
+import asyncio
+import ssl
+import time
+from typing import Any
+
+import aiohttp
+
+from protocols.dra.decode import slice_of
+from protocols.dra.patching.types import Gates
+from protocols.dra.types import ObjectUnreadable
+from protocols.errors import NodeplaneError
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object, key_of
+from protocols.kube.resources import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    EVENTS,
+    PODS,
+    RESOURCESLICEPATCHES,
+    RESOURCESLICES,
+    Resource,
+)
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.process.layout import Layout, layout
+from supervisor.base.groups import APISERVER
+from supervisor.console.model.devices import SliceDevice
+from supervisor.console.model.pods import pod_of
+from supervisor.console.model.world import World
+from supervisor.dra.show import explained
+from supervisor.dra.snapshot import snapshot_of
+
+READ_S = 5.0
+CLOSED_S = 0.05
+"""aiohttp returns from close() before its TLS connections are closed."""
+STATE_S = 1.0
+NUMA = ("numa", "numaNode")
+"""Attributes (without their domain) that name a device's NUMA node."""
+MAX_EVENTS = 50
+LOG_LINES, LOG_BYTES = 100, 64 * 1024
+
+
+class Api:
+    """Waits until a plane has an API. A plane without one, such as `adopt`, shows no pods."""
+
+    def __init__(self, layout: Layout, world: World) -> None:
+        self._layout = layout
+        self._world = world
+        self._client: ApiClient | None = None
+        self._options: ClientOptions | None = None
+        self._session: aiohttp.ClientSession | None = None
+        """For logs, which are no JSON."""
+
+    async def follow(self) -> None:
+        """Follow pods and ResourceSlices until cancelled."""
+        try:
+            client = await self._start()
+        except (NodeplaneError, OSError) as error:
+            self._world.pods.failure = str(error)
+            self._world.changed()
+            await self._close()
+            return  # the feed runs it again
+        pods = Informer(client, PODS, InformerOptions(keep=keep_pod), _Pods(self._world))
+        slices = Informer(client, RESOURCESLICES, InformerOptions(keep=keep_slice, optional=True), _Slices(self._world))
+        tasks = [asyncio.create_task(work) for work in (pods.run(), slices.run(), self._state(pods))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._close()
+
+    async def _start(self) -> ApiClient:
+        """Connect as the plane's admin. Raises ApiAway, NodeplaneError, OSError."""
+        if not self._server():
+            raise ApiAway("this plane reports no API")
+        owner = layout(str(self._layout.plane))  # the root of a further node has no admin
+        cert, key = owner.client_cert("admin")
+        self._options = ClientOptions(server=self._server(), ca=owner.ca_cert, cert=cert, key=key, timeout=READ_S)
+        self._client = ApiClient(self._options)
+        await self._client.start()
+        self._session = _session(self._options)
+        return self._client
+
+    async def _close(self) -> None:
+        client, session = self._client, self._session
+        self._client = self._session = None
+        if session:
+            await session.close()
+        if client:
+            await client.close()
+        await asyncio.sleep(CLOSED_S)
+
+    async def events_of(self, uid: str, namespace: str) -> list[Object]:
+        """Return the newest events of an object. Raises ApiError, ApiAway."""
+        selector = f"involvedObject.uid={uid}"
+        found = await self._started().list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
+        items: list[Object] = found.get("items") or []
+        return sorted(items, key=_event_time, reverse=True)[:MAX_EVENTS]
+
+    async def log_of(self, namespace: str, name: str, container: str) -> str:
+        """Return the end of a container's log. Raises ApiError, ApiAway."""
+        if self._session is None:
+            raise ApiAway("the plane has no API yet")
+        query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
+        try:
+            async with self._session.get(PODS.path(name, namespace, "log"), params=query) as answer:
+                text = (await answer.content.read(LOG_BYTES)).decode(errors="replace")
+                return text if answer.status == 200 else f"(no log: {text[:300]})"
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiAway(str(error) or type(error).__name__) from None
+
+    async def explain(self, device: str) -> str:
+        """Return a driver's device as published and patched, with who said what. Raises ApiError, ApiAway."""
+        objects: list[Object] = []
+        for resource in (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES):
+            objects += await self._list(resource, device)
+        return await asyncio.to_thread(_explained, objects, device)
+
+    async def _list(self, resource: Resource, device: str) -> list[Object]:
+        driver = device.partition("/")[0]
+        selector = f"spec.driver={driver}" if resource is RESOURCESLICES else ""
+        try:
+            found = await self._started().list(resource, field_selector=selector)
+        except ApiError as error:
+            if error.code == 404:
+                return []
+            raise
+        return [{**item, "kind": resource.kind} for item in found.get("items") or ()]
+
+    def _started(self) -> ApiClient:
+        if self._client is None:
+            raise ApiAway("the plane has no API yet")
+        return self._client
+
+    def _server(self) -> str:
+        address = self._world.house.endpoints.get("api", "")
+        return address if address.startswith("https:") else ""
+
+    def _served(self) -> bool:
+        """Return True if an API process serves: a watch that is open again reports nothing until its next event."""
+        actors = self._world.house.actors.values()
+        return any(actor.serving for actor in actors if actor.name.startswith(APISERVER))
+
+    async def _state(self, pods: Informer) -> None:
+        """Report the state of the watch. Raises ApiAway when the API has moved to another port."""
+        while True:
+            await asyncio.sleep(STATE_S)
+            if self._options and self._server() != self._options.server:
+                raise ApiAway(f"the API moved to {self._server()}")
+            state = (pods.synced, "" if pods.synced and self._served() else pods.failure)
+            if state != (self._world.pods.synced, self._world.pods.failure):
+                self._world.pods.synced, self._world.pods.failure = state
+                self._world.changed()
+
+
+class _Pods:
+    """Handler of the pods' watch."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def on_add(self, obj: Object) -> None:
+        if self._world.pods.put(obj["row"]):
+            self._world.pleg.status_changed(obj["row"].uid, time.time())
+        self._world.changed()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._world.pods.remove(key_of(obj))
+        uid = str(obj["metadata"].get("uid"))  # a deleted object comes as the API sent it, without a row
+        self._world.pleg.pod_deleted(uid, key_of(obj))
+        self._world.changed()
+
+
+class _Slices:
+    """Handler of the ResourceSlices' watch."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def on_add(self, obj: Object) -> None:
+        self._world.devices.slices[key_of(obj)] = obj["row"]
+        self._changed()
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._world.devices.slices.pop(key_of(obj), None)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._world.devices.changed()
+        self._world.changed()
+
+
+def _session(options: ClientOptions) -> aiohttp.ClientSession:
+    """Return a session with the client certificate. Raises OSError."""
+    context = ssl.create_default_context(cafile=str(options.ca))
+    if options.cert is not None:
+        context.load_cert_chain(str(options.cert), str(options.key))
+    connector, timeout = aiohttp.TCPConnector(ssl=context, limit=4), aiohttp.ClientTimeout(total=READ_S)
+    return aiohttp.ClientSession(options.server, connector=connector, timeout=timeout)
+
+
+def keep_pod(obj: Object) -> Object:
+    return {"metadata": _identity(obj), "row": pod_of(obj)}
+
+
+def keep_slice(obj: Object) -> Object:
+    """Reduce a ResourceSlice to the names and NUMA nodes of its devices."""
+    try:
+        found = slice_of(obj)
+    except ObjectUnreadable:
+        return {"metadata": _identity(obj), "row": ()}
+    row = tuple(
+        SliceDevice(found.driver, found.pool, device.name, _numa(device.attributes)) for device in found.devices
+    )
+    return {"metadata": _identity(obj), "row": row}
+
+
+def _identity(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    return {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
+
+
+def _numa(attributes: Any) -> tuple[int, ...]:
+    for name, attribute in attributes.items():
+        if name.rpartition("/")[2] in NUMA and isinstance(attribute.value, int):
+            return (attribute.value,)
+    return ()
+
+
+def _explained(objects: list[Object], device: str) -> str:
+    found = snapshot_of(objects, Gates()).explanations(device)
+    return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
+
+
+def _event_time(event: Object) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")

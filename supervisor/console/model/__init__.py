@@ -1,0 +1,1 @@
+"""State of the console, without I/O: callers pass reports and the time."""

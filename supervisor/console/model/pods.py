@@ -1,0 +1,120 @@
+"""Pods as rows: only what a row shows is retained of an object of the API."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from protocols.kube.errors import TimeInvalid
+from protocols.kube.times import parse_time
+
+MOST_CONTAINERS = 64
+
+
+class Container(msgspec.Struct, frozen=True):
+    name: str
+    ready: bool
+    restarts: int
+    state: str
+    """running, waiting or terminated, with the reason."""
+    image: str
+
+
+class Pod(msgspec.Struct, frozen=True):
+    uid: str
+    namespace: str
+    name: str
+    phase: str
+    status: str
+    """The phase, or the reason a container waits or ended, as kubectl shows it."""
+    ready: int
+    containers: tuple[Container, ...]
+    restarts: int
+    node: str
+    created: float
+    message: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Pods:
+    """Pods by `namespace/name`, as the API's watch reports them."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Pod] = {}
+        self.synced = False
+        self.failure = ""
+        """Why the watch is interrupted; empty while it is open."""
+
+    def put(self, pod: Pod) -> bool:
+        """Store a pod; True if its status is another one than before."""
+        old = self.items.get(pod.key)
+        self.items[pod.key] = pod
+        return old is None or old.uid != pod.uid or (old.status, old.containers) != (pod.status, pod.containers)
+
+    def remove(self, key: str) -> None:
+        self.items.pop(key, None)
+
+    def phases(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for pod in self.items.values():
+            found[pod.phase] = found.get(pod.phase, 0) + 1
+        return found
+
+
+def pod_of(obj: dict[str, Any]) -> Pod:
+    """Return the row of a Pod object. Fields of a wrong type count as missing."""
+    metadata, spec, status = (_map(obj.get(name)) for name in ("metadata", "spec", "status"))
+    images = {str(each.get("name")): str(each.get("image") or "") for each in _list(spec.get("containers"))}
+    statuses = {str(each.get("name")): each for each in _list(status.get("containerStatuses"))}
+    containers = tuple(
+        _container(name, images[name], statuses.get(name, {})) for name in list(images)[:MOST_CONTAINERS]
+    )
+    phase = str(status.get("phase") or "Unknown")
+    return Pod(
+        uid=str(metadata.get("uid") or ""),
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata.get("name") or ""),
+        phase=phase,
+        status="Terminating" if metadata.get("deletionTimestamp") else _status(phase, status, containers),
+        ready=sum(each.ready for each in containers),
+        containers=containers,
+        restarts=sum(each.restarts for each in containers),
+        node=str(spec.get("nodeName") or ""),
+        created=_time(metadata.get("creationTimestamp")),
+        message=str(status.get("message") or "")[:1000],
+    )
+
+
+def _container(name: str, image: str, status: dict[str, Any]) -> Container:
+    kind, detail = next(iter(_map(status.get("state")).items()), ("waiting", {}))
+    reason = str(_map(detail).get("reason") or "")
+    if kind == "terminated" and not reason:
+        reason = f"exit code {_map(detail).get('exitCode')}"
+    restarts = status.get("restartCount")
+    state = f"{kind}: {reason}" if reason else kind
+    return Container(name, bool(status.get("ready")), restarts if isinstance(restarts, int) else 0, state, image)
+
+
+def _status(phase: str, status: dict[str, Any], containers: Iterable[Container]) -> str:
+    if reason := status.get("reason"):
+        return str(reason)
+    reasons = [each.state.partition(": ")[2] for each in containers if not each.state.startswith("running")]
+    return next(filter(None, reasons), phase) if phase in ("Pending", "Running") else phase
+
+
+def _time(value: Any) -> float:
+    try:
+        return parse_time(value)
+    except TimeInvalid:
+        return 0.0
+
+
+def _map(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,0 +1,80 @@
+"""Devices as tiles: lines of a group's heading and of as many tiles as fit beside each other."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from protocols.messages.devices import HEALTHY, UNHEALTHY
+from supervisor.console.model.devices import Device, Group
+from supervisor.console.model.text import BAD, CHOSEN, DIM, GOOD, PENDING, TITLE, Line, Part, cut, pad
+
+WIDE_TILE = 26
+WIDE_MOST = 120
+"""Devices up to which a tile has its name and its pod; beyond, it is one character."""
+HEALTHS = {HEALTHY: GOOD, UNHEALTHY: BAD}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A heading (no tiles) or a line of tiles."""
+
+    group: Group
+    first: int = 0
+    count: int = 0
+
+
+def rows(groups: Sequence[Group], width: int, *, dense: bool) -> list[Row]:
+    """Return rows; `dense` tiles are one character wide."""
+    fit = max(1, width if dense else width // WIDE_TILE)
+    found: list[Row] = []
+    for group in groups:
+        found.append(Row(group))
+        for first in range(0, len(group.devices), fit):
+            found.append(Row(group, first, min(fit, len(group.devices) - first)))
+    return found
+
+
+def line(row: Row, width: int, *, dense: bool, chosen: tuple[str, str] | None) -> Line:
+    if not row.count:
+        return heading(row.group, width)
+    devices = row.group.devices[row.first : row.first + row.count]
+    return [part for device in devices for part in (dense_tile if dense else tile)(device, device.key == chosen)]
+
+
+def heading(group: Group, width: int) -> Line:
+    numa = f"  NUMA {','.join(map(str, group.numa))}" if group.numa else ""
+    healthy = sum(device.health == HEALTHY for device in group.devices)
+    held = sum(bool(device.pods) for device in group.devices)
+    unused = sum(device.unused for device in group.devices)
+    free = f"{unused} unused, " if unused else ""
+    figures = f"  {len(group.devices)} devices, {healthy} healthy, {free}{held} held  "
+    name = cut(group.source, max(8, width - len(numa) - len(figures) - 10))
+    role = {"serves": GOOD, "connected": GOOD, "silent": PENDING, "replaced": PENDING}.get(group.connection, BAD)
+    return [Part(f"{name}{numa}", TITLE), Part(figures), Part(group.connection, role)]
+
+
+def glyph(device: Device) -> str:
+    """Return a character that differs by health and by use, for terminals without colours."""
+    if device.health == HEALTHY or device.unused:
+        return "■" if device.pods else "□"
+    return "x" if device.health == UNHEALTHY else "?"
+
+
+def role_of_health(device: Device) -> str:
+    return DIM if device.unused else HEALTHS.get(device.health, PENDING)
+
+
+def dense_tile(device: Device, chosen: bool) -> Line:
+    return [Part("◆" if chosen else glyph(device), role_of_health(device))]
+
+
+def tile(device: Device, chosen: bool) -> Line:
+    name = pad(device.name, 9)
+    pod = pad(device.pods[0].partition("/")[2] if device.pods else "-", WIDE_TILE - 14)
+    holder = CHOSEN if chosen else "" if device.pods else DIM
+    left, right = ("[", "]") if chosen else (" ", " ")
+    return [
+        Part(left, CHOSEN),
+        Part(f"{glyph(device)} {name}", role_of_health(device)),
+        Part(f" {pod}", holder),
+        Part(right, CHOSEN),
+    ]

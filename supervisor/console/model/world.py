@@ -1,0 +1,24 @@
+"""All that the console knows of one plane."""
+
+from supervisor.console.model.devices import Devices
+from supervisor.console.model.plane import House
+from supervisor.console.model.pleg import Pleg
+from supervisor.console.model.pods import Pods
+from supervisor.console.model.timeline import Timeline
+from supervisor.console.model.watch import WatchPage
+
+
+class World:
+    """State by screen. `version` grows with every change, so that an idle plane costs no drawing."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.devices = Devices()
+        self.pods = Pods()
+        self.watch = WatchPage()
+        self.pleg = Pleg()
+        self.timeline = Timeline()
+        self.version = 0
+
+    def changed(self) -> None:
+        self.version += 1

@@ -1,0 +1,113 @@
+"""One actor: its state, its streams, the tail of its log, and what can be done to it."""
+
+import asyncio
+from typing import ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from supervisor.console.model import text
+from supervisor.console.model.plane import Actor
+from supervisor.console.model.text import BAD, DIM, LIT, PENDING, TITLE, Line, Part, cut, cut_middle, pad
+from supervisor.console.screens.dialogs import Help, keys_of
+from supervisor.console.screens.host import Host
+from supervisor.console.screens.style import text_of
+from supervisor.root.logs import is_warning
+
+LOG_S = 1.0
+LOG_LINES = 200
+ABOUT = (
+    "The streams of a process, the busiest first: messages a second, messages and revisions (MARK) by which the "
+    "follower is behind the owner; then its log. s stops the process (SIGSTOP); "
+    "its supervisor replaces it after some seconds if c does not continue it."
+)
+
+
+class ActorScreen(Screen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "close", "back"),
+        Binding("question_mark", "help", "help", key_display="?"),
+        Binding("r", "order('restart')", "restart"),
+        Binding("k", "order('kill')", "kill"),
+        Binding("s", "order('stop')", "stop"),
+        Binding("c", "order('continue')", "continue"),
+    ]
+
+    def __init__(self, instance: str) -> None:
+        super().__init__()
+        self.instance = instance
+        self._log: list[str] = []
+
+    @property
+    def host(self) -> Host:
+        return cast(Host, self.app)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="actor-head")
+        with VerticalScroll(id="actor-body"):
+            yield Static(id="actor-text")
+        yield Footer(compact=True, show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        await self._read_log()
+        self.set_interval(LOG_S, self._read_log)
+
+    def refresh_world(self, force: bool = False) -> None:
+        actor = self.host.world.house.actors.get(self.instance)
+        self.query_one("#actor-head", Static).update(text_of([head_line(self.instance, actor)]))
+        self.query_one("#actor-text", Static).update(text_of([*self._streams(), *self._log_lines()]))
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+    def action_help(self) -> None:
+        self.app.push_screen(Help("Actor", ABOUT, keys_of(self, ())))
+
+    def action_order(self, action: str) -> None:
+        self.host.ask_order(self.instance, action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "order" or not self.host.read_only
+
+    async def _read_log(self) -> None:
+        self._log = await asyncio.to_thread(self.host.tail_of, self.instance, LOG_LINES)
+        self.refresh_world()
+
+    def _streams(self) -> list[Line]:
+        house, width = self.host.world.house, self.size.width
+        flows = [flow for flow in house.flows() if self.instance in (flow.owner, flow.follower)]
+        flows.sort(key=lambda flow: (-flow.rate, not flow.lit, flow.stream))
+        most = max(4, self.size.height // 2 - 3)
+        name = max(16, width - 36)
+        lines: list[Line] = [[Part(f"{'STREAM':<{name}} {'TO':<12} {'RATE':>7} {'LAG':>6} {'MARK':>6}", TITLE)]]
+        for flow in flows[:most]:
+            role = BAD if not flow.synced else LIT if flow.lit else DIM
+            figures = f"{text.rate(flow.rate):>7} {text.number(flow.lag):>6} {text.number(flow.mark_lag):>6}"
+            lines.append([Part(f"{pad(cut_middle(flow.label, name), name)} {pad(flow.follower, 12)} {figures}", role)])
+        if len(flows) > most:
+            lines.append([Part(f"... and {len(flows) - most} more", DIM)])
+        return lines
+
+    def _log_lines(self) -> list[Line]:
+        width = self.size.width - 2
+        lines: list[Line] = [[], [Part("LOG (newest first)", TITLE)]]
+        for entry in reversed(self._log):
+            lines.append([Part(cut(entry, width), PENDING if is_warning(entry) else "")])
+        return lines
+
+
+def head_line(name: str, actor: Actor | None) -> Line:
+    if actor is None:
+        return [Part(f"{name} is not part of this plane", BAD)]
+    status = actor.status
+    words = f"{name}  {actor.state}  pid {status.pid or '-'}  {actor.usage.cpu:.1f}% {actor.usage.pss:.1f} MiB"
+    took = f" ({text.seconds(actor.took_s)})" if actor.took_s is not None else ""
+    why = actor.problem or (status.beat.note if status.beat else "")
+    return [
+        Part(words, TITLE),
+        Part(f"  ↻{status.restarts}{took}  "),
+        Part(cut(why, 200), BAD if actor.problem else ""),
+    ]

@@ -1,0 +1,227 @@
+"""One device, and one pod: pages that are read from the API while they are open."""
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from protocols.trace import Row
+from supervisor.console.model import tiles, trace
+from supervisor.console.model.devices import Device
+from supervisor.console.model.pods import Pod
+from supervisor.console.model.text import DIM, TITLE, Line, Part, cut, pad, safe, wrap
+from supervisor.console.screens.dialogs import Help, keys_of
+from supervisor.console.screens.host import Host
+from supervisor.console.screens.style import text_of
+from supervisor.trace.draw import CUT, is_cut
+
+READ_S = 3.0
+MAX_LINES = 400
+EVENT_INDENT = 10
+"""The width of an event's time: its further lines begin below its type."""
+TRACE_LINES = 9
+"""Lines of the trace in the overview of a pod."""
+
+
+class DetailScreen(Screen[None]):
+    """A page of lines that is read anew while it is open."""
+
+    KIND: ClassVar[str] = ""
+    ABOUT: ClassVar[str] = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "close", "back"),
+        Binding("question_mark", "help", "help", key_display="?"),
+    ]
+
+    @property
+    def host(self) -> Host:
+        return cast(Host, self.app)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="detail-body"):
+            yield Static(id="detail-text")
+        yield Footer(compact=True, show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        self.refresh_world()
+        self.run_worker(self._read(), exit_on_error=False)
+        self.set_interval(READ_S, self._read_again)
+
+    def refresh_world(self, force: bool = False) -> None:
+        if self.is_mounted:
+            self.query_one("#detail-text", Static).update(text_of(self.lines()[:MAX_LINES]))
+
+    def lines(self) -> list[Line]:
+        """Return the page."""
+        raise NotImplementedError
+
+    async def read(self) -> None:
+        """Read what the page needs beyond the world."""
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+    def action_help(self) -> None:
+        self.app.push_screen(Help(self.KIND, self.ABOUT, keys_of(self, ())))
+
+    def _read_again(self) -> None:
+        self.run_worker(self._read(), exclusive=True, exit_on_error=False)
+
+    async def _read(self) -> None:
+        await self.read()
+        self.refresh_world()
+
+
+class DeviceScreen(DetailScreen):
+    """Attributes, health history, and the pods that a device hurts."""
+
+    KIND = "Device"
+    ABOUT = (
+        "The pods that have the device, its health since the console runs, and of a DRA device each attribute "
+        "with its source: the driver's slice or a patch. b makes it unhealthy, h ends that."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("b", "health('unhealthy')", "break"),
+        Binding("h", "health('')", "heal"),
+    ]
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self._device = device
+        self._explained = "reading the ResourceSlices ..." if device.dra else ""
+
+    async def read(self) -> None:
+        if self._device.dra:
+            self._explained = await self.host.explain(self._device)
+
+    def action_health(self, health: str) -> None:
+        self.host.ask_device(self._device, health)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "health" or not self.host.read_only
+
+    def lines(self) -> list[Line]:
+        model = self.host.world.devices
+        found = next((each for each in model.all() if each.key == self._device.key), None)
+        if found is None:
+            return [[Part(f"{safe(self._device.id)} is gone", TITLE)]]
+        self._device = device = found
+        numa = f"NUMA {','.join(map(str, device.numa))}" if device.numa else "no NUMA node"
+        connection = model.connection(device.source, device.dra)
+        kind = "driver" if device.dra else "plugin"
+        lines: list[Line] = [
+            [Part(safe(device.id), TITLE)],
+            [Part(f"{safe(device.source)}  {numa}  {kind} {connection}")],
+            [Part(f"{device.health}  ", tiles.role_of_health(device)), Part(safe(device.message))],
+            [],
+            [Part("HURTS" if device.health != "Healthy" else "PODS", TITLE)],
+            *([Part(safe(pod))] for pod in device.pods or ("no pod has it",)),
+            [],
+            [Part("HEALTH", TITLE), Part("  (newest first, while the console runs)", DIM)],
+        ]
+        for changed_ns, health, message in model.history(device):
+            lines.append([Part(f"{_clock(changed_ns / 1e9)}  {pad(health, 10)} {safe(message)}")])
+        if self._explained:
+            lines += [[], [Part("ATTRIBUTES", TITLE)], *_plain(self._explained)]
+        return lines
+
+
+class PodScreen(DetailScreen):
+    """Containers, devices, trace, events and the log of a pod."""
+
+    KIND = "Pod"
+    ABOUT = (
+        "Containers, devices, the first steps of the trace, events, and the log of one container. t shows all steps "
+        "with their start, duration and process, as `nodeplane trace` does; l shows the next container's log."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "whole_trace", "trace"),
+        Binding("l", "next_log", "next log"),
+    ]
+
+    def __init__(self, pod: Pod) -> None:
+        super().__init__()
+        self._pod = pod
+        self._events: list[str] = []
+        self._log = ""
+        self._shown = 0
+        self._trace: list[Row] = []
+        self._untraced = "reading ..."
+        self._whole = False
+
+    async def read(self) -> None:
+        pod = self._pod
+        self._trace, self._untraced = await self.host.trace_of(pod)
+        self._events = await self.host.events_of(pod)
+        if pod.containers:
+            self._log = await self.host.log_of(pod, pod.containers[self._shown % len(pod.containers)].name)
+
+    def action_close(self) -> None:
+        if self._whole:
+            self.action_whole_trace()
+        else:
+            super().action_close()
+
+    def action_whole_trace(self) -> None:
+        """Show the whole trace, or the overview again."""
+        self._whole = not self._whole
+        self.refresh_world()
+        self.query_one("#detail-body", VerticalScroll).scroll_home(animate=False)
+
+    def action_next_log(self) -> None:
+        self._shown += 1
+        self._read_again()
+
+    def lines(self) -> list[Line]:
+        world, width = self.host.world, self.size.width - 2
+        pod = self._pod = world.pods.items.get(self._pod.key, self._pod)
+        gone = "" if pod.key in world.pods.items else "  (deleted)"
+        head: Line = [Part(safe(pod.key), TITLE), Part(f"  {safe(pod.status)}{gone}  on {safe(pod.node or '-')}")]
+        waterfall = list(trace.lines(self._trace, width)) or [[Part(cut(self._untraced, width), DIM)]]
+        lost: list[Line] = [[Part(cut(CUT, width), DIM)]] if self._trace and is_cut(self._trace) else []
+        if self._whole:
+            return [head, *lost, *waterfall]
+        more = f"  (t: all {len(self._trace)} steps)" if len(waterfall) > TRACE_LINES else ""
+        return [
+            head,
+            [Part(cut(f"devices: {', '.join(world.devices.of_pod(pod.uid)) or '-'}", width))],
+            *([[Part(cut(pod.message, width))]] if pod.message else []),
+            *self._containers(width),
+            [],
+            [Part("TRACE", TITLE), Part(more, DIM)],
+            *lost,
+            *waterfall[:TRACE_LINES],
+            [],
+            [Part("EVENTS", TITLE)],
+            *([Part(line)] for event in self._events or ["none"] for line in wrap(event, width, EVENT_INDENT)),
+            [],
+            *self._log_lines(width),
+        ]
+
+    def _containers(self, width: int) -> list[Line]:
+        lines: list[Line] = [[Part(f"{'CONTAINER':<20} {'READY':<6}{'RESTARTS':<9} STATE", TITLE)]]
+        for each in self._pod.containers:
+            ready = "yes" if each.ready else "no"
+            row = f"{pad(each.name, 20)} {ready:<6}{each.restarts:<9} {each.state}  {each.image}"
+            lines.append([Part(cut(row, width))])
+        return lines
+
+    def _log_lines(self, width: int) -> list[Line]:
+        pod = self._pod
+        name = pod.containers[self._shown % len(pod.containers)].name if pod.containers else "-"
+        head: Line = [Part(f"LOG of {safe(name)}", TITLE), Part("  (newest first)", DIM)]
+        return [head, *([Part(cut(entry, width))] for entry in reversed(self._log.splitlines()))]
+
+
+def _plain(lines: str | Sequence[str]) -> list[Line]:
+    return [[Part(safe(line))] for line in (lines.splitlines() if isinstance(lines, str) else lines)]
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))

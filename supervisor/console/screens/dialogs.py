@@ -1,0 +1,70 @@
+"""Questions before an action, and the help of a screen."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from supervisor.console.model.text import safe
+
+COLUMN = 34
+
+
+class Question(ModalScreen[bool]):
+    """Asks before something is changed; returns True for yes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "yes"),
+        Binding("n,escape,q", "answer(False)", "no"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = safe(question)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._question), id="question")
+            yield Static(Text("y  yes     n  no", style="bold"))
+
+    def action_answer(self, answer: bool) -> None:
+        self.dismiss(answer)
+
+
+class Help(ModalScreen[None]):
+    """Keys of the screen below, and what it shows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "close")]
+
+    def __init__(self, title: str, about: str, keys: Iterable[tuple[str, str]]) -> None:
+        super().__init__()
+        self._title, self._about, self._keys = title, about, list(keys)
+
+    def compose(self) -> ComposeResult:
+        rows = "\n".join(two_columns([f"{key:<10} {meaning}" for key, meaning in self._keys]))
+        with Vertical(classes="dialog help"):
+            yield Static(Text(self._title, style="bold"))
+            yield Static(Text(self._about))
+            yield Static(Text(rows), id="keys")
+
+
+def keys_of(screen: Screen[Any], tabs: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the keys that work on a screen with their meanings, without those that are Textual's own."""
+    seen: dict[str, str] = {}
+    for active in screen.active_bindings.values():
+        name = active.binding.description
+        if active.enabled and (name.islower() or name.lower() in tabs):
+            seen.setdefault(name, screen.app.get_key_display(active.binding))
+    return [(key, name) for name, key in seen.items()]
+
+
+def two_columns(cells: list[str]) -> list[str]:
+    """Return lines with the first half of the cells beside the second: 80 x 24 must hold them."""
+    half = (len(cells) + 1) // 2
+    right = [*cells[half:], ""]
+    return [f"{left:<{COLUMN}}{right[at]}".rstrip() for at, left in enumerate(cells[:half])]

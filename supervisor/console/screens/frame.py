@@ -1,0 +1,143 @@
+"""The frame of every screen: tabs above, keys below, a filter, help, and a refresh that draws only changes."""
+
+from typing import ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import ScreenResume
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer, Input, Static
+
+from supervisor.console.model.text import BAD, CHOSEN, DIM, PENDING, Line, Part, age, cut
+from supervisor.console.model.world import World
+from supervisor.console.screens.dialogs import Help, keys_of
+from supervisor.console.screens.host import Host
+from supervisor.console.screens.style import text_of
+
+TABS = ("house", "devices", "pods", "watch", "pleg", "timeline")
+"""Modes of the application in the order of their keys."""
+MAX_FILTER = 100
+KEY_NAMES = {"slash": "/", "question_mark": "?", "escape": "Esc", "enter": "Enter"}
+
+
+class Frame(Screen[None]):
+    """A screen over a world. Subclasses compose a body and draw it in `refresh_body`."""
+
+    TITLE_OF_TAB: ClassVar[str] = ""
+    ABOUT: ClassVar[str] = ""
+    SORTS: ClassVar[tuple[str, ...]] = ()
+    """Names of the orders that `o` goes through."""
+    AUTO_FOCUS = ""  # the first widget that could have it is the filter
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("o", "sort", "order"),
+        Binding("question_mark", "help", "help", key_display="?"),
+        Binding("escape", "back", "back", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pattern = ""
+        self.sort = 0
+        self._drawn = -1
+
+    @property
+    def host(self) -> Host:
+        return cast(Host, self.app)
+
+    @property
+    def world(self) -> World:
+        return self.host.world
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="tabs")
+        yield from self.compose_body()
+        field = Input(placeholder="filter: words that a row must contain", id="filter", max_length=MAX_FILTER)
+        field.display = False
+        yield field
+        yield Footer(compact=True, show_command_palette=False)
+
+    def compose_body(self) -> ComposeResult:
+        """Yield the widgets between tabs and footer."""
+        raise NotImplementedError
+
+    def refresh_body(self) -> None:
+        """Draw the world."""
+        raise NotImplementedError
+
+    def refresh_world(self, force: bool = False) -> None:
+        """Draw what changed since the last time."""
+        if not self.is_mounted or (self._drawn == self.world.version and not force):
+            return
+        version = self.world.version
+        self.query_one("#tabs", Static).update(text_of([self._tabs()]))
+        self.refresh_body()
+        self._drawn = version
+
+    def matches(self, *texts: str) -> bool:
+        """Return True if the texts together contain all words of the filter."""
+        if not self.pattern:
+            return True
+        joined = " ".join(texts).lower()
+        return all(word in joined for word in self.pattern.split())
+
+    @on(ScreenResume)
+    def _resumed(self) -> None:
+        self.refresh_world(force=True)
+
+    def on_mount(self) -> None:
+        self.set_focus(self.main_widget())
+        self.refresh_world(force=True)
+
+    def action_filter(self) -> None:
+        field = self.query_one("#filter", Input)
+        field.display = True
+        field.focus()
+
+    def action_sort(self) -> None:
+        if self.SORTS:
+            self.sort = (self.sort + 1) % len(self.SORTS)
+            self.refresh_world(force=True)
+
+    def action_back(self) -> None:
+        """Close the filter, or clear it."""
+        field = self.query_one("#filter", Input)
+        if field.display:
+            self._close_filter()
+        if self.pattern:
+            field.value = ""
+
+    def action_help(self) -> None:
+        self.app.push_screen(Help(self.TITLE_OF_TAB, self.ABOUT, keys_of(self, TABS)))
+
+    @on(Input.Changed, "#filter")
+    def _filtered(self, event: Input.Changed) -> None:
+        self.pattern = event.value.lower()
+        self.refresh_world(force=True)
+
+    @on(Input.Submitted, "#filter")
+    def _close_filter(self) -> None:
+        self.query_one("#filter", Input).display = False
+        self.set_focus(self.main_widget())
+
+    def main_widget(self) -> Widget | None:
+        """Return the widget that has the focus outside of the filter; None: the screen itself takes the keys."""
+        return None
+
+    def _tabs(self) -> Line:
+        line: Line = []
+        for number, name in enumerate(TABS, 1):
+            role = CHOSEN if name == self.TITLE_OF_TAB.lower() else DIM
+            line += [Part(f"{number} "), Part(f"{'PLEG' if name == 'pleg' else name.title()}  ", role)]
+        house = self.world.house
+        if self.host.read_only:
+            line.append(Part("read-only  ", PENDING))
+        order = f"order: {self.SORTS[self.sort]}" if self.SORTS and self.sort else ""
+        line.append(Part(cut("  ".join(filter(None, (order, self.pattern and f"/{self.pattern}"))), 24)))
+        if house.failure:
+            line.append(Part(" " + cut(house.failure, max(10, self.size.width - 62)), BAD))
+        else:
+            line.append(Part(f" up {age(house.uptime_s)}", DIM))
+        return line

@@ -1,0 +1,47 @@
+"""The application as its screens know it."""
+
+from textual.app import App
+
+from protocols.trace import Row
+from supervisor.console.model.devices import Device
+from supervisor.console.model.pods import Pod
+from supervisor.console.model.world import World
+
+
+class Host(App[None]):
+    """Holds the world, and carries out what the user confirms."""
+
+    world: World
+    read_only: bool
+
+    def ask_order(self, instance: str, action: str) -> None:
+        """Ask, then restart, kill, stop or continue an actor."""
+        raise NotImplementedError
+
+    def ask_device(self, device: Device, health: str) -> None:
+        """Ask, then override a device's health; an empty health ends the override."""
+        raise NotImplementedError
+
+    async def events_of(self, pod: Pod) -> list[str]:
+        """Return lines of a pod's events, or why there are none."""
+        raise NotImplementedError
+
+    async def trace_of(self, pod: Pod) -> tuple[list[Row], str]:
+        """Return a pod's trace; without one, why."""
+        raise NotImplementedError
+
+    async def log_of(self, pod: Pod, container: str) -> str:
+        """Return the end of a container's log, or why there is none."""
+        raise NotImplementedError
+
+    async def explain(self, device: Device) -> str:
+        """Return the attributes of a driver's device with their sources, or why they are unknown."""
+        raise NotImplementedError
+
+    def watch_page_shown(self, shown: bool) -> None:
+        """Choose how often metrics of API processes are read."""
+        raise NotImplementedError
+
+    def tail_of(self, instance: str, lines: int) -> list[str]:
+        """Return the last lines of an actor's log, made printable."""
+        raise NotImplementedError

@@ -1,0 +1,96 @@
+"""Shared devices: what claims consume of each capacity, of how much. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from protocols.dra.allocator import Amounts
+from protocols.dra.allocator.shares import Held, held_by_results
+from protocols.dra.decode import qualified
+from protocols.dra.pods import consumers, is_pod, results_of
+from protocols.dra.types import Capacity, DeviceId, Slice
+from protocols.kube.meta import Object, key_of, namespace_of
+from protocols.kube.quantity import Quantity
+from supervisor.base.terminal import Table
+
+
+class CapacityUse(msgspec.Struct, frozen=True):
+    name: str
+    used: str
+    """Capacity that claims consume."""
+    total: str
+    """As patched."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    claim: str
+    request: str
+    id: str
+    consumes: dict[str, str]
+    pods: tuple[str, ...]
+
+
+class SharedDevice(msgspec.Struct, frozen=True):
+    device: str
+    node: str
+    capacity: tuple[CapacityUse, ...]
+    shares: tuple[Share, ...]
+
+
+def shared_devices(slices: Iterable[Slice], objects: Iterable[Object]) -> list[SharedDevice]:
+    """Return the devices that allow multiple allocations, by name, with the shares that ResourceClaims have of them."""
+    claims = [obj for obj in objects if obj.get("kind") == "ResourceClaim"]
+    held = Held(held_by_results(results_of(claim)) for claim in claims)
+    shares: dict[DeviceId, list[Share]] = {}
+    for claim in sorted(claims, key=key_of):
+        for device_id, share in _shares(claim):
+            shares.setdefault(device_id, []).append(share)
+    found = []
+    for each in slices:
+        for device in each.devices:
+            if device.extras.shared:
+                id = DeviceId(each.driver, each.pool, device.name)
+                use = tuple(capacity_use(device.capacity, held.consumed(id) or {}))
+                node = (device.extras.reach or each.reach).node or "*"
+                found.append(SharedDevice(str(id), node, use, tuple(shares.get(id, ()))))
+    return sorted(found, key=lambda each: each.device)
+
+
+def _shares(claim: Object) -> Iterator[tuple[DeviceId, Share]]:
+    pods = tuple(f"{namespace_of(claim)}/{each.get('name')}" for each in consumers(claim) if is_pod(each))
+    for result in results_of(claim):
+        if id := result.get("shareID"):
+            driver = str(result.get("driver"))
+            consumed = result.get("consumedCapacity") or {}
+            amounts = {qualified(driver, name): str(value) for name, value in sorted(consumed.items())}
+            device = DeviceId(driver, str(result.get("pool")), str(result.get("device")))
+            yield device, Share(key_of(claim), str(result.get("request")), str(id), amounts, pods)
+
+
+def capacity_use(capacity: Mapping[str, Capacity], consumed: Amounts) -> Iterator[CapacityUse]:
+    for name, each in sorted(capacity.items()):
+        used = Quantity(consumed.get(name, 0), each.value.format)
+        yield CapacityUse(name, str(used), str(each.value))
+
+
+HEADER = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "CLAIM", "SHARE", "CONSUMES", "PODS")
+
+
+def shares_table(found: Iterable[SharedDevice]) -> Table:
+    return Table(HEADER, [row for each in found for row in _rows(each)])
+
+
+def _rows(each: SharedDevice) -> Iterator[tuple[str, ...]]:
+    """A device has as many lines as it has shares or capacities, whichever are more."""
+    for at in range(max(1, len(each.capacity), len(each.shares))):
+        place = (each.device, each.node) if at == 0 else ("", "")
+        use = each.capacity[at] if at < len(each.capacity) else None
+        share = each.shares[at] if at < len(each.shares) else None
+        yield (*place, *((use.name, use.used, use.total) if use else ("", "", "")), *_share_cells(share))
+
+
+def _share_cells(share: Share | None) -> tuple[str, ...]:
+    if share is None:
+        return "", "", "", ""
+    consumes = ", ".join(f"{name.rpartition('/')[2]} {amount}" for name, amount in share.consumes.items())
+    return f"{share.claim} {share.request}", share.id[:8], consumes or "nothing", ", ".join(share.pods) or "-"

@@ -1,0 +1,143 @@
+"""Why a pod waits for its devices: its claims, the nodes it may use, and the rules that reject devices."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from protocols.dra.allocator import Catalog, Claim, Node, claim_of
+from protocols.dra.allocator.plan import CelSelectors
+from protocols.dra.binding import unmet
+from protocols.dra.diagnosis.diagnose import Diagnosis
+from protocols.dra.diagnosis.types import Case, Report
+from protocols.dra.patching.types import Gates
+from protocols.dra.pods import allocation_of, claim_names, results_of
+from protocols.dra.types import HARD, DeviceId, Taint, tolerates
+from protocols.kube.meta import Object, condition, condition_true, key_of, labels_of, name_of, namespace_of
+from protocols.kube.selectors import selects, term_matches
+from supervisor.base.errors import SupervisorError
+from supervisor.dra.extended import extended_claim, extended_claim_name
+from supervisor.dra.snapshot import DeviceSnapshot, held_devices, snapshot_of
+
+SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
+
+
+class ClaimState(msgspec.Struct, frozen=True):
+    claim: str
+    state: str
+    """`pending`, `allocated`, or why there is none."""
+    devices: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    """Binding conditions that its devices lack, as `DEVICE CONDITION`."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    pod: str
+    node: str
+    """Empty while the pod waits."""
+    message: str
+    """Message of the pod's PodScheduled condition."""
+    claims: tuple[ClaimState, ...]
+    report: Report
+    unreadable: tuple[str, ...] = ()
+
+
+def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
+    """Raises SupervisorError for objects of the wrong shape, which another server may have admitted."""
+    try:
+        return _answer(pod, objects, gates)
+    except SHAPE_ERRORS as error:
+        raise SupervisorError(
+            f"an object of pod {key_of(pod)} has a field of the wrong shape: {error!r:.200}"
+        ) from None
+
+
+def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
+    claims = {key_of(obj): obj for obj in objects if obj.get("kind") == "ResourceClaim"}
+    own = list(_own_claims(pod, claims))
+    node = str((pod.get("spec") or {}).get("nodeName") or "")
+    snapshot = snapshot_of(objects, gates)
+    pending = [claim_of(claims[each.claim]) for each in own if each.state == "pending"]
+    extended = extended_claim(pod, snapshot.tracker.inputs.classes.values())
+    named = f"{namespace_of(pod)}/{extended_claim_name(pod)}"
+    if extended is not None and not node and named not in claims:  # a claim of a failed attempt is deleted
+        own = [each for each in own if each.claim != named]
+        own.append(ClaimState(extended.key, "not created: the scheduler creates it for extended resources"))
+        pending.append(extended)
+    allocated = [claims[each.claim] for each in own if each.state == "allocated"]
+    case = _case(pod, objects, allocated, tuple(pending), snapshot)
+    report = Diagnosis(case).run() if pending and not node else Report((), ())
+    message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
+    return Answer(key_of(pod), node, message, tuple(own), report, tuple(snapshot.unreadable))
+
+
+def _own_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[ClaimState]:
+    extended = extended_claim_name(pod)
+    for entry, name in {**claim_names(pod), **({"": extended} if extended else {})}.items():
+        key = f"{namespace_of(pod)}/{name or entry}"
+        if name is None:
+            yield ClaimState(key, "the claim of this entry is not created yet")
+        elif name and key not in claims:
+            yield ClaimState(key, "does not exist")
+        elif name:
+            devices = tuple(str(_device(each)) for each in results_of(claims[key]))
+            waits = tuple(" ".join(each) for each in unmet(claims[key]))
+            yield ClaimState(key, "allocated" if allocation_of(claims[key]) else "pending", devices, waits)
+
+
+def _case(
+    pod: Object, objects: list[Object], allocated: list[Object], pending: tuple[Claim, ...], snapshot: DeviceSnapshot
+) -> Case:
+    nodes, excluded = [], {}
+    holders: dict[DeviceId, str] = {}
+    for obj in objects:
+        if obj.get("kind") == "Node":
+            if why := exclusion(pod, obj, allocated):
+                excluded[name_of(obj)] = why
+            else:
+                nodes.append(Node(name_of(obj), labels_of(obj)))
+        elif obj.get("kind") == "ResourceClaim":
+            holders |= {_device(each): key_of(obj) for each in results_of(obj) if not each.get("adminAccess")}
+    catalog = Catalog()
+    for each in snapshot.tracker.slices():
+        catalog.put(each)
+    return Case(
+        claims=pending,
+        catalog=catalog,
+        nodes=tuple(sorted(nodes, key=lambda each: each.name)),
+        classes=snapshot.tracker.inputs.classes,
+        engine=CelSelectors(),
+        used=held_devices(objects),
+        excluded=excluded,
+        holder=lambda device: holders.get(device, ""),
+        taints=snapshot.tracker.inputs.gates.taints,
+        binding=snapshot.tracker.inputs.gates.binding,
+    )
+
+
+def _device(result: Object) -> DeviceId:
+    return DeviceId(str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
+
+
+def exclusion(pod: Object, node: Object, allocated: Iterable[Object] = ()) -> str:
+    """Return why the pod cannot use the node whatever its devices, or ""; cpu and memory are left to the scheduler."""
+    spec, name, labels = pod.get("spec") or {}, name_of(node), labels_of(node)
+    tolerations = spec.get("tolerations") or ()
+    if not condition_true(node, "Ready"):
+        return "not ready"
+    if (node.get("spec") or {}).get("unschedulable"):
+        return "unschedulable"
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return "does not match the pod's nodeSelector"
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required and not any(term_matches(term, name, labels) for term in required.get("nodeSelectorTerms") or ()):
+        return "does not match the pod's node affinity"
+    for each in (node.get("spec") or {}).get("taints") or ():
+        taint = Taint(each.get("key") or "", each.get("value") or "", each.get("effect") or "")
+        if taint.effect in HARD and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return f"untolerated taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+    for claim in allocated:
+        selector = (allocation_of(claim) or {}).get("nodeSelector")
+        if selector and not selects(selector, name, labels):
+            return f"claim {key_of(claim)} is allocated for other nodes"
+    return ""

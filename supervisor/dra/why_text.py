@@ -1,0 +1,57 @@
+"""Text of `nodeplane devices --why`: a table of rules per request, then the nodes."""
+
+from collections.abc import Iterable, Iterator
+
+from protocols.dra.diagnosis.types import Group, WantReport
+from supervisor.base.terminal import Table
+from supervisor.dra.why import Answer
+
+DEVICES = ("DEVICES", "RULE", "WHY", "FOR EXAMPLE")
+NODES = ("NODES", "RULE", "WHY", "FOR EXAMPLE")
+
+
+def answer_parts(found: Answer) -> list[Table | str]:
+    return [_head(found), *_claims(found), *_nodes(found)]
+
+
+def _head(found: Answer) -> str:
+    if found.node:
+        return f"pod {found.pod} is bound to node {found.node}"
+    lines = [f"pod {found.pod} waits: {found.message or 'the scheduler has not said why yet'}"]
+    if not found.claims:
+        lines.append("it uses no ResourceClaims, so no device is in the way")
+    return "\n".join([*lines, *found.unreadable])
+
+
+def _claims(found: Answer) -> Iterator[Table | str]:
+    reports = {each.claim: each for each in found.report.claims}
+    for state in found.claims:
+        held = f": {', '.join(state.devices)}" if state.devices else ""
+        report = reports.get(state.claim)
+        waits = f"; not ready: {', '.join(state.waits)}" if state.waits and not found.node else ""
+        yield f"claim {state.claim}: {report.fault if report and report.fault else state.state + held + waits}"
+        for want in report.wants if report else ():
+            yield _want(want)
+            if want.rejected:
+                yield Table(DEVICES, list(_rows(want.rejected)))
+
+
+def _want(want: WantReport) -> str:
+    asked = f"{want.count}" if want.count else "all"
+    usable = f"{want.usable} usable" + (f", at most {want.most} on one node" if want.usable else "")
+    return f"request {want.request}: {asked} of class {want.class_name}; of {want.devices} devices {usable}"
+
+
+def _nodes(found: Answer) -> Iterator[Table | str]:
+    report = found.report
+    if report.nodes:
+        yield Table(NODES, list(_rows(report.nodes)))
+    if report.fitting:
+        rest = "" if len(report.fitting) <= 3 else f" and {len(report.fitting) - 3} more"
+        yield f"devices suffice on {', '.join(report.fitting[:3])}{rest}; what else the pod needs, the scheduler checks"
+
+
+def _rows(groups: Iterable[Group]) -> Iterator[tuple[str, ...]]:
+    for each in groups:
+        more = "" if each.count <= len(each.examples) else ", ..."
+        yield str(each.count), each.rule, each.text, ", ".join(each.examples) + more

@@ -1,0 +1,1 @@
+"""Commands about this installation and this machine, which need no plane: `nodeplane version` and `nodeplane check`."""

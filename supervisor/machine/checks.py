@@ -1,0 +1,188 @@
+"""Judge the facts of a machine: what a plane can do here, what it cannot, and how to fix it. Pure."""
+
+import datetime
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from supervisor.machine.facts import CONTROLLERS, NAMESPACES, Machine
+
+OK, LIMITED, FAILS = "ok", "limited", "fails"
+"""States: works; a plane runs, but something does not work; no plane runs."""
+MIB = 1 << 20
+OLDEST_KERNEL, SEALING_KERNEL = (5, 3), (5, 12)
+MEMORY, LEAST_MEMORY = 512 * MIB, 256 * MIB
+DISK, LEAST_DISK = 256 * MIB, 32 * MIB
+SHM = 16 * MIB
+DESCRIPTORS, LEAST_DESCRIPTORS = 8192, 256
+INSTANCES = 32
+RESOLUTION_S = 0.001
+YEAR = 2025
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One row of the report; `effect` says what does not work and how to fix it, "" if all does."""
+
+    name: str
+    found: str
+    state: str = OK
+    effect: str = ""
+
+
+def findings(here: Machine) -> list[Finding]:
+    return [found for check in CHECKS for found in check(here)]
+
+
+def fails(found: list[Finding]) -> bool:
+    return any(each.state == FAILS for each in found)
+
+
+def _kernel(here: Machine) -> Iterator[Finding]:
+    found = f"{here.system} {here.kernel}"
+    version = tuple(int(part) for part in re.findall(r"\d+", here.kernel)[:2])
+    if here.system != "Linux" or version < OLDEST_KERNEL:
+        yield Finding("kernel", found, FAILS, "nodeplane needs Linux 5.3 or newer")
+    elif version < SEALING_KERNEL:
+        yield Finding("kernel", found, LIMITED, "no recursiveReadOnly mounts: Linux 5.12 or newer has them")
+    else:
+        yield Finding("kernel", found)
+
+
+def _user(here: Machine) -> Iterator[Finding]:
+    yield Finding("python", f"{here.python}, SQLite {here.sqlite}")
+    if here.uid == 0:
+        yield Finding("user", "root")
+        return
+    effect = "containers are processes of this user on the host's files: no images, mounts, users or capabilities"
+    yield Finding("user", f"uid {here.uid}, not root", LIMITED, f"{effect}; run as root, or use --runtime")
+
+
+def _namespaces(here: Machine) -> Iterator[Finding]:
+    missing = [name for name in NAMESPACES if name not in here.namespaces]
+    found = ", ".join(here.namespaces) or "none"
+    reason = f"the kernel lacks {', '.join(missing)}" if missing else here.unshare_error
+    if here.uid == 0 and not here.sys_admin:
+        reason = "no CAP_SYS_ADMIN"
+    if not reason:
+        yield Finding("namespaces", found)
+        return
+    effect = "containers are not isolated from the host, and see no volumes at their paths"
+    mend = "run as root" if here.uid else "allow CAP_SYS_ADMIN and mounts (docker run --privileged)"
+    yield Finding("namespaces", f"{found}; cannot be made: {reason}", LIMITED, f"{effect}; {mend}")
+
+
+def _cgroups(here: Machine) -> Iterator[Finding]:
+    have = here.cgroups
+    found = f"{' and '.join(have.versions) or 'not mounted'}, may write: {', '.join(have.writable) or 'none'}"
+    missing = [name for name in CONTROLLERS if name not in have.writable]
+    if not missing:
+        yield Finding("cgroups", found)
+    else:
+        effect = f"limits of {', '.join(missing)} are not enforced; run as root with a writable /sys/fs/cgroup"
+        yield Finding("cgroups", found, LIMITED, effect)
+
+
+def _shm(here: Machine) -> Iterator[Finding]:
+    if here.shm >= SHM:
+        yield Finding("/dev/shm", _mib(here.shm))
+    else:
+        found = _mib(here.shm) if here.shm >= 0 else "not mounted"
+        effect = "programs in pods that share memory fail; mount a tmpfs there (docker run --shm-size)"
+        yield Finding("/dev/shm", found, LIMITED, effect)
+
+
+def _descriptors(here: Machine) -> Iterator[Finding]:
+    soft, hard = here.descriptors
+    found, most = f"{_limit(soft)}, at most {_limit(hard)}", hard if hard >= 0 else DESCRIPTORS
+    mend = "raise the hard limit (ulimit -Hn, LimitNOFILE=)"
+    if most < LEAST_DESCRIPTORS:
+        yield Finding("open files", found, FAILS, f"actors need {LEAST_DESCRIPTORS} or more; {mend}")
+    elif most < DESCRIPTORS:
+        effect = f"about {most} connections and watches of an API process, less for one user; {mend}"
+        yield Finding("open files", found, LIMITED, effect)
+    else:
+        yield Finding("open files", found)
+
+
+def _inotify(here: Machine) -> Iterator[Finding]:
+    instances, watches = here.inotify
+    found = f"{instances} instances, {watches} watches of a user"
+    if instances >= INSTANCES:
+        yield Finding("inotify", found)
+    else:
+        effect = "registrations of plugins may go unseen; raise fs.inotify.max_user_instances (sysctl)"
+        yield Finding("inotify", found, LIMITED, effect)
+
+
+def _clocks(here: Machine) -> Iterator[Finding]:
+    wall = datetime.datetime.fromtimestamp(here.wall_time, datetime.UTC)
+    found = f"{wall:%Y-%m-%dT%H:%M:%SZ}, resolution {here.clock_resolution:g} s, {here.clocksource or 'unknown source'}"
+    if wall.year < YEAR:
+        yield Finding("clocks", found, FAILS, "certificates would not be valid; set the clock")
+    elif here.clock_resolution > RESOLUTION_S:
+        yield Finding("clocks", found, LIMITED, "times of events and figures of bench are coarse")
+    else:
+        yield Finding("clocks", found)
+
+
+def _memory(here: Machine) -> Iterator[Finding]:
+    effect = "a plane of one node takes about 300 MiB; free some, or run `adopt` or a single group"
+    state = FAILS if here.memory < LEAST_MEMORY else LIMITED if here.memory < MEMORY else OK
+    yield Finding("memory", f"{_mib(here.memory)} available", state, effect if state != OK else "")
+
+
+def _root(here: Machine) -> Iterator[Finding]:
+    if here.root_error:
+        yield Finding("root", here.root, FAILS, here.root_error)
+        return
+    state = FAILS if here.disk < LEAST_DISK else LIMITED if here.disk < DISK else OK
+    effect = "store, logs and images may fill the disk; free some space or use another --root" if state != OK else ""
+    running = ", a plane runs there" if here.runs else ""
+    yield Finding("root", f"{here.root}, {_mib(here.disk)} free{running}", state, effect)
+
+
+def _ports(here: Machine) -> Iterator[Finding]:
+    if here.loopback_error:
+        effect = f"the API listens on 127.0.0.1: {here.loopback_error}; bring up the interface lo"
+        yield Finding("ports", "no loopback", FAILS, effect)
+    elif here.ports_in_use:
+        zero = " ".join(f"{flag} 0" for flag in here.ports_in_use)
+        effect = f"`up` without flags finds its ports in use; give {zero} for free ones"
+        yield Finding("ports", f"in use: those of {', '.join(here.ports_in_use)}", LIMITED, effect)
+    else:
+        yield Finding("ports", "the plane's own" if here.runs else "free")
+
+
+def _runtimes(here: Machine) -> Iterator[Finding]:
+    others = [f"{name} {path}" for name, path in here.runtimes.items()]
+    yield Finding("runtimes", ", ".join(("embedded", *others)))
+    programs = ", ".join(here.programs) or "none"
+    if "kubectl" in here.programs:
+        yield Finding("programs", programs)
+    else:
+        yield Finding("programs", programs, LIMITED, "no kubectl on PATH; any Kubernetes client does")
+
+
+CHECKS: tuple[Callable[[Machine], Iterator[Finding]], ...] = (
+    _kernel,
+    _user,
+    _namespaces,
+    _cgroups,
+    _shm,
+    _descriptors,
+    _inotify,
+    _clocks,
+    _memory,
+    _root,
+    _ports,
+    _runtimes,
+)
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.0f} MiB"
+
+
+def _limit(value: int) -> str:
+    return str(value) if value >= 0 else "unlimited"

@@ -1,0 +1,204 @@
+"""Read from the kernel what a plane depends on. Nothing is changed, and no call blocks for longer than a second."""
+
+import ctypes
+import os
+import platform
+import resource
+import shutil
+import socket
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from protocols.errors import NodeplaneError
+from supervisor.base.options import PlaneOptions, default_root, layout_of
+from supervisor.machine.runtimes import runtimes
+from supervisor.root.directories import check_directory
+from supervisor.root.lock import supervisors
+
+NAMESPACES = {"mnt": 0x00020000, "uts": 0x04000000, "pid": 0x20000000}
+"""Namespaces of the embedded runtime's containers, with the flags of unshare(2)."""
+MS_REC, MS_PRIVATE = 0x4000, 1 << 18
+CONTROLLERS = ("cpu", "memory", "pids", "cpuset")
+PROGRAMS = ("kubectl", "etcd", "crictl")
+PORTS = {"--port": 6443, "--metrics-port": 10255}
+"""Ports that `up` without flags waits for or fails on."""
+
+
+class Cgroups(msgspec.Struct, frozen=True):
+    """`versions`: the mounted ones, "v1" and "v2". `writable`: controllers whose limits this user may set."""
+
+    versions: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes are in bytes, times in seconds."""
+
+    system: str
+    kernel: str
+    python: str
+    sqlite: str
+    uid: int
+    sys_admin: bool
+    """The process has CAP_SYS_ADMIN."""
+    namespaces: tuple[str, ...]
+    """Those of NAMESPACES that the kernel has."""
+    unshare_error: str
+    """Empty where namespaces and mounts can be made; otherwise the kernel's reason."""
+    cgroups: Cgroups
+    shm: int
+    """Size of /dev/shm; -1: not mounted."""
+    descriptors: tuple[int, int]
+    """Soft and hard limit of open files of a process."""
+    inotify: tuple[int, int]
+    """Limits of instances and watches of a user."""
+    clock_resolution: float
+    clocksource: str
+    wall_time: float
+    memory: int
+    """Available memory."""
+    root: str
+    root_error: str
+    """Reason why a plane cannot use the root."""
+    disk: int
+    """Free space below the root."""
+    runs: bool
+    """A plane runs below the root."""
+    loopback_error: str
+    ports_in_use: tuple[str, ...]
+    """Flags of `up` whose default ports others have."""
+    runtimes: dict[str, str]
+    """Sockets that were found by name of the runtime, with its version or the reason why it does not answer."""
+    programs: dict[str, str]
+
+
+def machine(root: str = "", proc: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> Machine:
+    """Read the facts; `root` is that of the plane, empty for the default one."""
+    chosen = root or default_root()
+    error, running = _root_state(chosen)
+    return Machine(
+        system=platform.system(),
+        kernel=platform.release(),
+        python=platform.python_version(),
+        sqlite=sqlite3.sqlite_version,
+        uid=os.geteuid(),
+        sys_admin=_has_sys_admin(proc),
+        namespaces=tuple(name for name in NAMESPACES if (proc / "self" / "ns" / name).is_symlink()),
+        unshare_error=_try_unshare(),
+        cgroups=cgroups(_text(proc / "self" / "mounts"), _text(proc / "self" / "cgroup")),
+        shm=_shm_size(_text(proc / "self" / "mounts")),
+        descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
+        inotify=(_number(proc, "max_user_instances"), _number(proc, "max_user_watches")),
+        clock_resolution=time.get_clock_info("monotonic").resolution,
+        clocksource=_text(sysfs / "devices/system/clocksource/clocksource0/current_clocksource").strip(),
+        wall_time=time.time(),
+        memory=_available_memory(_text(proc / "meminfo")),
+        root=chosen,
+        root_error=error,
+        disk=shutil.disk_usage(_existing(Path(chosen))).free,
+        runs=running,
+        loopback_error=_bind_error(0),
+        ports_in_use=() if running else tuple(flag for flag, port in PORTS.items() if _bind_error(port)),
+        runtimes=runtimes(),
+        programs={name: path for name in PROGRAMS if (path := _program(name))},
+    )
+
+
+def _root_state(root: str) -> tuple[str, bool]:
+    """Return why a plane cannot use the root, and whether one runs there."""
+    try:
+        layout = layout_of(PlaneOptions(root=root))
+        check_directory(layout.root)
+        return "", bool(supervisors(layout.run))
+    except (NodeplaneError, OSError) as error:
+        return str(error), False
+
+
+def _has_sys_admin(proc: Path) -> bool:
+    lines = _text(proc / "self" / "status").splitlines()
+    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
+    return bool(int(held, 16) >> 21 & 1)
+
+
+def _try_unshare() -> str:
+    """Make namespaces and change a mount in a thread of its own, which takes them along when it ends."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_unshare).result()
+
+
+def _unshare() -> str:
+    libc = ctypes.CDLL(None, use_errno=True)
+    steps: tuple[Callable[[], int], ...] = (
+        lambda: int(libc.unshare(sum(NAMESPACES.values()))),
+        lambda: int(libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)),
+    )
+    failed = any(step() != 0 for step in steps)
+    return os.strerror(ctypes.get_errno()) if failed else ""
+
+
+def cgroups(mounts: str, membership: str) -> Cgroups:
+    """Return the mounted versions, and the controllers of groups that this process may write to."""
+    own = {name: path for _, names, path in _members(membership) for name in names.split(",")}
+    versions, writable = set(), set()
+    for fields in (line.split() for line in mounts.splitlines() if " cgroup" in line):
+        place, kind, options = Path(fields[1]), fields[2], fields[3].split(",")
+        names = set(options) if kind == "cgroup" else set(_text(place / "cgroup.controllers").split())
+        if not names & set(CONTROLLERS):
+            continue
+        versions.add("v1" if kind == "cgroup" else "v2")
+        groups = [place / own.get(name, "/").lstrip("/") for name in (names if kind == "cgroup" else {""})]
+        if any(os.access(group, os.W_OK) for group in (*groups, place)):
+            writable |= names
+    return Cgroups(tuple(sorted(versions)), tuple(name for name in CONTROLLERS if name in writable))
+
+
+def _members(text: str) -> list[list[str]]:
+    return [parts for line in text.splitlines() if len(parts := line.split(":", 2)) == 3]
+
+
+def _shm_size(mounts: str) -> int:
+    if not any(line.split()[1:2] == ["/dev/shm"] for line in mounts.splitlines()):
+        return -1
+    return shutil.disk_usage("/dev/shm").total
+
+
+def _available_memory(meminfo: str) -> int:
+    line = next((line for line in meminfo.splitlines() if line.startswith("MemAvailable:")), "x 0")
+    return int(line.split()[1]) * 1024
+
+
+def _number(proc: Path, name: str) -> int:
+    text = _text(proc / "sys" / "fs" / "inotify" / name).strip()
+    return int(text) if text.isdecimal() else 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _existing(path: Path) -> Path:
+    return next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
+
+
+def _bind_error(port: int) -> str:
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _program(name: str) -> str | None:
+    """Return its path: on PATH, or beside this interpreter."""
+    return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))

@@ -1,0 +1,53 @@
+"""The format of ROOT: a number that rises when a program of before could not read what is below ROOT, or would lose it.
+
+A start checks it before it writes anything. ROOT/format.json names the number and the first release that reads it. A
+root without the file is of release 0.1.0, which wrote none; it has format 1.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from protocols.process.files import write_atomic
+from supervisor.base.errors import RootTooNew, RootUnusable
+
+NAME = "format.json"
+LIMIT = 4096
+"""Bytes of the file; this program's has fewer than 100."""
+
+
+class Format(msgspec.Struct, frozen=True):
+    format: int
+    since: str
+    """The first release that reads it."""
+
+
+OWN = Format(1, "0.1.0")
+
+
+def check_format(root: Path) -> None:
+    """Raise RootTooNew if only a newer program reads this root, and RootUnusable if its format is unreadable."""
+    found = _read(root / NAME)
+    if found.format > OWN.format:
+        raise RootTooNew(
+            f"{root} has format {found.format}, this program reads up to {OWN.format}: start nodeplane {found.since!r} "
+            "or newer on it, or use another --root"
+        )
+
+
+def mark_format(root: Path) -> None:
+    """Write this program's format, unless it is there."""
+    if not (root / NAME).exists() or _read(root / NAME) != OWN:
+        write_atomic(root / NAME, msgspec.json.encode(OWN) + b"\n", 0o644)
+
+
+def _read(path: Path) -> Format:
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(LIMIT), type=Format)
+    except FileNotFoundError:
+        return OWN
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise RootUnusable(
+            f"{path} is damaged: remove it if nodeplane {OWN.since} or this program wrote the root last"
+        ) from None

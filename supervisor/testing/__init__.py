@@ -1,0 +1,1 @@
+"""Planes for tests: `nodeplane test -- COMMAND`, and what pytest-nodeplane is made of."""

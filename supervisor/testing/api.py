@@ -1,0 +1,132 @@
+"""A small blocking client of a plane's API, with the rights of its administrator and one idle connection."""
+
+import contextlib
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlencode, urlsplit
+
+from protocols.process.layout import Layout
+from protocols.process.settings import load_settings
+from supervisor.base.errors import SupervisorError
+
+TIMEOUT_S = 30.0
+APPLY = "application/apply-patch+yaml"
+MAX_ANSWER = 64 << 20
+
+
+class ApiError(SupervisorError):
+    """Raised for an answer that is an error; `code` is the HTTP status, `reason` that of the API."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.reason = code, reason
+
+    grpc: ClassVar[str] = "UNKNOWN"
+
+
+class Api:
+    """Use it from one thread at a time, and `close` it."""
+
+    def __init__(self, where: Layout) -> None:
+        settings = load_settings(where.settings)
+        self._server = urlsplit(settings.api_url)
+        self._tls = ssl.create_default_context(cafile=str(where.ca_cert))
+        self._tls.load_cert_chain(*map(str, where.client_cert("admin")))
+        self._connection: http.client.HTTPSConnection | None = None
+        self._kinds: dict[tuple[str, str], tuple[str, bool]] = {}
+
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Raises ApiError, OSError."""
+        return self.ask("GET", path, query=query)
+
+    def apply(self, manifest: dict[str, Any], manager: str = "nodeplane-test") -> dict[str, Any]:
+        """Apply an object on the server's side, as `kubectl apply --server-side --force-conflicts`."""
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        return self.ask("PATCH", self.path_of(manifest), manifest, query, APPLY)
+
+    def delete(self, path: str, grace_s: int | None = None) -> None:
+        """Delete an object, or every one of a collection; one that is gone is no error."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        try:
+            self.ask("DELETE", path, options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    def path_of(self, manifest: Mapping[str, Any]) -> str:
+        """Return the path of an object; one of a namespaced kind without a namespace is in `default`."""
+        version, kind = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
+        metadata = manifest.get("metadata") or {}
+        plural, namespaced = self._kind(version, kind)
+        base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+        within = f"/namespaces/{metadata.get('namespace') or 'default'}" if namespaced else ""
+        return f"{base}{within}/{plural}/{metadata.get('name', '')}"
+
+    def is_namespaced(self, version: str, kind: str) -> bool:
+        return self._kind(version, kind)[1]
+
+    def _kind(self, version: str, kind: str) -> tuple[str, bool]:
+        if (version, kind) not in self._kinds:
+            base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+            for row in self.get(base)["resources"]:
+                if "/" not in row["name"]:
+                    self._kinds[version, row["kind"]] = (row["name"], row["namespaced"])
+        try:
+            return self._kinds[version, kind]
+        except KeyError:
+            raise ApiError(404, "NotFound", f"the API serves no kind {kind!r} of {version!r}") from None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> dict[str, Any]:
+        """Return the answer's object. A connection that was idle and has ended is made again once."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        encoded = json.dumps(body).encode() if body is not None else None
+        headers = {"Accept": "application/json", "Content-Type": content}
+        if self._connection:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                return self._exchange(self._connection, method, target, encoded, headers)
+            self.close()
+        self._connection = http.client.HTTPSConnection(
+            self._server.hostname or "", self._server.port, timeout=TIMEOUT_S, context=self._tls
+        )
+        try:
+            return self._exchange(self._connection, method, target, encoded, headers)
+        except http.client.HTTPException as error:
+            raise OSError(f"the API broke off: {error!r}") from None
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        target: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> dict[str, Any]:
+        connection.request(method, target, body, dict(headers))
+        answer = connection.getresponse()
+        found = json.loads(answer.read(MAX_ANSWER) or b"{}")
+        if answer.status >= 400:
+            raise ApiError(answer.status, str(found.get("reason", "")), str(found.get("message", answer.reason)))
+        return dict(found)

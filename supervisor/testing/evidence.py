@@ -1,0 +1,79 @@
+"""Evidence of a failed test: status, devices, events and logs of its plane, as texts by name."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from protocols.process.layout import Layout
+from supervisor.base.errors import SupervisorError
+from supervisor.cli.commands import COMMANDS
+from supervisor.testing.api import Api
+
+REPORTS = {
+    "status": ("status",),
+    "devices": ("devices",),
+    "plugins": ("devices", "--plugins"),
+    "drivers": ("devices", "--drivers"),
+    "calls": ("calls",),
+}
+"""Commands whose output is evidence; those that do not exist are left out."""
+COMMAND_S = 10.0
+TAIL, MAX_LINE = 25, 400
+"""Last lines of each log, and characters of a line."""
+AUDIT = "audit"
+"""Logs whose names begin so hold each request, which helps nobody in a report."""
+MAX_EVENTS = 200
+
+
+def evidence(where: Layout) -> dict[str, str]:
+    """Return the texts; whatever cannot be read is left out or says so."""
+    commands = {name: words for name, words in REPORTS.items() if words[0] in COMMANDS}
+    with ThreadPoolExecutor(len(commands) + 1) as pool:
+        events = pool.submit(_events, where)
+        outputs = {name: pool.submit(_output, where, words) for name, words in commands.items()}
+        found = {name: output.result() for name, output in outputs.items()}
+        found["events"] = events.result()
+    return {**found, **log_tails(where.logs)}
+
+
+def _output(where: Layout, words: tuple[str, ...]) -> str:
+    command = [sys.executable, "-P", "-m", "supervisor.cli.main", "--root", str(where.root), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{' '.join(words)}: {error}"
+    return done.stdout + done.stderr
+
+
+def _events(where: Layout) -> str:
+    try:
+        with Api(where) as api:
+            listed = api.get("/api/v1/events")["items"]
+    except (OSError, SupervisorError) as error:
+        return f"events cannot be read: {error}"
+    listed.sort(key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]))
+    return "\n".join(map(event_line, listed[-MAX_EVENTS:]))
+
+
+def event_line(event: dict[str, object]) -> str:
+    """Return type, reason, object and message of an event."""
+    involved = event.get("involvedObject")
+    about = involved if isinstance(involved, dict) else {}
+    what = f"{about.get('kind', '').lower()}/{about.get('namespace', '')}/{about.get('name', '')}"
+    return f"{event.get('type', '')}  {event.get('reason', '')}  {what}  {event.get('message', '')}"
+
+
+def log_tails(logs: Path) -> dict[str, str]:
+    """Return the last lines of every log that has any, under names such as `log devices`."""
+    tails = {}
+    for path in sorted(logs.glob("*.log")):
+        if path.name.startswith(AUDIT):
+            continue
+        try:
+            lines = [line[:MAX_LINE] for line in path.read_text(errors="replace").splitlines()[-TAIL:]]
+        except OSError:
+            continue
+        if lines:
+            tails[f"log {path.stem}"] = "\n".join(lines)
+    return tails

@@ -1,0 +1,102 @@
+"""Write docs/reference/conformance-specs.md from specs.txt; with --check, only compare it. `make docs` runs it."""
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+SPECS = Path(__file__).with_name("specs.txt")
+PAGE = ROOT / "docs" / "reference" / "conformance-specs.md"
+REASONS = {
+    "network": "needs a pod network or a service proxy",
+    "dns": "needs a cluster DNS",
+    "nodes": "needs a second node",
+    "endpoints": "needs the endpoints controllers of a kube-controller-manager",
+    "rc": "needs the replication controller of a kube-controller-manager",
+    "statefulset": "needs the StatefulSet controller of a kube-controller-manager",
+    "cronjob": "needs the CronJob controller of a kube-controller-manager",
+    "aggregation": "there is no aggregation layer",
+    "conversion": "conversion webhooks are not called",
+    "unserved": "the kind is not served",
+}
+"""Why a spec cannot pass here, by the word in specs.txt."""
+OPEN = "?"
+HEAD = """# Conformance specs
+
+The {total} specs of Kubernetes 1.36 that carry `[Conformance]`, by their names without that word, and the tests here
+that state the same in our own words. `make docs` writes this page from `tests/conformance/specs.txt`; a test holds that
+every named test exists. The suite itself was not run here; [conformance](conformance.md) lists what was.
+
+| | specs |
+|---|---|
+| shown by a test here | {shown} |
+| cannot pass here, with the reason | {impossible} |
+| no test here yet | {open} |
+"""
+
+
+class Spec(NamedTuple):
+    suite: str
+    name: str
+    answer: str
+    """Names of tests, a reason of REASONS after `!`, or OPEN."""
+
+    @property
+    def tests(self) -> list[str]:
+        return self.answer.split() if self.answer.startswith("test_") else []
+
+
+def read_specs(text: str) -> list[Spec]:
+    """Parse specs.txt. Raises ValueError for a line that is no suite, and no spec with an answer."""
+    found: list[Spec] = []
+    suite = default = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        sign, _, rest = line.partition(" ")
+        name, _, answer = rest.partition(" | ")
+        if sign == "=":
+            suite, default = name, answer
+        elif sign == "-" and _is_answer(answer or default):
+            found.append(Spec(suite, name, answer or default))
+        elif sign != "#":
+            raise ValueError(f"specs.txt:{number}: no suite and no spec with an answer: {line}")
+    return found
+
+
+def _is_answer(answer: str) -> bool:
+    tests = all(re.fullmatch(r"test_\w+", word) for word in answer.split())
+    return answer == OPEN or answer.removeprefix("!") in REASONS or bool(answer and tests)
+
+
+def page(specs: list[Spec]) -> str:
+    counts = Counter("shown" if spec.tests else "open" if spec.answer == OPEN else "impossible" for spec in specs)
+    parts = [HEAD.format(total=len(specs), **{key: counts[key] for key in ("shown", "impossible", "open")})]
+    for suite in dict.fromkeys(spec.suite for spec in specs):
+        rows = [f"| {_plain(spec.name)} | {_shown(spec)} |" for spec in specs if spec.suite == suite]
+        parts.append("\n".join([f"## {suite}", "", "| spec | here |", "|---|---|", *rows, ""]))
+    return "\n".join(parts)
+
+
+def _shown(spec: Spec) -> str:
+    if spec.tests:
+        return ", ".join(f"`{name}`" for name in spec.tests)
+    return "no test yet" if spec.answer == OPEN else f"cannot: {REASONS[spec.answer[1:]]}"
+
+
+def _plain(name: str) -> str:
+    return name.replace("|", "\\|").replace("*", "\\*")
+
+
+def main(words: list[str]) -> int:
+    wanted = page(read_specs(SPECS.read_text()))
+    if "--check" not in words:
+        PAGE.write_text(wanted)
+    elif not PAGE.exists() or wanted != PAGE.read_text():
+        print(f"{PAGE} is out of date; write it with `make docs`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,383 @@
+"""Admission webhooks and mutating policies against a real API server: answers, patches, failures, slow servers."""
+
+import base64
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support.api_judge import Answer, Client
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.webhook_server import Hooks, Object, Respond
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+VALIDATING, MUTATING = f"{ADMISSION}/validatingwebhookconfigurations", f"{ADMISSION}/mutatingwebhookconfigurations"
+MAPS = "/api/v1/namespaces/default/configmaps"
+JSON, MERGE = "application/json", "application/merge-patch+json"
+DEADLINE_S = 30.0
+
+
+class Scene:
+    def __init__(self, plane: Plane, hooks: Hooks) -> None:
+        self.plane, self.hooks = plane, hooks
+        self.client = Client(plane.port, plane.tls())
+
+    def ask(self, method: str, path: str, body: Any = None, media: str = JSON) -> Answer:
+        raw = b"" if body is None else json.dumps(body).encode()
+        return self.client.ask(method, path, raw, {"Content-Type": media})
+
+    @contextlib.contextmanager
+    def configured(self, collection: str, name: str, *respond: Respond, **changes: Any) -> Iterator[None]:
+        """Have webhooks for config maps whose name begins with `name`."""
+        hooks = []
+        for number, each in enumerate(respond):
+            path = f"{name}{number}"
+            self.hooks.responses[path] = each
+            hooks.append(
+                {
+                    "name": f"{path}.example.com",
+                    "clientConfig": {"url": f"https://127.0.0.1:{self.hooks.port}/{path}", "caBundle": self.hooks.ca},
+                    "rules": [
+                        {
+                            "apiGroups": [""],
+                            "apiVersions": ["v1"],
+                            "operations": ["CREATE", "UPDATE", "DELETE"],
+                            "resources": ["configmaps"],
+                        }
+                    ],
+                    "matchConditions": [{"name": "mine", "expression": f"request.name.startsWith('{name}')"}],
+                    "sideEffects": "None",
+                    "admissionReviewVersions": ["v1"],
+                    **changes,
+                }
+            )
+        answer = self.ask("POST", collection, {"metadata": {"name": name}, "webhooks": hooks})
+        assert answer.status == 201, answer.body
+        yield
+        assert self.ask("DELETE", f"{collection}/{name}").status == 200
+
+    def until(self, ask: Callable[[], Answer], good: Callable[[Answer], bool]) -> Answer:
+        """Repeat until the configuration is in force."""
+        end = time.monotonic() + DEADLINE_S
+        while not good(answer := ask()) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert good(answer), answer
+        return answer
+
+    def create(self, name: str, dry: bool = True, **data: str) -> Answer:
+        return self.ask("POST", f"{MAPS}{'?dryRun=All' if dry else ''}", {"metadata": {"name": name}, "data": data})
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with Hooks(tmp_path_factory.mktemp("hooks")) as hooks, running_plane() as plane:
+        threading.Thread(target=hooks.serve_forever, daemon=True).start()
+        made = Scene(plane, hooks)
+        made.until(lambda: made.ask("GET", "/api/v1/namespaces/default"), lambda answer: answer.status == 200)
+        yield made
+        hooks.leave.set()
+        made.client.renew()
+        hooks.shutdown()
+
+
+def allow(request: Object) -> Object:
+    return {"allowed": True}
+
+
+def patch(*operations: Object) -> Object:
+    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+
+
+def test_webhook_denies_with_its_own_message(scene: Scene) -> None:
+    def deny(request: Object) -> Object:
+        return {"allowed": False, "status": {"message": "not today", "code": 403}, "warnings": ["careful"]}
+
+    with scene.configured(VALIDATING, "v1", deny):
+        answer = scene.until(lambda: scene.create("v1-a"), lambda answer: answer.status == 403)
+        assert answer.json["message"] == 'admission webhook "v10.example.com" denied the request: not today'
+        path, review = scene.hooks.reviews[-1]
+        request = review["request"]
+        assert (review["apiVersion"], path) == ("admission.k8s.io/v1", "/v10?timeout=10s")
+        assert (request["operation"], request["dryRun"], request["name"]) == ("CREATE", True, "v1-a")
+        assert request["kind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
+        assert request["resource"] == {"group": "", "version": "v1", "resource": "configmaps"}
+        assert request["userInfo"]["username"] == "admin"
+        assert request["object"]["metadata"]["name"] == "v1-a"
+        assert request["oldObject"] is None
+        assert scene.create("other").status == 201
+
+
+def test_webhooks_see_updates_and_deletions(scene: Scene) -> None:
+    def keep(request: Object) -> Object:
+        return {"allowed": "keep" not in (request["oldObject"] or {}).get("data", {})}
+
+    assert scene.create("v2", dry=False, keep="1").status == 201
+    with scene.configured(VALIDATING, "v2", keep):
+        answer = scene.until(lambda: scene.ask("DELETE", f"{MAPS}/v2?dryRun=All"), lambda answer: answer.status == 400)
+        assert answer.json["message"] == 'admission webhook "v20.example.com" denied the request without explanation'
+        change = {"data": {"keep": None}}
+        assert scene.ask("PATCH", f"{MAPS}/v2", change, MERGE).status == 400
+        request = scene.hooks.reviews[-1][1]["request"]
+        assert (request["operation"], request["object"].get("data")) == ("UPDATE", None)
+    scene.until(lambda: scene.ask("DELETE", f"{MAPS}/v2"), lambda answer: answer.status == 200)
+
+
+def test_mutating_webhooks_change_new_and_updated_objects(scene: Scene) -> None:
+    def first(request: Object) -> Object:
+        data = request["object"].get("data", {})
+        return patch({"op": "add", "path": "/data/first", "value": "sees " + ",".join(sorted(data))})
+
+    def second(request: Object) -> Object:
+        return patch(
+            {"op": "add", "path": "/data/second", "value": "2"}, {"op": "add", "path": "/kind", "value": "Pod"}
+        )
+
+    with scene.configured(MUTATING, "m1", first, second, reinvocationPolicy="IfNeeded"):
+        answer = scene.until(lambda: scene.create("m1", a="1"), lambda answer: "second" in answer.json.get("data", {}))
+        assert answer.json["kind"] == "ConfigMap"
+        assert answer.json["data"] == {"a": "1", "first": "sees a,first,second", "second": "2"}
+        made = scene.create("m1", dry=False, a="1").json
+        owned = [sorted(entry["fieldsV1"].get("f:data", {})) for entry in made["metadata"]["managedFields"]]
+        assert owned == [[".", "f:a"]], "nobody owns what admission sets"
+        changed = scene.ask("PATCH", f"{MAPS}/m1", {"data": {"second": None, "b": "1"}}, MERGE)
+        assert changed.json["data"]["second"] == "2"
+        assert changed.json["data"]["b"] == "1"
+
+
+def _own_address() -> str:
+    """Return an address of this machine that an EndpointSlice may have; empty if there is none. Sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
+    return ""
+
+
+def test_service_is_reached_by_its_endpoint_slices(scene: Scene) -> None:
+    address = _own_address()
+    if not address or address.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    service = {"metadata": {"name": "hook"}, "spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}}
+    service["spec"]["selector"] = {"app": "hook"}
+    assert scene.ask("POST", "/api/v1/namespaces/default/services", service).status == 201
+    client = {"service": {"name": "hook", "namespace": "default", "path": "/s10"}, "caBundle": scene.hooks.ca}
+    with scene.configured(VALIDATING, "s1", lambda request: {"allowed": False}, clientConfig=client):
+        text = 'failed calling webhook "s10.example.com": failed to call webhook: no endpoints available'
+        scene.until(lambda: scene.create("s1"), lambda answer: text in answer.body.decode().replace("\\", ""))
+        found = {
+            "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+            "ports": [{"name": "https", "port": scene.hooks.port}],
+        }
+        slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+        assert scene.ask("POST", slices, found).status == 201
+        scene.until(lambda: scene.create("s1"), lambda answer: b"without explanation" in answer.body)
+
+
+def test_webhook_that_hangs_fails_by_its_policy_and_delays_nobody(scene: Scene) -> None:
+    def hang(request: Object) -> Object:
+        scene.hooks.leave.wait(60)
+        return {"allowed": True}
+
+    with scene.configured(VALIDATING, "h1", hang, timeoutSeconds=2):
+        answer = scene.until(lambda: scene.create("h1"), lambda answer: answer.status == 500)
+        assert "context deadline exceeded" in answer.json["message"]
+        other = Scene(scene.plane, scene.hooks)
+        held = threading.Thread(target=other.create, args=("h1",))
+        held.start()
+        began = time.monotonic()
+        for _ in range(5):
+            assert scene.create("free").status == 201
+        assert time.monotonic() - began < 1.5, "others wait for the webhook"
+        held.join()
+        other.client.renew()
+    with scene.configured(VALIDATING, "h2", hang, timeoutSeconds=1, failurePolicy="Ignore"):
+        assert scene.create("h2").status == 201
+
+
+def test_answers_that_cannot_be_read_are_failures(scene: Scene) -> None:
+    with scene.configured(VALIDATING, "b1", lambda request: {"uid": "other", "allowed": True}):
+        answer = scene.until(lambda: scene.create("b1"), lambda answer: answer.status == 500)
+        assert "received invalid webhook response: expected response.uid" in answer.json["message"]
+    huge = {"allowed": True, "auditAnnotations": {"a": "x" * (4 * 1024 * 1024)}}
+    with scene.configured(VALIDATING, "b2", lambda request: huge):
+        answer = scene.until(lambda: scene.create("b2"), lambda answer: answer.status == 500)
+        assert "more than 3145728 bytes" in answer.json["message"]
+
+
+APPLY = {
+    "patchType": "ApplyConfiguration",
+    "applyConfiguration": {"expression": 'Object{metadata: Object.metadata{labels: {"by": "policy"}}}'},
+}
+PATCH = {
+    "patchType": "JSONPatch",
+    "jsonPatch": {"expression": '[JSONPatch{op: "add", path: "/data/" + jsonpatch.escapeKey("size"), '
+                  'value: string(object.data.size())}]'},
+}  # fmt: skip
+
+
+def test_mutating_policies_patch_and_apply(scene: Scene) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "mine", "expression": "object.metadata.name == 'p1'"}],
+        "reinvocationPolicy": "Never",
+        "mutations": [APPLY, PATCH],
+    }
+    policies, bindings = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
+    assert scene.ask("POST", policies, {"metadata": {"name": "p1"}, "spec": spec}).status == 201
+    assert scene.ask("POST", bindings, {"metadata": {"name": "p1"}, "spec": {"policyName": "p1"}}).status == 201
+    answer = scene.until(lambda: scene.create("p1", a="1"), lambda answer: "labels" in answer.json["metadata"])
+    assert answer.json["metadata"]["labels"] == {"by": "policy"}
+    assert answer.json["data"] == {"a": "1", "size": "1"}
+    assert scene.create("p2", a="1").json["data"] == {"a": "1"}
+    assert scene.create("p1").status == 500, "object.data is missing: the policy fails"
+    assert scene.ask("DELETE", f"{bindings}/p1").status == 200
+
+
+# kinds other than config maps, and configurations that change
+
+
+def rule(group: str, plural: str, *operations: str, version: str = "v1") -> list[Object]:
+    return [{"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}]
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/hooked.example.com/v1/namespaces/default/widgets"
+EVERY = [{"name": "every", "expression": "true"}]
+
+
+def definition(storage: str = "v1") -> Object:
+    text = {"type": "string"}
+    data = {"type": "object", "properties": {"a": text, "b": text}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}
+    versions = [{"name": name, "served": True, "storage": name == storage, "schema": schema} for name in ("v1", "v2")]
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    spec = {"group": "hooked.example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    return {"metadata": {"name": "widgets.hooked.example.com"}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def widgets(scene: Scene) -> str:
+    """The collection of a custom resource."""
+    assert scene.ask("POST", CRDS, definition()).status == 201
+    scene.until(lambda: scene.ask("GET", WIDGETS), lambda answer: answer.status == 200)
+    return WIDGETS
+
+
+def widget(name: str, **data: str) -> Object:
+    return {"apiVersion": "hooked.example.com/v1", "kind": "Widget", "metadata": {"name": name}, "data": data}
+
+
+def test_webhook_denies_creation_update_and_deletion_of_custom_resources(scene: Scene, widgets: str) -> None:
+    def guard(request: Object) -> Object:
+        held = request["object"] or request["oldObject"]
+        return {"allowed": held["data"].get("a") != "forbidden"}
+
+    assert scene.ask("POST", widgets, widget("c1", a="free")).status == 201
+    assert scene.ask("POST", widgets, widget("c2", a="forbidden")).status == 201
+    rules = rule("hooked.example.com", "widgets", "CREATE", "UPDATE", "DELETE")
+    with scene.configured(VALIDATING, "c", guard, rules=rules, matchConditions=EVERY):
+        ask = partial(scene.ask, "POST", f"{widgets}?dryRun=All", widget("c3", a="forbidden"))
+        scene.until(ask, lambda answer: answer.status == 400)
+        assert scene.ask("PATCH", f"{widgets}/c1", {"data": {"a": "forbidden"}}, MERGE).status == 400
+        assert scene.ask("DELETE", f"{widgets}/c2").status == 400
+        assert scene.ask("PATCH", f"{widgets}/c2", {"data": {"a": "free"}}, MERGE).status == 200
+        assert scene.ask("DELETE", f"{widgets}/c2").status == 200
+
+
+def test_webhook_mutates_custom_resources_and_its_unknown_fields_are_pruned(scene: Scene, widgets: str) -> None:
+    def add(request: Object) -> Object:
+        return patch(
+            {"op": "add", "path": "/data/b", "value": request["object"]["apiVersion"]},
+            {"op": "add", "path": "/data/unknown", "value": "x"},
+        )
+
+    rules = rule("hooked.example.com", "widgets", "CREATE", "UPDATE")
+    with scene.configured(MUTATING, "d", add, rules=rules, matchConditions=EVERY):
+        ask = partial(scene.ask, "POST", f"{widgets}?dryRun=All", widget("d1", a="1"))
+        found = scene.until(ask, lambda answer: "b" in answer.json["data"])
+        assert found.json["data"] == {"a": "1", "b": "hooked.example.com/v1"}
+        assert scene.ask("POST", widgets, widget("d1", a="1")).status == 201
+        other = f"{CRDS}/widgets.hooked.example.com"
+        stored = [{"op": "replace", "path": f"/spec/versions/{at}/storage", "value": at == 1} for at in range(2)]
+        assert scene.ask("PATCH", other, stored, "application/json-patch+json").status == 200
+        changed = scene.ask("PATCH", f"{widgets.replace('/v1/', '/v2/')}/d1", {"data": {"a": "2"}}, MERGE)
+        assert changed.json["data"] == {"a": "2", "b": "hooked.example.com/v1"}, "asked in the version of its rule"
+        assert changed.json["apiVersion"] == "hooked.example.com/v2"
+    spoil = partial(
+        scene.configured, MUTATING, "d", lambda _: patch({"op": "replace", "path": "/metadata", "value": 1})
+    )
+    with spoil(rules=rules, matchConditions=EVERY):
+        answer = scene.until(
+            partial(scene.ask, "PATCH", f"{widgets.replace('/v1/', '/v2/')}/d1", {"data": {"a": "3"}}, MERGE),
+            lambda answer: answer.json.get("data") != {"a": "3", "b": "hooked.example.com/v1"},
+        )
+        assert (answer.status, "invalid webhook response" in answer.json.get("message", "")) == (500, True)
+
+
+def test_webhook_denies_definitions(scene: Scene) -> None:
+    rules = rule("apiextensions.k8s.io", "customresourcedefinitions", "CREATE")
+    made = definition()
+    made["metadata"]["name"], made["spec"]["names"] = "gadgets.hooked.example.com", {"plural": "gadgets", "kind": "G"}
+    with scene.configured(VALIDATING, "e", lambda _: {"allowed": False}, rules=rules, matchConditions=EVERY):
+        scene.until(partial(scene.ask, "POST", f"{CRDS}?dryRun=All", made), lambda answer: answer.status == 400)
+
+
+def test_webhooks_never_see_configurations_of_webhooks(scene: Scene) -> None:
+    rules = rule("*", "*", "*", version="*")
+    deny = {"name": "deny", "expression": "request.resource.group == 'admissionregistration.k8s.io'"}
+    maps = {"name": "maps", "expression": "request.name == 'f0'"}
+    either = [{"name": "either", "expression": f"{deny['expression']} || {maps['expression']}"}]
+    with scene.configured(VALIDATING, "f", lambda _: {"allowed": False}, rules=rules, matchConditions=either):
+        scene.until(lambda: scene.create("f0"), lambda answer: answer.status == 400)
+        with scene.configured(MUTATING, "g", allow):
+            body = {"metadata": {"labels": {"a": "b"}}}
+            changed = scene.ask("PATCH", f"{MUTATING}/g", body, MERGE)
+            assert (changed.status, changed.json["metadata"]["labels"]) == (200, {"a": "b"})
+
+
+def test_pod_is_defaulted_after_a_webhook_changed_it(scene: Scene) -> None:
+    added = {"op": "add", "path": "/spec/initContainers", "value": [{"name": "added", "image": "busybox"}]}
+    pod = {"metadata": {"name": "i"}, "spec": {"containers": [{"name": "a", "image": "x"}]}}
+    pods = "/api/v1/namespaces/default/pods?dryRun=All"
+    hook = partial(scene.configured, MUTATING, "i", lambda _: patch(added), matchConditions=EVERY)
+    with hook(rules=rule("", "pods", "CREATE")):
+        found = scene.until(partial(scene.ask, "POST", pods, pod), lambda a: "initContainers" in a.json["spec"])
+        (made,) = found.json["spec"]["initContainers"]
+        assert (made["terminationMessagePolicy"], made["imagePullPolicy"]) == ("File", "Always")
+
+
+@pytest.mark.parametrize("collection", [VALIDATING, MUTATING])
+def test_webhook_follows_changes_of_its_rules(scene: Scene, collection: str) -> None:
+    deny = {"allowed": False, "status": {"message": "never"}}
+    with scene.configured(collection, "j", lambda _: deny):
+        scene.until(lambda: scene.create("j0"), lambda answer: answer.status == 400)
+        held = scene.ask("GET", f"{collection}/j").json
+        held["webhooks"][0]["rules"][0]["operations"] = ["UPDATE"]
+        assert scene.ask("PUT", f"{collection}/j", held).status == 200
+        scene.until(lambda: scene.create("j0"), lambda answer: answer.status == 201)
+        again = [{"op": "replace", "path": "/webhooks/0/rules/0/operations", "value": ["CREATE"]}]
+        assert scene.ask("PATCH", f"{collection}/j", again, "application/json-patch+json").status == 200
+        scene.until(lambda: scene.create("j0"), lambda answer: answer.status == 400)
+        skipping = [{"name": "skip", "expression": "request.name.startsWith('j') && request.name != 'j-skip-me'"}]
+        change = [{"op": "replace", "path": "/webhooks/0/matchConditions", "value": skipping}]
+        assert scene.ask("PATCH", f"{collection}/j", change, "application/json-patch+json").status == 200
+        scene.until(lambda: scene.create("j-skip-me"), lambda answer: answer.status == 201)
+        assert scene.create("j-other").status == 400
+
+
+def test_webhook_that_cannot_be_reached_fails_closed(scene: Scene) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        gone = held.getsockname()[1]
+    client = {"url": f"https://127.0.0.1:{gone}/", "caBundle": scene.hooks.ca}
+    with scene.configured(VALIDATING, "k", allow, clientConfig=client, failurePolicy="Fail"):
+        answer = scene.until(lambda: scene.create("k0"), lambda answer: answer.status == 500)
+        assert 'failed calling webhook "k0.example.com"' in answer.json["message"]

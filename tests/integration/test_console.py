@@ -1,0 +1,403 @@
+"""Every screen and key of `nodeplane console`, driven by Textual's pilot over a real plane."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+import yaml
+from textual.pilot import Pilot
+
+from protocols.process.layout import layout
+from supervisor.console.app import Console
+from tests.support.chromium import CHROMIUM, CODES, tab
+from tests.support.plane import BIN, REPO, Plane
+from tests.support.waiting import until, until_async
+
+TIMEOUT_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        plane.settled()
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def pod(plane: Plane) -> str:
+    """A running pod with two of four devices."""
+    plane.plugin()
+    manifest = yaml.safe_load((REPO / "examples" / "gpu-pod.yaml").read_text())
+    plane.apply(manifest)
+    plane.pod_ready(manifest["metadata"]["name"])
+    return str(manifest["metadata"]["name"])
+
+
+class Driven:
+    """A console under a pilot."""
+
+    def __init__(self, app: Console, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    @property
+    def text(self) -> str:
+        """What the terminal shows."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def shows(self, *words: str, timeout: float = TIMEOUT_S) -> str:
+        await self.until(lambda: all(word in self.text for word in words), f"{words} in {self.text}", timeout)
+        return self.text
+
+    async def until(self, holds: Callable[[], object], what: str = "", timeout: float = TIMEOUT_S) -> None:
+        deadline = asyncio.get_running_loop().time() + timeout
+        while not holds():
+            assert asyncio.get_running_loop().time() < deadline, f"not in {timeout:g} s: {what}\n{self.text}"
+            await self.pilot.pause(0.05)
+
+
+@asynccontextmanager
+async def console(plane: Plane, size: tuple[int, int] = (80, 24), *, read_only: bool = False) -> AsyncIterator[Driven]:
+    app = Console(layout(str(plane.root)), read_only=read_only)
+    try:
+        async with app.run_test(size=size) as pilot:
+            driven = Driven(app, pilot)
+            await driven.until(lambda: app.world.house.settled, "the plane settles")
+            await driven.shows("podworker")
+            yield driven
+    finally:
+        await abort_connections()
+
+
+async def abort_connections() -> None:
+    """Abort what a cancelled TLS handshake leaves open: asyncio waits for a peer that may be stopped."""
+    for key in list(asyncio.get_running_loop()._selector.get_map().values()):  # type: ignore[attr-defined]
+        owner = getattr(getattr(key.data[0], "_callback", None), "__self__", None) if key.data else None
+        if isinstance(owner, asyncio.Transport):
+            owner.abort()
+    await asyncio.sleep(0)
+
+
+async def test_house_80_columns_shows_every_actor_with_its_streams(plane: Plane) -> None:
+    async with console(plane) as driven:
+        await driven.until(lambda: driven.app.world.house.memory.last(), "memory is measured")
+        shown = await driven.shows("apiserver-0", "watchcache", "podworker", "frontdoor", "live", "objects/*")
+        assert max(map(len, shown.splitlines())) <= 80
+        assert str(driven.app.world.house.actors["pleg"].status.pid) in shown
+        flows = {(flow.owner, flow.follower) for flow in driven.app.world.house.flows()}
+        assert {("watchcache", "apiserver-0"), ("cri", "pleg"), ("pleg", "podworker")} <= flows
+
+
+async def test_house_arrows_go_from_box_to_box_also_after_a_filter(plane: Plane) -> None:
+    async with console(plane) as driven:
+        await driven.press("slash", "x", "enter", "escape")
+        await driven.until(lambda: not driven.app.screen.pattern)
+        visited = []
+        for key in ("down", "right", "down", "right", "down", "up", "left", "tab", "shift+tab"):
+            await driven.press(key)
+            visited.append(driven.app.screen.chosen)
+        assert visited == ["store", "watchcache", "cri", "pleg", "health", "pleg", "cri", "pleg", "cri"]
+
+
+async def test_house_killed_actor_turns_red_and_returns_with_its_restart_time(plane: Plane) -> None:
+    async with console(plane) as driven:
+        actor = driven.app.world.house.actors["health"]
+        pid = actor.status.pid
+        await driven.press("slash", *"health", "enter", "tab")
+        await driven.until(lambda: driven.app.screen.chosen == "health")
+        await driven.press("k")
+        await driven.shows("Kill health (SIGKILL)?")
+        await driven.press("y")
+        await driven.shows("health", "↻1")
+        await driven.until(lambda: driven.app.world.house.actors["health"].took_s is not None, "it is back")
+        now = driven.app.world.house.actors["health"]
+        assert now.status.pid != pid
+        assert now.took_s is not None
+        assert 0 < now.took_s < 20
+
+
+async def test_question_answered_no_changes_nothing(plane: Plane) -> None:
+    async with console(plane) as driven:
+        before = {name: actor.status.pid for name, actor in driven.app.world.house.actors.items()}
+        for key in "rksc":
+            await driven.press(key)
+            await driven.shows("y  yes")
+            await driven.press("n")
+        await driven.until(lambda: "y  yes" not in driven.text)
+        assert before == {name: actor.status.pid for name, actor in driven.app.world.house.actors.items()}
+
+
+async def test_read_only_keys_that_change_do_nothing(plane: Plane) -> None:
+    async with console(plane, read_only=True) as driven:
+        assert "kill" not in driven.text
+        await driven.press("k")
+        await driven.press("r")
+        await driven.pilot.pause()
+        assert "yes" not in driven.text
+        await driven.shows("read-only")
+        await driven.press("enter")
+        await driven.shows("LOG")
+        await driven.press("k")
+        await driven.pilot.pause()
+        assert "yes" not in driven.text
+
+
+async def test_actor_screen_stop_and_continue_are_seen(plane: Plane) -> None:
+    async with console(plane) as driven:
+        pid = driven.app.world.house.actors["health"].status.pid
+        await driven.press("slash", *"health", "enter", "tab", "enter")
+        await driven.shows("LOG", "health/resource-status")
+        await driven.press("s")
+        await driven.shows("Stop health")
+        await driven.press("y")
+        await driven.until(lambda: state(pid) == "T", "it is stopped")
+        await driven.shows("health  stopped", "stopped by a signal")
+        await driven.press("c")
+        await driven.shows("Continue health")
+        await driven.press("y")
+        await driven.until(lambda: state(pid) != "T", "it goes on, or was replaced")
+        await driven.press("escape")
+        await driven.until(lambda: driven.app.world.house.settled)
+
+
+async def test_help_lists_the_keys_of_the_screen(plane: Plane) -> None:
+    async with console(plane) as driven:
+        await driven.press("question_mark")
+        shown = await driven.shows("House", "restart", "filter", "order", "help", "Timeline", "quit")
+        assert "Each box is a process" in shown
+        assert "┗━" in shown, "its frame fits 80 x 24"
+        await driven.press("escape")
+        await driven.until(lambda: "filter" in driven.text)
+
+
+async def test_order_of_house_chooses_the_actor_with_most_memory(plane: Plane) -> None:
+    async with console(plane) as driven:
+        await driven.until(lambda: driven.app.world.house.memory.last(), "memory is measured")
+        await driven.press("o", "o")
+        await driven.shows("order: memory")
+        actors = driven.app.world.house.actors
+        assert driven.app.screen.chosen == max(actors, key=lambda name: actors[name].usage.pss)
+
+
+async def test_wide_terminal_lists_streams_beside_the_picture(plane: Plane) -> None:
+    async with console(plane, (140, 40)) as driven:
+        await driven.shows("STREAM", "LAG", "core/")
+
+
+async def test_plane_whose_supervisor_is_stopped_is_reported_and_returns(plane: Plane) -> None:
+    async with console(plane) as driven:
+        pid = driven.app.world.house.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await driven.until(lambda: driven.app.world.house.failure, "the console notices")
+            await driven.shows("podworker")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await driven.until(lambda: driven.app.world.house.settled, "the plane is back")
+
+
+async def test_devices_break_and_heal_are_seen_with_the_pods_they_hurt(plane: Plane, pod: str) -> None:
+    async with console(plane) as driven:
+        await driven.press("2")
+        await driven.shows("4 devices, 4 healthy, 2 held", "example.com/gpu  NUMA 0", "serves", pod)
+        await driven.press("slash", *"gpu-1", "enter")
+        await driven.shows("1 of 4 devices")
+        await driven.press("b")
+        await driven.shows("Make gpu-1 unhealthy?")
+        await driven.press("y")
+        await driven.shows("x gpu-1", "Unhealthy for", f"default/{pod}")
+        await driven.press("enter")
+        await driven.shows("HURTS", f"default/{pod}", "HEALTH", "Healthy", "Unhealthy")
+        await driven.press("h", "y")
+        await driven.shows("PODS", "Healthy")
+        await driven.press("escape")
+        await driven.shows("1 of 4 devices, 1 healthy")
+        await driven.press("escape")
+        await driven.shows("4 devices, 4 healthy")
+
+
+async def test_devices_keys_go_over_tiles_and_orders(plane: Plane, pod: str) -> None:
+    async with console(plane) as driven:
+        await driven.press("2")
+        await driven.shows("gpu-3")
+        visited = [driven.app.screen.device.id]
+        for key in ("right", "down", "left", "up"):
+            await driven.press(key)
+            visited.append(driven.app.screen.device.id)
+        assert visited == ["gpu-0", "gpu-1", "gpu-3", "gpu-2", "gpu-0"]
+        for order in ("health", "pod"):
+            await driven.press("o")
+            await driven.shows(f"order: {order}")
+
+
+async def test_pods_page_has_containers_devices_events_and_log(plane: Plane, pod: str) -> None:
+    async with console(plane, (100, 70)) as driven:
+        await driven.press("3")
+        await driven.shows(pod, "1/1", "Running", "gpu-0 gpu-1")
+        await driven.press("enter")
+        await driven.shows("devices: gpu-0, gpu-1", "CONTAINER", "main", "Scheduled", "LOG of main", "my devices:")
+        await driven.shows("TRACE", "scheduler", "ms")
+        await driven.press("t")
+        await driven.until(lambda: "LOG of" not in driven.text, "the whole trace")
+        await driven.shows("scheduler", "podworker")
+        await driven.press("question_mark")
+        await driven.shows("t shows all steps", "next log")
+        await driven.press("escape", "escape")
+        await driven.shows("LOG of main")
+        await driven.press("t", "t", "l", "escape", "o", "o", "o")
+        await driven.shows("order: age")
+        await driven.press("slash", *"nothing", "enter")
+        await driven.shows("POD (0)")
+
+
+async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, pod: str) -> None:
+    async with console(plane, (100, 30)) as driven:
+        await driven.press("4")
+        await driven.shows("watchcache", "core/pods", "CACHE", "BEHIND")
+        page = driven.app.world.watch
+
+        def pods() -> object:
+            return next(row for row in page.rows(driven.app.world.house, 0.0) if row.name == "core/pods")
+
+        await driven.until(lambda: pods().watches.open > 3, "metrics are read, the console's own watch too")
+        before = pods().watches
+        await driven.app.feed.supervisors.order("apiserver-0", "kill")
+        await driven.until(lambda: pods().watches.resumed > before.resumed, "watches resume")
+        assert pods().watches.relisted == before.relisted
+        await driven.press("slash", *"core/pods", "enter")
+        await driven.until(lambda: "core/nodes" not in driven.text)
+        assert page.store_revision > 0
+    plane.served()
+
+
+async def test_pleg_death_of_a_container_is_an_event_and_a_latency(plane: Plane, pod: str) -> None:
+    async with console(plane) as driven:
+        await driven.press("5")
+        await driven.shows("mode evented", "switches:")
+        await driven.until(lambda: driven.app.world.pleg.synced and driven.app.world.pods.synced)
+        plane.kubectl("exec", pod, "--", "sh", "-c", "kill 1", check=False)
+        await driven.shows("ContainerDied", f"default/{pod}")
+        await driven.until(lambda: driven.app.world.pleg.latency.quantile(0.5, time.time()), "a latency")
+        await driven.shows("ContainerStarted", "p50")
+        latency = driven.app.world.pleg.latency.quantile(0.99, time.time())
+        assert latency is not None
+        assert latency < 20
+
+
+async def test_timeline_plots_processor_memory_and_rates(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("supervisor.console.feed.metrics.SMALL_S", 0.5)
+    async with console(plane, (100, 40)) as driven:
+        await driven.press("6")
+        await driven.shows("CPU", "memory (PSS)", "bus messages", "store commits", "API requests")
+        await driven.until(lambda: driven.app.world.timeline.rates["store commits"].last() is not None)
+        await driven.press("slash", *"cpu", "enter")
+        await driven.until(lambda: "memory" not in driven.text)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
+async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
+    before = plane.status()["health"]
+    command = [str(BIN / "nodeplane"), "console", "--root", str(plane.root), "--web"]
+    server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert server.stdout is not None
+        await server.stdout.readline()
+        url = (await server.stdout.readline()).decode().strip()
+        async with tab(url) as page:
+            await page.receives("watchcache")
+            assert await page.value("location.search") == ""
+            assert await page.value("document.cookie") == "", "scripts must not see the session"
+            focus = "document.activeElement.className.includes('xterm')"
+            await until_async("the terminal has the focus", lambda: page.value(focus), 30)
+            steps = {"/": "filter:", "health": "/health", "Enter": "open", "Tab": "┏━health", "k": "Kill health"}
+            for keys, seen in steps.items():
+                since = len(page.frames)
+                for key in [keys] if keys in CODES else keys:
+                    await page.key(key)
+                await page.receives(seen, since)
+            since = len(page.frames)
+            await page.key("y")
+            await page.receives(f"↻{before['restarts'] + 1} ", since)
+            assert await page.screenshot()
+            assert page.faults == []
+        after = plane.settled()["health"]
+        assert after["pid"] != before["pid"]
+    finally:
+        server.terminate()
+        await server.wait()
+    left = [line for line in plane.processes().values() if "supervisor.cli.main console" in line]
+    assert left == [], "the page's console outlived its server"
+
+
+class Terminal:
+    """A console in a terminal of 80 x 24 of its own."""
+
+    def __init__(self, plane: Plane, kind: str, *environment: str) -> None:
+        self._name = f"np{os.getpid()}{kind}"
+        words = ["env", f"TERM={kind}", *environment, str(BIN / "nodeplane"), "console", "--read-only"]
+        command = shlex.join([*words, "--root", str(plane.root)])
+        self.tmux("new-session", "-d", "-x", "80", "-y", "24", command)
+
+    def tmux(self, *words: str, check: bool = True) -> str:
+        command = ["tmux", "-L", self._name, "-f", "/dev/null", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=check).stdout
+
+    @property
+    def shown(self) -> str:
+        return self.tmux("capture-pane", "-p")
+
+    @property
+    def ended(self) -> bool:
+        return not self.tmux("ls", check=False)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed (Debian: tmux)")
+def test_terminals_with_and_without_colours_show_and_obey(plane: Plane) -> None:
+    terminals = [Terminal(plane, "screen-256color"), Terminal(plane, "vt100", "NO_COLOR=1")]
+    try:
+        until("the house", lambda: all("podworker" in each.shown for each in terminals), 30)
+        assert not any("kill" in each.shown for each in terminals)
+        for key, word in {"3": "RESTARTS", "4": "BEHIND", "5": "mode ", "6": "15 MINUTES", "2": "device"}.items():
+            for each in terminals:
+                each.tmux("send-keys", key)
+            until(f"screen {key}", lambda word=word: all(word in each.shown for each in terminals), 30)
+        for each in terminals:
+            each.tmux("send-keys", "q")
+        until("they end", lambda: all(each.ended for each in terminals), 30)
+    finally:
+        for each in terminals:
+            each.tmux("kill-server", check=False)
+
+
+async def test_every_actor_may_die_while_the_console_goes_on(plane: Plane, pod: str) -> None:
+    async with console(plane) as driven:
+        house = driven.app.world.house
+        began = time.time()
+        names = list(house.actors)
+        await asyncio.gather(*(driven.app.feed.supervisors.order(name, "kill") for name in names))
+        await driven.until(lambda: all(actor.last_death >= began for actor in house.actors.values()), "all die")
+        await driven.shows("╔═")
+        await driven.until(lambda: house.settled and driven.app.world.devices.all(), "all are back", 60)
+        for key, word in {"2": "4 devices, 4 healthy", "3": "Running", "4": "core/pods", "5": "mode evented"}.items():
+            await driven.press(key)
+            await driven.shows(word, timeout=60)
+    plane.settled()
+
+
+def state(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

@@ -1,0 +1,85 @@
+"""pytest-nodeplane: its wheel runs its own tests and recipes as a user's pytest does, with two processes of xdist."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from email.parser import HeaderParser
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from deploy.build import version
+from tests.support.plane import REPO
+
+PROJECT = REPO / "deploy" / "pytest-nodeplane"
+RECIPES = ("test_recipe_plugin", "test_recipe_driver", "test_recipe_agent")
+SET_UP_FAILS = "tests-that-fail/test_report.py::test_whose_set_up_fails"
+pytestmark = [
+    pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling, which builds, is not installed"),
+    pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, as an installation has it."""
+    place = tmp_path_factory.mktemp("plugin")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
+    subprocess.run(build, cwd=PROJECT, check=True, timeout=60, capture_output=True)
+    with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
+        wheel.extractall(place / "site")
+    return place / "site"
+
+
+def run_pytest(unpacked: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run pytest with the unpacked wheel as a user's environment does, and no other plugin that is installed here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NODEPLANE_"))}
+    found = os.pathsep.join(map(str, (unpacked, PROJECT / "tests", REPO)))
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "nodeplane", "-v", "--tb=short", "-p", "no:cacheprovider", *words],
+        cwd=PROJECT,
+        env={**kept, "PYTHONPATH": found, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_wheel_has_the_version_of_nodeplane_and_the_license(unpacked: Path) -> None:
+    [info] = unpacked.glob("*.dist-info")
+    metadata = HeaderParser().parsestr((info / "METADATA").read_text())
+    assert metadata["Version"] == version()
+    assert (info / "licenses" / "LICENSE").read_text() == (REPO / "LICENSE").read_text()
+
+
+def test_two_nodes_of_the_settings_are_reached_by_a_fixture(unpacked: Path) -> None:
+    done = run_pytest(unpacked, "-c", "tests-of-two-nodes/pyproject.toml", "tests-of-two-nodes")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_wheel_is_typed_and_runs_its_tests_and_reports_why_one_fails(unpacked: Path) -> None:
+    assert (unpacked / "pytest_nodeplane" / "py.typed").exists()
+    xdist = ("-p", "xdist", "-n", "2", "--dist", "loadfile")
+    done = run_pytest(unpacked, *xdist, "-c", "pyproject.toml", "tests", "tests-that-fail")
+    failed = set(re.findall(r"^FAILED (\S+)", done.stdout, re.MULTILINE))
+    assert failed == {"tests-that-fail/test_report.py::test_that_fails"}, done.stdout + done.stderr
+    assert re.findall(r"^ERROR (tests\S+)", done.stdout, re.MULTILINE) == [SET_UP_FAILS], done.stdout
+    assert "the plugin says why" in done.stdout
+    for recipe in RECIPES:
+        assert re.search(rf"PASSED tests/{recipe}", done.stdout), recipe
+    for section in (
+        "events of the test",
+        "status",
+        "devices",
+        "plugins",
+        "trace of b",
+        "calls",
+        "events",
+        "log devices",
+    ):
+        assert re.search(rf"^-+ nodeplane {section} -+$", done.stdout, re.MULTILINE), section
+    assert re.search("pod b runs: not in 0.5 s. It is Pending.*Insufficient example.com/gpu", done.stdout)

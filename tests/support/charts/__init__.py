@@ -1,0 +1,1 @@
+"""Programs and manifests by the shape of what vendors ship; their files are not copied."""

@@ -1,0 +1,109 @@
+"""`nodeplane completion`: what each shell offers after TAB."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from supervisor.cli.commands import COMMANDS
+from supervisor.cli.completion import DIRECTORIES, FILES, SCRIPTS, candidates
+from supervisor.cli.main import main
+
+
+def offered(line: str) -> list[str]:
+    return [each.word for each in candidates(line.split(" "))]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", list(COMMANDS)),
+        ("st", ["status"]),
+        ("--root /r st", ["status"]),
+        ("--ro", ["--root"]),
+        ("--root ", [DIRECTORIES]),
+        ("--root=/t", [DIRECTORIES]),
+        ("--root = /t", [DIRECTORIES]),
+        ("status -o ", ["text", "wide", "json"]),
+        ("status --output=w", ["wide"]),
+        ("status --st", ["--streams"]),
+        ("image ", ["import", "alias", "ls", "rm"]),
+        ("image import ", [FILES]),
+        ("image import --name x ", [FILES]),
+        ("image import F ", []),
+        ("image import --n", ["--name"]),
+        ("chaos device a.b/c ", ["unhealthy", "healthy", "unknown", "clear"]),
+        ("chaos device a.b/c gpu-0 un", ["unhealthy", "unknown"]),
+        ("--root status ", list(COMMANDS)),
+        ("chaos runtime d", ["drop-events", "duplicate-events", "disconnect"]),
+        ("chaos script ", [FILES]),
+        ("scale ", ["watcher", "node"]),
+        ("scale watcher ", []),
+        ("top --watch p", ["pods"]),
+        ("kubeconfig --for kube-", ["kube-scheduler", "kube-controller-manager", "kube-proxy"]),
+        ("up --join ", [FILES]),
+        ("up --detach --pleg", ["--pleg-mode"]),
+        ("completion z", ["zsh"]),
+        ("nothing --x ", []),
+    ],
+)
+def test_candidates_fit_the_place(line: str, words: list[str]) -> None:
+    found = offered(line)
+    assert found == words
+
+
+def test_candidates_of_every_command_are_found() -> None:
+    for name in COMMANDS:
+        assert {"--root", "--help"} <= set(offered(f"{name} -")), name
+        offered(f"{name} ")
+
+
+def test_actors_are_those_of_the_root(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    for name in ("store", "pleg", "audit", "supervisor"):
+        (tmp_path / "logs" / f"{name}.log").touch()
+    root = f"--root {tmp_path}"
+    assert offered(f"chaos kill {root} ") == offered(f"{root} restart ") == ["pleg", "store"]
+    assert offered(f"logs {root} s") == ["store", "supervisor"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [("bash", "status"), ("zsh", "status:every actor"), ("fish", "status\tevery actor")],
+)
+def test_candidates_have_the_form_of_the_shell(shell: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell, "--words", "stat"]) == 0
+    assert capsys.readouterr().out.startswith(line)
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_script_is_valid(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["completion", shell]) == 0
+    script = tmp_path / "script"
+    script.write_text(capsys.readouterr().out)
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    subprocess.run([shell, "-n", script], check=True)
+
+
+def test_bash_completes(tmp_path: Path) -> None:
+    """The function as bash calls it, with words split at `=`."""
+    command = tmp_path / "nodeplane"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m supervisor.cli.main "$@"\n')
+    command.chmod(0o755)
+    (tmp_path / "some where").mkdir()
+    asked = (
+        'COMPREPLY=(); COMP_WORDS=(nodeplane {}); COMP_CWORD={}; _nodeplane; printf "%s\\n" "${{COMPREPLY[@]}}"; echo -'
+    )
+    lines = [
+        "source <(nodeplane completion bash)",
+        asked.format("image im", 2),
+        asked.format(f"--root = '{tmp_path}/so'", 3),
+        asked.format("status -o ''", 3),
+    ]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": os.getcwd()}
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n-\n")[:3] == ["import", f"{tmp_path}/some where", "text\nwide\njson"]

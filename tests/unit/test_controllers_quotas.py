@@ -1,0 +1,144 @@
+"""The quota controller against an API in memory: counts, deletions, restarts and broken watches."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+from actors.controllers.common.informers import FirstObject
+from actors.controllers.policies.in_flight import GRACE_S
+from actors.controllers.policies.quotas import QuotaController
+from actors.controllers.policies.start import PolicyControllers
+from protocols.kube.meta import Object
+from protocols.kube.resources import PODS, RESOURCEQUOTAS
+from tests.support.memory_api import MemoryApi
+
+
+class Scene:
+    """A controller whose informers are the API's objects, with a clock that tests set."""
+
+    def __init__(self) -> None:
+        self.api = MemoryApi()
+        self.now = 1000.0
+        self.pods = SimpleNamespace(items=self.api.objects["pods"], synced=True, failure="", unserved=asyncio.Event())
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a controller that knows nothing."""
+        source: Any = lambda resource: self.pods if resource == "pods" else None  # noqa: E731
+        client: Any = self.api
+        self.controller = QuotaController(client, logging.getLogger("t"), source, clock=lambda: self.now)
+        self.controller.items = self.api.objects["resourcequotas"]
+        self.handler = self.controller.handler("pods")
+
+    def quota(self, used: Any = None, **hard: str) -> None:
+        status = {"hard": hard, "used": used} if used is not None else {}
+        metadata = {"name": "q", "namespace": "ns"}
+        old = self.controller.items.get("ns/q")
+        obj = self.api.put(RESOURCEQUOTAS, {"metadata": metadata, "spec": {"hard": hard}, "status": status})
+        if old is None:
+            self.controller.on_add(obj)
+        else:
+            self.controller.on_update(old, obj)
+
+    def pod(self, name: str) -> None:
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]
+        metadata = {"name": name, "namespace": "ns"}
+        self.handler.on_add(self.api.put(PODS, {"metadata": metadata, "spec": {"containers": containers}}))
+
+    def delete(self, name: str) -> None:
+        obj = self.api.objects["pods"][f"ns/{name}"]
+        self.api.drop(PODS, name, "ns")
+        self.handler.on_delete(obj)
+
+    async def passed(self) -> Object:
+        """Let a pass happen, as its timer would."""
+        self.now += 1.0
+        await self.controller._step(("quota", "ns/q"))
+        return dict(self.api.objects["resourcequotas"]["ns/q"]["status"])
+
+
+async def test_quota_counts_the_pods_that_are_there() -> None:
+    scene = Scene()
+    scene.pod("a")
+    scene.pod("b")
+    scene.quota(pods="5", **{"requests.cpu": "1"})
+    assert await scene.passed() == {
+        "hard": {"pods": "5", "requests.cpu": "1"},
+        "used": {"pods": "2", "requests.cpu": "200m"},
+    }
+
+
+async def test_deletion_is_given_back_at_the_next_pass() -> None:
+    scene = Scene()
+    scene.quota(pods="5")
+    await scene.passed()
+    scene.quota({"pods": "1"}, pods="5")  # an API server charges
+    scene.pod("a")
+    assert (await scene.passed())["used"] == {"pods": "1"}
+    scene.delete("a")
+    assert (await scene.passed())["used"] == {"pods": "0"}
+
+
+async def test_charge_without_an_object_is_given_back_after_the_grace_period() -> None:
+    scene = Scene()
+    scene.quota(pods="5")
+    await scene.passed()
+    scene.quota({"pods": "2"}, pods="5")
+    scene.pod("a")
+    assert (await scene.passed())["used"] == {"pods": "2"}
+    scene.now += GRACE_S
+    assert (await scene.passed())["used"] == {"pods": "1"}
+
+
+async def test_restarted_controller_takes_a_surplus_for_charges_in_flight() -> None:
+    scene = Scene()
+    scene.quota({"pods": "3"}, pods="5")
+    scene.begin()
+    scene.controller.on_add(scene.api.objects["resourcequotas"]["ns/q"])
+    assert (await scene.passed())["used"] == {"pods": "3"}
+    scene.pod("late")
+    scene.now += GRACE_S
+    assert (await scene.passed())["used"] == {"pods": "1"}
+
+
+async def test_broken_watch_gives_nothing_back() -> None:
+    scene = Scene()
+    scene.quota({"pods": "3"}, pods="5")
+    scene.pods.failure = "the API is away"
+    scene.now += 2 * GRACE_S
+    assert (await scene.passed())["used"] == {"pods": "3"}
+
+
+async def test_hard_limits_that_are_removed_leave_the_status() -> None:
+    scene = Scene()
+    scene.quota(pods="5", **{"requests.cpu": "1"})
+    await scene.passed()
+    scene.api.objects["resourcequotas"]["ns/q"]["spec"]["hard"] = {"pods": "4"}
+    scene.controller.on_add(scene.api.objects["resourcequotas"]["ns/q"])
+    assert await scene.passed() == {"hard": {"pods": "4"}, "used": {"pods": "0"}}
+
+
+async def test_controllers_of_policies_wait_until_this_process_leads() -> None:
+    tasks: list[asyncio.Task[None]] = []
+    started = asyncio.Event()
+
+    def spawn(work: Any, name: str) -> None:
+        tasks.append(asyncio.create_task(work, name=name))
+        if name == "quotas":
+            started.set()
+
+    context: Any = SimpleNamespace(log=logging.getLogger("t"), spawn=spawn)
+    client: Any = MemoryApi()
+    policies = PolicyControllers(client, context, lambda version, kind: None)
+    first = next(each for each in policies.handlers(RESOURCEQUOTAS) if isinstance(each, FirstObject))
+    first.on_add({"metadata": {"name": "q", "namespace": "ns"}})
+    await asyncio.sleep(0)
+    assert [task.get_name() for task in tasks] == ["policies"]
+    policies.lead()
+    try:
+        await asyncio.wait_for(started.wait(), 20)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,138 @@
+"""pytest-nodeplane without a plane: its settings, manifests and what a wait says."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pytest_nodeplane
+from pytest_nodeplane.node import objects_of
+from pytest_nodeplane.processes import Process
+from pytest_nodeplane.settings import Settings, settings_of
+from pytest_nodeplane.waiting import NotReached, PodWait, condition, describe, until
+
+
+def settings(directory: Path, text: str) -> Settings:
+    (directory / "pyproject.toml").write_text(text)
+    return settings_of(directory)
+
+
+def test_plugin_loads_nothing_of_nodeplane_before_a_test_uses_it() -> None:
+    code = "import sys, pytest_nodeplane.plugin; print([n for n in ('grpc', 'supervisor', 'yaml') if n in sys.modules])"
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
+
+
+def test_package_has_its_types_and_no_other_names() -> None:
+    assert all(getattr(pytest_nodeplane, name).__name__ == name for name in pytest_nodeplane.__all__)
+    assert set(pytest_nodeplane.__all__) == set(pytest_nodeplane.MODULES)
+    with pytest.raises(AttributeError, match="has no attribute 'Other'"):
+        _ = pytest_nodeplane.Other
+
+
+def test_settings_of_the_project_become_flags(tmp_path: Path) -> None:
+    assert settings_of(tmp_path).words() == ["--nodes=1"]
+    table = (
+        '[tool.nodeplane]\nnodes = 2\nruntime = "unix:///r"\ngates = {A = true, B = false}\nflags = ["--watchers=2"]'
+    )
+    words = ["--nodes=2", "--runtime=unix:///r", "--feature-gates=A=true,B=false", "--watchers=2"]
+    assert settings(tmp_path, table).words() == words
+    assert settings(tmp_path, "[project]").words() == ["--nodes=1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[tool.nodeplane]\nnode = 2", "unknown field `node`"),
+        ("[tool.nodeplane]\nnodes = 'two'", "Expected `int`, got `str`"),
+        ("[tool.nodeplane]\nnodes = 0", "Expected `int` >= 1"),
+        ("[tool.nodeplane", "Expected"),
+    ],
+)
+def test_wrong_settings_are_an_error_that_names_the_table(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(pytest.UsageError, match=rf"pyproject.toml: \[tool.nodeplane\]: .*{says}"):
+        settings(tmp_path, text)
+
+
+def test_manifests_are_text_files_objects_and_lists(tmp_path: Path) -> None:
+    one, two = {"kind": "A"}, {"kind": "B"}
+    (tmp_path / "m.yaml").write_text("kind: A\n---\n---\nkind: List\nitems: [{kind: B}]\n")
+    assert objects_of(tmp_path / "m.yaml") == [one, two]
+    assert objects_of('{"kind": "A"}') == objects_of(one) == [one]
+    assert objects_of([one, two]) == [one, two]
+
+
+POD = {
+    "status": {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "no devices",
+        "conditions": [{"type": "Ready", "status": "False", "message": "m"}, {"type": "X", "status": "True"}],
+        "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+}
+
+
+def test_description_of_a_pod_says_what_it_lacks() -> None:
+    line = "Failed UnexpectedAdmissionError no devices; main waiting CrashLoopBackOff; Ready=False m"
+    assert describe(POD) == line
+    assert condition(POD, "Ready") == "False"
+    assert condition({}, "Ready") == ""
+
+
+def test_wait_returns_the_pod_or_says_what_was_seen_last() -> None:
+    wait = PodWait("p", lambda: POD, lambda: ["Warning  Failed"])
+    assert wait.failed() is POD
+    with pytest.raises(NotReached, match=r"pod p runs: not in 0 s. It is Failed (.|\n)*Warning  Failed"):
+        wait.running(timeout=0)
+    with pytest.raises(NotReached, match="pod p is gone"):
+        wait.gone(timeout=0)
+    PodWait("p", dict, list).gone()
+
+
+def test_running_needs_every_container() -> None:
+    states = [{"name": "a", "state": {"running": {}}}, {"name": "b", "state": {"waiting": {}}}]
+    pod = {"status": {"phase": "Running", "containerStatuses": states}}
+    with pytest.raises(NotReached):
+        PodWait("p", lambda: pod, list).running(timeout=0)
+    states.pop()
+    assert PodWait("p", lambda: pod, list).running() is pod
+
+
+def test_until_waits_for_a_true_value() -> None:
+    values = iter([0, "", 7])
+    assert until("a number", lambda: next(values)) == 7
+
+
+def test_output_that_is_read_while_a_process_writes_loses_nothing() -> None:
+    process = Process(["sh", "-c", "i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done"], os.environ)
+    try:
+        while process.runs:
+            assert len(process.output) <= 64 << 10
+        lines = process.output.splitlines()[1:]
+        assert lines[-1] == "line 8999"
+        assert lines == [f"line {number}" for number in range(9000 - len(lines), 9000)]
+    finally:
+        process.close()
+
+
+@pytest.mark.parametrize("end", [Process.stop, Process.kill])
+def test_children_of_a_process_end_with_it(end: Callable[[Process], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_nodeplane.processes.STOP_S", 0.2)
+    process = Process(["sh", "-c", "sleep 60 & echo $!; trap '' TERM; wait; sleep 60"], os.environ)
+    try:
+        child = int(until("the child runs", lambda: process.output.strip()))
+        end(process)
+        assert not process.runs
+        until("the child has ended", lambda: not Path(f"/proc/{child}/cmdline").exists() or is_zombie(child))
+        end(process)  # once more is no error
+    finally:
+        process.close()
+
+
+def is_zombie(pid: int) -> bool:
+    return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()

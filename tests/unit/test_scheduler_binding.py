@@ -1,0 +1,329 @@
+"""Pods whose devices are prepared after allocation: the wait, its end by conditions, failure, time, kill, deletion."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from actors.scheduler import actor
+from protocols.actor.metrics import page
+from protocols.dra.binding import READY, verdict
+from protocols.dra.pods import results_of
+from protocols.kube.meta import Object, meta
+from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, Resource
+from tests.support.memory_api import MemoryApi
+from tests.support.scheduler_life import (
+    DRIVER,
+    Life,
+    bound,
+    heard,
+    held,
+    held_by_all,
+    node_of,
+    put_claim,
+    put_class,
+    put_node,
+    put_pod,
+    put_slice,
+    says,
+    the,
+    until,
+)
+
+ATTACHED, FAILED = "example.com/attached", "example.com/failed"
+
+
+@asynccontextmanager
+async def world(nodes: int = 2, plain: int = 0) -> AsyncIterator[MemoryApi]:
+    """Each node has a device with binding conditions, named `a-slow` so that names prefer it, and some without."""
+    async with asyncio.timeout(60):
+        api = MemoryApi()
+        put_class(api)
+        for at in range(1, nodes + 1):
+            put_node(api, f"n{at}")
+            put_slice(api, f"n{at}", slow())
+            if plain:
+                put_slice(api, f"n{at}", *({"name": f"d{each}"} for each in range(plain)), driver="z.example.com")
+        yield api
+
+
+def slow(name: str = "a-slow") -> Object:
+    return {"name": name, "bindingConditions": [ATTACHED], "bindingFailureConditions": [FAILED], "bindsToNode": True}
+
+
+def report(api: MemoryApi, claim: str, condition: str, status: str = "True") -> None:
+    """Write a condition of all devices of a claim, as their driver does."""
+    obj = the(api, RESOURCECLAIMS, claim)
+    entry = {"type": condition, "status": status, "reason": "Because", "message": "it is so"}
+    devices = [
+        {**{key: each[key] for key in ("driver", "pool", "device")}, "conditions": [entry]}
+        for each in obj["status"]["allocation"]["devices"]["results"]
+    ]
+    api.put(RESOURCECLAIMS, {**obj, "status": {**obj["status"], "devices": devices}})
+
+
+async def waiting(api: MemoryApi, life: Life, pod: str) -> None:
+    text = "waiting for binding conditions for device on node"
+    await until(f"{pod} waits", lambda: any(told[0] == f"ns/{pod}" and text in told[2] for told in life.events.told))
+
+
+def figure(life: Life, line: str) -> bool:
+    return line in page(life.registry)
+
+
+async def test_pod_is_bound_once_its_devices_are_ready() -> None:
+    async with world(nodes=1) as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            assert ("ns/p", "BindingConditionsPending", "waiting for binding conditions for device on node n1") in (
+                life.events.told
+            )
+            (result,) = the(api, RESOURCECLAIMS, "c")["status"]["allocation"]["devices"]["results"]
+            assert (result["bindingConditions"], result["bindingFailureConditions"]) == ([ATTACHED], [FAILED])
+            assert the(api, RESOURCECLAIMS, "c")["status"]["allocation"]["allocationTimestamp"]
+            report(api, "c", ATTACHED, "False")
+            await heard()
+            assert node_of(api, "p") == ""
+            assert figure(life, "nodeplane_scheduler_binding_waiting_pods 1.0")
+            report(api, "c", ATTACHED)
+            await until("bound", lambda: node_of(api, "p") == "n1")
+            assert figure(life, 'nodeplane_scheduler_binding_waits_total{result="ready"} 1.0')
+            assert figure(life, "nodeplane_scheduler_binding_waiting_pods 0.0")
+
+
+async def test_devices_without_conditions_are_preferred() -> None:
+    async with world(nodes=1, plain=1) as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api):
+            await until("bound", lambda: node_of(api, "p"))
+        (result,) = the(api, RESOURCECLAIMS, "c")["status"]["allocation"]["devices"]["results"]
+        assert result["driver"] == "z.example.com"
+
+
+async def test_waiting_pods_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actor, "MAX_BINDING_CYCLES", 2)
+    async with world(nodes=5, plain=2) as api:
+        for at in range(5):
+            put_claim(api, f"slow-{at}", f"device.driver == '{DRIVER}'")
+            put_pod(api, f"slow-{at}", f"slow-{at}")
+        async with Life(api) as life:
+            for at in range(5):
+                await waiting(api, life, f"slow-{at}")
+            for at in range(5):
+                put_claim(api, f"easy-{at}", "device.driver == 'z.example.com'")
+                put_pod(api, f"easy-{at}", f"easy-{at}")
+            await until("easy pods are bound", lambda: sorted(bound(api)) == [f"easy-{at}" for at in range(5)])
+            for at in range(5):
+                report(api, f"slow-{at}", ATTACHED)
+            await until("all are bound", lambda: len(bound(api)) == 10)
+
+
+async def test_failure_deallocates_and_another_node_is_tried() -> None:
+    async with world() as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            (first,) = held(api, "c")
+            report(api, "c", FAILED)
+            text = 'plugin "DynamicResources": claim c binding failed: reason=Because, message="it is so"'
+            await until("reported", lambda: text in says(api, "p"))
+            await until("elsewhere", lambda: held(api, "c") not in ([], [first]))
+            assert "devices" not in the(api, RESOURCECLAIMS, "c")["status"]
+            report(api, "c", ATTACHED)
+            await until("bound", lambda: node_of(api, "p"))
+            assert held(api, "c") == [f"{node_of(api, 'p')}/a-slow"]
+            assert figure(life, 'nodeplane_scheduler_binding_waits_total{result="failed"} 1.0')
+
+
+async def test_time_that_is_up_deallocates_as_well() -> None:
+    async with world() as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api, binding_timeout=1.2) as life:
+            await waiting(api, life, "p")
+            (first,) = held(api, "c")
+            await until("reported", lambda: "binding timeout" in says(api, "p"))
+            await until("elsewhere", lambda: held(api, "c") not in ([], [first]))
+
+
+async def test_killed_scheduler_goes_on_waiting_for_the_same_devices() -> None:
+    async with world() as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+        before = the(api, RESOURCECLAIMS, "c")["status"]
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            assert the(api, RESOURCECLAIMS, "c")["status"] == before
+            report(api, "c", ATTACHED)
+            await until("bound", lambda: node_of(api, "p"))
+
+
+@pytest.mark.parametrize("condition", [ATTACHED, FAILED])
+async def test_conditions_reported_while_the_scheduler_was_away_count(condition: str) -> None:
+    async with world() as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+        (first,) = held(api, "c")
+        report(api, "c", condition)
+        async with Life(api) as life:
+            if condition == FAILED:
+                await until("deallocated", lambda: held(api, "c") != [first])
+                await until("allocated", lambda: held(api, "c"))
+                await waiting(api, life, "p")
+                report(api, "c", ATTACHED)
+            await until("bound", lambda: node_of(api, "p"))
+
+
+async def test_deleted_pod_ends_its_wait() -> None:
+    async with world(nodes=1) as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            api.drop(PODS, "p", "ns")
+            obj = the(api, RESOURCECLAIMS, "c")
+            api.put(RESOURCECLAIMS, {**obj, "status": {}})
+            await until("the wait ended", lambda: life.scheduler._devices.binding.waiting == 0)
+            put_pod(api, "q", "c")
+            await waiting(api, life, "q")
+            report(api, "c", ATTACHED)
+            await until("bound", lambda: node_of(api, "q"))
+
+
+async def test_pods_that_share_a_failed_claim_all_leave_it() -> None:
+    async with world() as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        put_pod(api, "q", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            await waiting(api, life, "q")
+            (first,) = held(api, "c")
+            report(api, "c", FAILED)
+            await until("elsewhere", lambda: held(api, "c") not in ([], [first]))
+            await until("both", lambda: len(the(api, RESOURCECLAIMS, "c")["status"].get("reservedFor") or ()) == 2)
+            report(api, "c", ATTACHED)
+            await until("both are bound", lambda: len(bound(api)) == 2)
+
+
+async def finish_deletions(api: MemoryApi) -> None:
+    """Remove the finalizers of deleted claims, as their controller does."""
+    while True:
+        for claim in list(api.objects["resourceclaims"].values()):
+            if meta(claim).get("deletionTimestamp") and not results_of(claim):
+                api.drop(RESOURCECLAIMS, meta(claim)["name"], "ns")
+        await asyncio.sleep(0.002)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_claim_of_extended_resources_that_fails_is_made_anew(killed: bool) -> None:
+    gpu = "example.com/gpu"
+    async with world() as api:
+        api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": gpu}})
+        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {gpu: "1"}}}])
+
+        deleting = asyncio.ensure_future(finish_deletions(api))
+
+        def claims() -> list[str]:
+            return [meta(each)["name"] for each in api.objects["resourceclaims"].values() if results_of(each)]
+
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            (first,) = claims()
+            if not killed:
+                report(api, first, FAILED)
+                await until("another claim", lambda: claims() not in ([], [first]))
+        async with Life(api) as life:
+            if killed:
+                report(api, first, FAILED)
+                await until("another claim", lambda: claims() not in ([], [first]))
+
+            def attached() -> str:
+                """The claim of the killed scheduler may go, if the pod does not name it yet."""
+                for name in claims():
+                    if not the(api, RESOURCECLAIMS, name)["status"].get("devices"):
+                        report(api, name, ATTACHED)
+                return node_of(api, "p")
+
+            await until("bound", attached)
+            status = the(api, PODS, "p")["status"]
+            assert claims() == [status["extendedResourceClaimStatus"]["resourceClaimName"]] != [first]
+        deleting.cancel()
+
+
+async def test_gate_off_never_allocates_devices_with_conditions() -> None:
+    async with world(nodes=1) as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api, {"DRADeviceBindingConditions": False}):
+            await until("it waits", lambda: says(api, "p"))
+            assert "it has binding conditions, whose feature gate is off" in says(api, "p")
+            put_slice(api, "n1", slow(), {"name": "b"})
+            await until("bound", lambda: node_of(api, "p"))
+            assert held(api, "c") == ["n1/b"]
+
+
+async def test_failed_node_is_taken_again_if_there_is_no_other() -> None:
+    async with world(nodes=1) as api:
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        async with Life(api) as life:
+            await waiting(api, life, "p")
+            version = meta(the(api, RESOURCECLAIMS, "c"))["resourceVersion"]
+            report(api, "c", FAILED)
+            await until("deallocated", lambda: not held(api, "c"))
+            await until("allocated again", lambda: held(api, "c") == ["n1/a-slow"])
+            assert meta(the(api, RESOURCECLAIMS, "c"))["resourceVersion"] != version
+            report(api, "c", ATTACHED)
+            await until("bound", lambda: node_of(api, "p") == "n1")
+
+
+SEEDS = 12 if os.environ.get("NODEPLANE_FUZZ") else 3
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_pods_are_bound_only_when_ready_over_random_reports_and_kills(seed: int) -> None:
+    chance = random.Random(seed)
+    names = [f"p{at}" for at in range(4)]
+    broken: list[str] = []
+    async with world(nodes=3) as api:
+        for name in names:
+            put_claim(api, name)
+            put_pod(api, name, name)
+
+        def check(verb: str, resource: Resource, name: str) -> None:
+            """A write that binds a pod, as it comes in."""
+            if (verb, resource) == ("create", PODS) and verdict(the(api, RESOURCECLAIMS, name), 0).state != READY:
+                broken.append(name)
+            if len(devices := held_by_all(api)) != len(set(devices)):
+                broken.append(f"{devices} at {name}")
+
+        def step(reports: tuple[str, ...]) -> None:
+            """A driver reports once for each allocation."""
+            name = chance.choice(names)
+            status = the(api, RESOURCECLAIMS, name).get("status") or {}
+            if status.get("allocation") and not status.get("devices") and (text := chance.choice(reports)):
+                report(api, name, text)
+
+        api.fault = check
+        for _ in range(4):
+            async with Life(api):
+                for _ in range(chance.randint(5, 40)):
+                    step((ATTACHED, FAILED, FAILED, ""))
+                    await asyncio.sleep(0.002)
+        async with Life(api):
+            while len(bound(api)) < 3:
+                step((ATTACHED,))
+                await asyncio.sleep(0.002)
+        assert broken == []

@@ -1,0 +1,94 @@
+"""Why no device suits a pod, worked out beside scheduling: at once, later, from memory, and bounded."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.scheduler.claims import explanations
+from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.claims.explanations import MAX_TEXTS, MAX_WAITING, Explanations, Question
+from actors.scheduler.model.claim_demand import Demand
+from actors.scheduler.model.views import NodeView, node_view
+from protocols.dra.allocator import Catalog, claim_of
+from protocols.dra.allocator.plan import CelSelectors
+from protocols.dra.decode import class_of, slice_of
+from protocols.dra.patching.types import Gates
+from protocols.dra.types import DeviceId
+from tests.support.waiting import until_async
+
+DRIVER = "d.example.com"
+CLASSES = {"gpu": class_of({"metadata": {"name": "gpu"}, "spec": {}})}
+
+
+def put_devices(catalog: Catalog, pool: str, count: int) -> None:
+    devices = [{"name": f"d{at}"} for at in range(count)]
+    spec = {"driver": DRIVER, "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1}, "nodeName": "n1"}
+    catalog.put(slice_of({"metadata": {"name": pool}, "spec": {**spec, "devices": devices}}))
+
+
+def node(name: str) -> NodeView:
+    return node_view({"metadata": {"name": name}})
+
+
+def question(name: str = "n1", signature: bytes = b"s") -> Question:
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
+    claim = claim_of({"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}})
+    return Question(Demand(unallocated=(claim,), signature=signature), [node(name)], {"n1": ["Insufficient cpu"]})
+
+
+class World:
+    def __init__(self, devices: int) -> None:
+        self.catalog, self.ledger = Catalog(), DeviceLedger()
+        put_devices(self.catalog, "p", devices)
+        self.explanations = Explanations(self.catalog, self.ledger, CLASSES, CelSelectors(), Gates())
+        self.done = 0
+
+    def explain(self, *args: Any) -> str | None:
+        return self.explanations.explain(question(*args), self._done)
+
+    def _done(self) -> None:
+        self.done += 1
+
+
+def test_few_devices_are_explained_at_once_with_reasons_of_other_nodes() -> None:
+    world = World(2)
+    text = "request gpu: of 2 devices 2 its node does not fit the pod: Insufficient cpu"
+    assert world.explain("n2") == text
+
+
+def test_text_stays_while_devices_come_and_go_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(2)
+    first = world.explain("n2")
+    world.ledger.reserve("c", {DeviceId(DRIVER, "p", "d0"): None})
+    assert world.explain("n2") == first
+    monkeypatch.setattr(explanations, "KEPT_S", -1.0)
+    assert "1 in use" in str(world.explain("n2"))
+
+
+def test_text_is_renewed_when_slices_change() -> None:
+    world = World(2)
+    world.explain("n2")
+    put_devices(world.catalog, "q", 1)
+    assert "of 3 devices" in str(world.explain("n2"))
+
+
+async def test_many_devices_are_explained_in_the_background_even_if_slices_keep_changing() -> None:
+    world = World(3000)
+    assert world.explain("n2") is None
+    worker = asyncio.ensure_future(world.explanations.run())
+    await until_async("done", lambda: world.done == 1)
+    put_devices(world.catalog, "q", 1)
+    assert "of 3000 devices" in str(world.explain("n2"))
+    assert world.explain("n2") is None
+    worker.cancel()
+
+
+def test_waiting_questions_and_texts_are_bounded() -> None:
+    world = World(3000)
+    answers = [world.explain("n2", str(at).encode()) for at in range(MAX_WAITING + 2)]
+    assert answers == [None] * MAX_WAITING + ["", ""]
+    small = World(1)
+    for at in range(MAX_TEXTS + 10):
+        small.explain("n2", str(at).encode())
+    assert len(small.explanations._texts) == MAX_TEXTS

@@ -1,0 +1,268 @@
+"""Nominated pods beside shares, binding conditions, patches, extended resources and restarts of the scheduler."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from protocols.kube.meta import Object, meta
+from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCECLAIMS
+from tests.support.memory_api import MemoryApi
+from tests.support.scheduler_life import (
+    DRIVER,
+    Life,
+    devices,
+    heard,
+    held,
+    held_by_all,
+    node_of,
+    put_claim,
+    put_class,
+    put_node,
+    put_pod,
+    put_slice,
+    says,
+    the,
+    until,
+)
+from tests.unit.test_scheduler_binding import report
+from tests.unit.test_scheduler_preemption import freed, gone, leaving, nominated, running, using
+
+GPU = "example.com/gpu"
+SEEDS = range(30 if os.environ.get("NODEPLANE_FUZZ") else 3)
+ATTACHED = "example.com/attached"
+FAILED = "example.com/failed"
+SLOW = {"name": "dev", "bindingConditions": [ATTACHED], "bindingFailureConditions": [FAILED]}
+
+
+async def test_room_of_a_nomination_that_ends_goes_to_pods_that_waited_for_it() -> None:
+    api = MemoryApi()
+    put_node(api, "n1", {"zone": "a"}, pods=2)
+    running(api, "low", "n1")
+    running(api, "idle", "n1")
+    async with asyncio.timeout(60), Life(api) as life:
+        put_pod(api, "high", priority=5, nodeSelector={"zone": "a"})
+        await until("one is evicted", lambda: leaving(api))
+        (victim,) = leaving(api)
+        for at in range(4):  # its backoff grows, so that the others are tried before it
+            put_node(api, "n1", {"zone": "a", "at": str(at)}, pods=2)
+            await heard()
+        put_pod(api, "mid", priority=3)
+        await until("mid waits", lambda: says(api, "mid"))
+        await until("its backoff is over", lambda: life.scheduler._queue.next_at() is None)
+        api.drop(PODS, victim, "ns")
+        put_node(api, "n1", {"zone": "b"}, pods=2)
+        await until("high is nominated no more", lambda: nominated(api, "high") == "")
+        await until("mid is bound", lambda: node_of(api, "mid") == "n1")
+
+
+async def test_nominated_pod_whose_claim_is_deleted_gives_up_its_room() -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", *devices(1))
+    using(api, "low", "n1", 0)
+    async with asyncio.timeout(60), Life(api):
+        put_claim(api, "c")
+        put_pod(api, "high", "c", priority=5)
+        await until("low is evicted", lambda: leaving(api) == ["low"])
+        api.drop(RESOURCECLAIMS, "c", "ns")
+        put_claim(api, "d")
+        put_pod(api, "mid", "d", priority=3)
+        await until("mid waits", lambda: says(api, "mid"))
+        gone(api, "low")
+        await until("mid is bound", lambda: node_of(api, "mid") == "n1")
+        assert nominated(api, "high") == ""
+
+
+def slow_share(amount: int) -> Object:
+    return {
+        "name": "dev",
+        "allowMultipleAllocations": True,
+        "capacity": {"m": {"value": str(amount)}},
+        "bindingConditions": [ATTACHED],
+        "bindingFailureConditions": [FAILED],
+    }
+
+
+async def test_share_of_a_nominated_pod_counts_once_while_its_device_is_prepared() -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", slow_share(10))
+    running(api, "low", "n1", "c-low")
+    claim = put_claim(api, "c-low")
+    result = {
+        "request": "r",
+        "driver": DRIVER,
+        "pool": "n1",
+        "device": "dev",
+        "shareID": "s",
+        "consumedCapacity": {"m": "8"},
+    }
+    reserved = [{"resource": "pods", "name": "low", "uid": meta(the(api, PODS, "low"))["uid"]}]
+    api.put(
+        RESOURCECLAIMS, {**claim, "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}}
+    )
+    async with asyncio.timeout(60), Life(api):
+        put_claim(api, "c-high", capacity={"requests": {"m": "5"}})
+        put_pod(api, "high", "c-high", priority=5)
+        await until("low is evicted", lambda: leaving(api) == ["low"])
+        gone(api, "low")
+        await until("high waits for its device", lambda: held(api, "c-high"))
+        put_claim(api, "c-new", capacity={"requests": {"m": "5"}})
+        put_pod(api, "new", "c-new", priority=1)
+        await until("the rest is allocated", lambda: held(api, "c-new"))
+
+
+def put_extended_class(api: MemoryApi) -> None:
+    api.put(DEVICECLASSES, {"metadata": {"name": "gpu", "generation": 1}, "spec": {"extendedResourceName": GPU}})
+
+
+def asking(count: int = 1) -> list[Object]:
+    return [{"name": "main", "resources": {"limits": {GPU: str(count)}}}]
+
+
+async def test_device_is_kept_for_a_nominated_extended_resource_over_a_restart() -> None:
+    api = MemoryApi()
+    put_extended_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", *devices(2))
+    using(api, "low", "n1", 0)
+    using(api, "other", "n1", 1, priority=9)
+    async with asyncio.timeout(60):
+        async with Life(api):
+            put_pod(api, "high", priority=5, containers=asking())
+            await until("one is evicted", lambda: leaving(api))
+            (victim,) = leaving(api)
+        uid = meta(the(api, PODS, victim))["uid"]
+        api.drop(PODS, victim, "ns")
+        async with Life(api):
+            put_pod(api, "rival", priority=5, containers=asking())
+            await until("the rival waits", lambda: says(api, "rival"))
+            await heard()
+            assert leaving(api) == [], "a second victim"
+            freed(api, uid)
+            await until("high is bound", lambda: node_of(api, "high") == "n1")
+            await heard()
+            assert node_of(api, "rival") == ""
+
+
+async def test_pod_that_waits_for_its_device_is_preempted_and_its_wait_ends() -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", SLOW)
+    put_claim(api, "c-low")
+    async with asyncio.timeout(60), Life(api) as life:
+        put_pod(api, "low", "c-low", priority=1)
+        await until("low waits for its device", lambda: life.scheduler._devices.binding.waiting)
+        put_claim(api, "c-high")
+        put_pod(api, "high", "c-high", priority=5)
+        await until("low is preempted", lambda: told(life, "low", "Preempted"))
+        await until("high has the device", lambda: held(api, "c-high"))
+        await until("low waits for the device again", lambda: says(api, "low"))
+
+
+async def test_pod_that_waits_again_after_a_restart_is_preempted_as_well() -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", SLOW)
+    put_claim(api, "c-low")
+    async with asyncio.timeout(60):
+        async with Life(api) as life:
+            put_pod(api, "low", "c-low", priority=1)
+            await until("low waits for its device", lambda: life.scheduler._devices.binding.waiting)
+        put_claim(api, "c-high")
+        put_pod(api, "high", "c-high", priority=5)
+        async with Life(api):
+            await until("high has the device", lambda: held(api, "c-high"))
+        assert "low" in {meta(pod)["name"] for pod in api.objects["pods"].values()}
+
+
+def told(life: Life, pod: str, reason: str) -> bool:
+    return any(each[:2] == (f"ns/{pod}", reason) for each in life.events.told)
+
+
+async def test_admin_access_takes_nobody_s_share_and_is_no_victim() -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", {"name": "dev", "allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}})
+    async with asyncio.timeout(60), Life(api):
+        put_claim(api, "c-all")
+        put_pod(api, "all", "c-all", priority=1)
+        await until("all is bound", lambda: node_of(api, "all"))
+        put_claim(api, "c-admin", adminAccess=True)
+        put_pod(api, "admin", "c-admin", priority=0)
+        await until("admin is bound", lambda: node_of(api, "admin"))
+        put_claim(api, "c-new", capacity={"requests": {"m": "1"}})
+        put_pod(api, "new", "c-new", priority=5)
+        await until("all is evicted", lambda: leaving(api) == ["all"])
+        gone(api, "all")
+        await until("new is bound", lambda: node_of(api, "new"))
+        assert leaving(api) == []
+
+
+async def test_device_kept_for_a_nominated_pod_is_explained_as_in_use() -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", *devices(1))
+    using(api, "low", "n1", 0)
+    async with asyncio.timeout(60), Life(api):
+        put_claim(api, "c")
+        put_pod(api, "high", "c", priority=5)
+        await until("low is evicted", lambda: leaving(api) == ["low"])
+        parked(api, "high")
+        gone(api, "low")
+        await heard()
+        put_claim(api, "d", "true")  # its text is not the one of c
+        put_pod(api, "mid", "d", priority=3)
+        await until("mid waits", lambda: says(api, "mid"))
+        assert says(api, "mid").endswith("Devices: request r: of 1 devices 1 in use")
+
+
+def parked(api: MemoryApi, name: str) -> None:
+    """Keep a pod from being tried: its claim is about to be created anew."""
+    pod = the(api, PODS, name)
+    entries = [{"name": "t", "resourceClaimTemplateName": "t"}]
+    api.put(PODS, {**pod, "spec": {**pod["spec"], "resourceClaims": entries}})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_most_important_pods_get_devices_that_are_prepared_late_over_random_kills(seed: int) -> None:
+    """Pods that are not bound yet are never deleted, and no device is allocated twice."""
+    api = MemoryApi(seed)
+    chance = random.Random(seed)
+    put_class(api)
+    for at in range(2):
+        put_node(api, f"n{at}")
+        put_slice(api, f"n{at}", SLOW)
+    names = {f"p{at}": at for at in range(6)}
+    for name in chance.sample(sorted(names), len(names)):
+        put_claim(api, f"c-{name}")
+        put_pod(api, name, f"c-{name}", priority=names[name])
+    ended: set[str] = set()
+
+    def step() -> None:
+        for name in leaving(api):
+            assert node_of(api, name), "only bound pods are deleted"
+            if chance.random() < 0.3:
+                ended.add(name)
+                gone(api, name)
+        for name in names.keys() - ended:
+            if held(api, f"c-{name}") and chance.random() < 0.05:
+                report(api, f"c-{name}", ATTACHED)
+        used = held_by_all(api)
+        assert len(used) == len(set(used))
+
+    async with asyncio.timeout(120):
+        while not (node_of(api, "p5") and node_of(api, "p4")):
+            async with Life(api):
+                for _ in range(chance.randrange(5, 60)):
+                    step()
+                    await asyncio.sleep(0.004)
+    assert all(name in ended or the(api, PODS, name) for name in names), "nobody else is deleted"

@@ -1,0 +1,151 @@
+"""What is kept from pod to pod equals what a look at every node finds, whatever happens between two pods."""
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
+from actors.scheduler.model.claim_demand import Demand, Fit
+from actors.scheduler.model.turns import PAUSE_S, Pacer
+from actors.scheduler.nodes.node_cache import reasons
+from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
+from actors.scheduler.nodes.scoring import NodeScorer
+from actors.scheduler.placement import Placement
+from protocols.kube.meta import meta
+from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS
+from tests.support.memory_api import MemoryApi
+from tests.support.scheduler_life import (
+    Life,
+    devices,
+    heard,
+    held_by_all,
+    node_of,
+    put_claim,
+    put_class,
+    put_node,
+    put_pod,
+    put_slice,
+    until,
+)
+
+
+def check_tables(placement: Placement) -> int:
+    """Compare each table with a look at all nodes, but for those that changed since; return how many were compared."""
+    cache, compared = placement.cache, 0
+    tables = placement.devices.tables._tables
+    for (shape, _), table in tables.items():
+        view = next((pod for _, pod in cache.placed.values() if pod.shape == shape), None)
+        if view is None or table.revision != placement.devices.catalog.revision:
+            continue
+        changed = set(cache.changes.since(table.position))
+        scorer = NodeScorer(view, {}, random.Random(0))
+        for name, load in cache.nodes.items():
+            if name in changed:
+                continue
+            compared += 1
+            if reasons(view, load):
+                assert name not in table.scores
+            elif name in table.scores:
+                assert table.scores[name] % FIT_WEIGHT == scorer.score(load)
+                assert placement.devices.fit._still_free(table.fits[name], Demand())
+        assert not table.scores.keys() - cache.nodes.keys() - changed
+    return compared
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_tables_equal_a_look_at_all_nodes(seed: int) -> None:
+    api, chance = MemoryApi(seed), random.Random(seed)
+    put_class(api)
+    for at in range(6):
+        put_node(api, f"n{at}", pods=4)
+        put_slice(api, f"n{at}", *devices(3))
+    compared = 0
+    async with asyncio.timeout(60), Life(api) as life:
+        for number in range(40):
+            match chance.randrange(8):
+                case 0 | 1 | 2:
+                    put_claim(api, f"c{number}", count=chance.choice([1, 2]))
+                    put_pod(api, f"p{number}", f"c{number}")
+                case 3 | 4:
+                    put_pod(api, f"p{number}")
+                case 5 if api.objects["pods"]:
+                    pod = chance.choice(list(api.objects["pods"].values()))
+                    api.drop(PODS, meta(pod)["name"], "ns")
+                    for claim in list(api.objects["resourceclaims"].values()):
+                        if meta(claim)["name"] == "c" + meta(pod)["name"][1:]:
+                            api.drop(RESOURCECLAIMS, meta(claim)["name"], "ns")
+                case 6:
+                    name = f"n{chance.randrange(6)}"
+                    node = api.objects["nodes"].get(name)
+                    if node is not None:
+                        api.put(NODES, {**node, "spec": {"unschedulable": chance.random() < 0.5}})
+                case 7:
+                    put_slice(api, f"n{chance.randrange(6)}", *devices(chance.randint(1, 4)))
+            if chance.random() < 0.5:
+                await heard()
+                compared += check_tables(life.scheduler._placement)
+        await heard()
+        taken = held_by_all(api)
+        assert len(taken) == len(set(taken))
+    assert compared > 20
+
+
+async def test_pod_goes_to_no_node_that_is_gone() -> None:
+    api = MemoryApi()
+    put_node(api, "n1")
+    put_node(api, "n2")
+    async with asyncio.timeout(60), Life(api):
+        put_pod(api, "a")
+        await until("bound", lambda: node_of(api, "a"))
+        other = {"n1", "n2"} - {node_of(api, "a")}
+        api.drop(NODES, other.pop())
+        await heard()
+        for name in "bcd":
+            put_pod(api, name)
+        await until("all on one node", lambda: all(node_of(api, name) == node_of(api, "a") for name in "bcd"))
+
+
+def test_changes_are_known_from_a_position_on_and_bounded() -> None:
+    changes = NodeChanges()
+    for name in ("a", "b", "a"):
+        changes.mark(name)
+    assert list(changes.since(0)) == ["a", "b"]
+    assert list(changes.since(2)) == ["a"]
+    assert list(changes.since(changes.position)) == []
+    before = changes.position
+    for number in range(MAX_CHANGES + 1):
+        changes.mark(f"n{number}")
+    assert not changes.knows(before)
+    assert changes.knows(changes.position)
+
+
+def test_devices_listed_first_outrank_room() -> None:
+    table = NodeTable(0, 0)
+    table.put("roomy", 700, Fit(score=1))
+    table.put("first choice", 1, Fit(score=2))
+    assert table.best() == ["first choice"]
+    tables = NodeTables()
+    tables.put((b"s", b"d"), table)
+    assert tables.get((b"s", b"d"), 0) is table
+    assert tables.get((b"s", b"d"), 1) is None
+    assert Fit(NOT_ALLOCATABLE).score == 0
+
+
+async def test_turns_are_taken_by_one_at_a_time() -> None:
+    pacer = Pacer()
+
+    async def compute() -> None:
+        async with pacer.turns() as turns:
+            for _ in range(5):
+                await turns.rest()
+
+    began = time.perf_counter()
+    tasks = [asyncio.create_task(compute()) for _ in range(4)]
+    await asyncio.sleep(0.01)
+    tasks[0].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert time.perf_counter() - began > 15 * PAUSE_S
+    async with asyncio.timeout(20), pacer.turns():
+        pass

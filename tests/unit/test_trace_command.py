@@ -1,0 +1,79 @@
+"""How `nodeplane trace` finds a pod and shows its life."""
+
+import re
+
+import pytest
+
+from protocols.messages.trace import Span
+from protocols.trace import Row
+from supervisor.trace.collect import mirror_of, newest
+from supervisor.trace.draw import bar, draw, is_cut, label, milliseconds, parts, plain, title
+
+SECOND = 10**9
+
+
+def row(start: int, duration: int, depth: int = 0, **attributes: str) -> Row:
+    return Row("step", "podworker", start, duration, depth, attributes, 1_700_000_000 * SECOND + start)
+
+
+def test_parts_split_at_long_pauses_between_roots() -> None:
+    rows = [row(0, 5 * SECOND), row(4 * SECOND, 1, 1), row(7 * SECOND, 1), row(11 * SECOND, 1)]
+    assert [len(part) for part in parts(rows)] == [3, 1]
+    assert list(parts([])) == []
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0, "0.00 ms"), (520_000, "0.52 ms"), (104 * 10**6, "104 ms"), (3_200_000_000, "3.20 s")],
+)
+def test_milliseconds(nanoseconds: int, text: str) -> None:
+    assert milliseconds(nanoseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("start", "duration", "text"),
+    [(0, 100, "██████████"), (50, 25, "     ██▌"), (100, 0, "         │"), (99, 1, "         │"), (0, 0, "│")],
+)
+def test_bar_fits_its_column(start: int, duration: int, text: str) -> None:
+    assert bar(row(start, duration), 0, 100, 10) == text
+
+
+@pytest.mark.parametrize(("name", "actor", "cut"), [("create", "apiserver-0", False), ("seen", "podworker", True)])
+def test_trace_without_the_creation_is_cut(name: str, actor: str, cut: bool) -> None:
+    assert is_cut([Row(name, actor, 0, 1, 0, {}, SECOND)]) is cut
+
+
+def test_title_names_the_pod_and_is_safe_to_show() -> None:
+    assert re.fullmatch(r"default/a  2023-11-1\S+ \S+, 5\.00 s", title([row(0, 5 * SECOND)], "default/a"))
+    assert "\x1b" not in title([row(0, 1)], "a\x1b[2J")
+
+
+def test_draw_fits_the_terminal() -> None:
+    rows = [row(0, 100), row(10, 50, 1, resource="x" * 300), row(20, 0, 2, error="y")]
+    for width in (40, 80, 200):
+        assert all(len(line.plain) <= max(width, 60) for line in draw(rows, width))
+
+
+def test_texts_of_plugins_cannot_steer_the_terminal() -> None:
+    hostile = row(0, 1, resource="gpu\x1b[2J\n1", error="no\x1b]0;x\x07\nforged")
+    assert "\x1b" not in label(hostile)
+    assert not re.search(r"[\x00-\x1f]", "".join(line.plain for line in draw([hostile], 80)))
+    assert "\x1b" not in str(plain([hostile]))
+
+
+def test_newest_of_a_name_is_the_last_one_created() -> None:
+    old, new = Span("old", "create", 1, 0, {"pod": "a"}), Span("new", "create", 2, 0, {"pod": "a"})
+    assert newest([new, old]) == ("new",)
+
+
+def test_newest_of_a_static_pod_has_its_mirror() -> None:
+    mirror = Span("mirror", "create", 2, 0, {"pod": "a"})
+    manifest = Span("manifest", "seen", 1, 0, {"pod": "a", "static": "True"})
+    assert newest([manifest, mirror]) == ("mirror", "manifest")
+
+
+def test_mirror_is_a_pod_that_a_node_created() -> None:
+    mine = Span("u", "create", 1, 0, {"pod": "default/a", "user": "me"})
+    nodes = Span("u", "create", 1, 0, {"pod": "default/a", "user": "system:node:n1"})
+    assert mirror_of([mine]) == ""
+    assert mirror_of([mine, nodes]) == "default/a"
