@@ -23,7 +23,7 @@ from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator
 from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.http.endpoints.evictions import Evicting
-from actors.apiserver.http.endpoints.nonresource import Check, Health, NonResource, OpenId
+from actors.apiserver.http.endpoints.nonresource import Check, Health, NonResource, NonResourceOptions, OpenId
 from actors.apiserver.http.endpoints.reading import Reading, Watching
 from actors.apiserver.http.endpoints.reviews import Reviews
 from actors.apiserver.http.endpoints.subresources import Scaling
@@ -84,6 +84,7 @@ from actors.apiserver.writes.budgets import Budgets
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
+from protocols.actor.metrics import page
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 
@@ -302,14 +303,21 @@ class ApiServer:
             table=self._catalog.table,
             authenticator=authenticator,
             endpoints=endpoints,
-            nonresource=NonResource(
-                self._catalog.table, Health(self._checks()), OpenId(authenticator.authority, address), address
-            ),
+            nonresource=NonResource(self._nonresource(address)),
             serving=self._serving,
             seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._stalled, self.replicas),
             metrics=self._metrics.requests,
         )
         return Handler(options)
+
+    def _nonresource(self, address: str) -> NonResourceOptions:
+        return NonResourceOptions(
+            table=self._catalog.table,
+            health=Health(self._checks()),
+            openid=OpenId(self._authenticator.authority, address),
+            metrics=partial(page, self._context.registry),
+            address=address,
+        )
 
     async def _account(self, namespace: str, name: str) -> Object | None:
         return await self._lookups.newest("serviceaccounts", namespace, name)

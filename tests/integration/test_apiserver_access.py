@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.apiserver_plane import Authority, Plane, running_plane
 
@@ -277,6 +278,22 @@ async def test_what_a_node_reads_and_signs(plane: Plane) -> None:
     ):
         found = await ask(plane, "PATCH", "/api/v1/nodes/n1", patch, user="podworker", **merge)
         assert found[0] == code, found[1]
+
+
+async def test_metrics_need_the_right_of_monitoring(plane: Plane) -> None:
+    bot = plane.kubectl("create", "token", "bot").strip()
+    code, answer, _ = await ask(plane, "GET", "/metrics", token=bot)
+    assert (code, answer["reason"]) == (403, "Forbidden")
+    async with plane.client("") as session, session.get("/metrics") as anonymous:
+        assert anonymous.status == 401
+    plane.kubectl("create", "clusterrolebinding", "scraper", "--clusterrole=system:monitoring", f"--user={BOT}")
+    until(lambda: "apiserver_request_total" in as_token(plane, bot, "get", "--raw", "/metrics"))
+    code, text, headers = await ask(plane, "GET", "/metrics", token=bot)
+    assert code == 200
+    assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert {"apiserver_request", "apiserver_cache_list", "process_cpu_seconds"} <= families
+    assert "/metrics" in (await ask(plane, "GET", "/", user="admin"))[1]["paths"]
 
 
 async def test_openid_discovery(plane: Plane) -> None:

@@ -1,4 +1,4 @@
-"""Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health."""
+"""Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health, metrics."""
 
 import asyncio
 import platform
@@ -24,6 +24,7 @@ from protocols.kube.meta import Object
 Check = Callable[[], Awaitable[str]]
 """Return why a part is not ready; an empty text if it is."""
 TEXT = "text/plain; charset=utf-8"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health:
@@ -99,24 +100,38 @@ VERSION = {
     "compiler": f"python{platform.python_version()}",
     "platform": f"linux/{platform.machine()}",
 }
-ROOTS = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+HEALTH = ["/healthz", "/livez", "/readyz"]
+ROOTS = ["/api", "/api/v1", "/apis", *HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
+
+
+class NonResourceOptions(msgspec.Struct):
+    table: Table
+    health: Health
+    openid: OpenId
+    metrics: Callable[[], str]
+    """Return this process's metrics in Prometheus' text format."""
+    address: str
+    """Host and port of the API."""
 
 
 class NonResource:
-    def __init__(self, table: Table, health: Health, openid: OpenId, address: str) -> None:
-        self._table = table
-        self._health = health
-        self._openid = openid
-        self._address = address
-        self._openapi = OpenApi(table)
+    def __init__(self, options: NonResourceOptions) -> None:
+        self._table = options.table
+        self._health = options.health
+        self._openid = options.openid
+        self._metrics = options.metrics
+        self._address = options.address
+        self._openapi = OpenApi(options.table)
         self._v2: tuple[list[bytes], bool, bytes] = ([], False, b"")
         """The v3 documents that the last v2 document was made of, its form, and the document itself."""
 
     async def reply(self, path: str, query: Mapping[str, str], accept: str) -> Reply:
         """Raises NotFound."""
         parts = path.strip("/").split("/")
-        if parts[0] in ("healthz", "livez", "readyz"):
+        if f"/{parts[0]}" in HEALTH:
             return await self._health.reply(path, query)
+        if parts == ["metrics"]:
+            return Reply(self._metrics().encode(), media_type=PROMETHEUS)
         if parts[0] in (".well-known", "openid"):
             return await self._openid.reply(path)
         if parts[:2] == ["openapi", "v3"]:
@@ -134,7 +149,7 @@ class NonResource:
     def _body(self, parts: list[str]) -> Object | None:
         match parts:
             case [""]:
-                return {"paths": ROOTS}
+                return {"paths": sorted(ROOTS)}
             case ["version"]:
                 return dict(VERSION)
             case ["api"]:
