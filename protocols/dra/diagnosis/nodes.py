@@ -35,25 +35,29 @@ def _rejection(claims: tuple[Claim, ...], ground: Ground) -> Search:
     if (yield from _fits(claims, ground)):
         return None
     for claim in claims:
-        if rejection := (yield from _of_claim(claim, ground)):
-            return rejection
+        if len(claims) == 1 or not (yield from _fits((claim,), ground)):
+            return (yield from _of_claim(claim, ground))
     return Rejection(TOGETHER, "each claim alone finds devices, all claims of the pod together do not")
 
 
 def _of_claim(claim: Claim, ground: Ground) -> Search:
-    if (yield from _fits((claim,), ground)):
-        return None
+    """Return the reason of a claim that finds no devices even alone."""
     free = msgspec.structs.replace(claim, constraints=())
     for request in claim.requests:
-        if not (yield from _fits((msgspec.structs.replace(free, requests=(request,)),), ground)):
+        if not (yield from _part_fits(msgspec.structs.replace(free, requests=(request,)), claim, ground)):
             return Rejection(COUNT, _too_few(request))
-    if not (yield from _fits((free,), ground)):
+    if not (yield from _part_fits(free, claim, ground)):
         names = ", ".join(each.name for each in claim.requests)
         return Rejection(TOGETHER, f"requests {names} need the same devices or counters")
     for constraint in claim.constraints:
-        if not (yield from _fits((msgspec.structs.replace(claim, constraints=(constraint,)),), ground)):
+        if not (yield from _part_fits(msgspec.structs.replace(claim, constraints=(constraint,)), claim, ground)):
             return Rejection(CONSTRAINT, f"no devices satisfy {_named(constraint)}")
     return Rejection(CONSTRAINT, "each constraint alone can be satisfied, all together cannot")
+
+
+def _part_fits(part: Claim, claim: Claim, ground: Ground) -> Generator[None, None, bool]:
+    """Search for a part of a claim; the claim itself is known to find nothing."""
+    return part != claim and (yield from _fits((part,), ground))
 
 
 def _too_few(request: Request) -> str:
