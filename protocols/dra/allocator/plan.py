@@ -11,7 +11,7 @@ import msgspec
 from protocols.cel.programs import compiled
 from protocols.cel.text.source import CompileError, EvaluationError
 from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, Want
-from protocols.dra.allocator.shares import Share, amounts_of, share_of, within
+from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
     AllocationFault,
@@ -192,7 +192,7 @@ class Candidates:
         if not offer.shared:
             return None
         if offer not in self._shares:
-            self._shares[offer] = share_of(offer.id.driver, offer.device, self.want.capacity)
+            self._shares[offer] = consumption(self.want, offer)
         return self._shares[offer]
 
     def consumed(self, offer: Offer) -> Amounts:
@@ -200,30 +200,40 @@ class Candidates:
         return {} if self.want.admin else self._used.consumed(offer.id) or {}
 
     def _judge(self, offer: Offer) -> bool:
-        if not self.want.admin and self._held(offer):
+        if not self.want.admin and in_use(offer, self._used):
             return False
         if not self._matches(offer):
             return False
         if self._taints and not usable(offer.device.taints, self.want.tolerations):
             return False
-        return has_room(self.want, offer, self._used)
-
-    def _held(self, offer: Offer) -> bool:
-        used = offer.id in self._used
-        return used and (not offer.shared or self._used.consumed(offer.id) is None)
+        share = self.share(offer) if offer.shared else consumption(self.want, offer)
+        return fits_share(self.want, offer, self._used, share)
 
 
-def has_room(want: Want, offer: Offer, used: Usage) -> bool:
-    """Return True if the device has the capacity that the want requests, shares of others left aside.
+def in_use(offer: Offer, used: Usage) -> bool:
+    """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
+    return offer.id in used and (not offer.shared or used.consumed(offer.id) is None)
 
-    Raises AllocationFault.
+
+def consumption(want: Want, offer: Offer) -> Share | None:
+    """Return the capacity that the want needs of a device; empty if it needs none.
+
+    None if the device cannot serve it even when it is free. Raises AllocationFault.
     """
-    if not offer.shared and not want.capacity:
-        return True
-    share = share_of(offer.id.driver, offer.device, want.capacity)
-    if share is None or want.admin or not offer.shared:
-        return share is not None
-    return within(offer.device.capacity, used.consumed(offer.id) or {}, amounts_of(share))
+    limited = offer.shared or want.capacity
+    return share_of(offer.id.driver, offer.device, want.capacity) if limited else {}
+
+
+def fits_share(want: Want, offer: Offer, used: Usage, share: Share | None) -> bool:
+    """Return True if the device has the capacity that the want needs, beside the shares of others."""
+    return share is not None and not shortages(want, offer, used, share)
+
+
+def shortages(want: Want, offer: Offer, used: Usage, share: Share) -> list[str]:
+    """Return the capacities of which others leave too little for this share of a device."""
+    if want.admin or not offer.shared:
+        return []
+    return list(lacking(offer.device.capacity, used.consumed(offer.id) or {}, amounts_of(share)))
 
 
 def slots_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Slot, ...]:
@@ -247,7 +257,9 @@ def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[Offer], 
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
         fitting = (offer for offer in each.offers if (ground.binding or not offer.binding) and matches(offer))
-        yield from ((pool, offer) for offer in fitting if has_room(want, offer, ground.used))
+        for offer in fitting:
+            if fits_share(want, offer, ground.used, consumption(want, offer)):
+                yield pool, offer
 
 
 class Ground(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Amounts are nano-units by qualified capacity name. A share consumes every capaci
 requests, rounded up as the driver's requestPolicy says, and of the others the policy's default or all there is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from protocols.dra.allocator.types import AllocationFault, Amounts, Holdings, Pick
@@ -114,12 +114,16 @@ def added(one: Amounts, other: Amounts) -> Amounts:
     }
 
 
+def lacking(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> Iterator[str]:
+    """Yield the capacities of which there is less than what is consumed and what is added."""
+    for name, amount in more.items():
+        if name not in capacity or consumed.get(name, 0) + amount > capacity[name].value.nanos:
+            yield name
+
+
 def within(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> bool:
     """Return True if what is consumed, and more, is no more than there is."""
-    return all(
-        name in capacity and consumed.get(name, 0) + amount <= capacity[name].value.nanos
-        for name, amount in more.items()
-    )
+    return next(lacking(capacity, consumed, more), None) is None
 
 
 def spelled(device: Device, name: str) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from protocols.dra.allocator import AllocationFault, Offer, SelectorFault
 from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.claims import Want
-from protocols.dra.allocator.plan import REMEMBERED
-from protocols.dra.allocator.shares import amounts_of, share_of, within
+from protocols.dra.allocator.plan import REMEMBERED, consumption, in_use, shortages
 from protocols.dra.allocator.types import Pool
 from protocols.dra.diagnosis.reaching import Reaching
 from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE, POOL, SELECTOR, TAINT, Case, Rejection
@@ -41,7 +40,7 @@ class DeviceJudge:
         yield BINDING if offer.binding and not self._case.binding else None
         yield self._taint(offer)
         if not self._want.admin:
-            yield Rejection(IN_USE, "in use") if self._taken(offer) else None
+            yield Rejection(IN_USE, "in use") if in_use(offer, self._case.used) else None
         yield self._capacity(offer)
         if not self._want.admin and offer.id not in self._case.used:
             yield self._counter(pool, offer)
@@ -71,26 +70,16 @@ class DeviceJudge:
                 return Rejection(TAINT, f"untolerated taint {_taint(taint)}")
         return None
 
-    def _taken(self, offer: Offer) -> bool:
-        used = self._case.used
-        return offer.id in used and (not offer.shared or used.consumed(offer.id) is None)
-
     def _capacity(self, offer: Offer) -> Rejection | None:
         """Judge the amounts that the request consumes of the device, or that it must have."""
-        if not offer.shared and not self._want.capacity:
-            return None
-        device = offer.device
         try:
-            share = share_of(offer.id.driver, device, self._want.capacity)
+            share = consumption(self._want, offer)
         except AllocationFault as fault:
             return Rejection(CAPACITY, str(fault))
         if share is None:
             return TOO_SMALL
-        consumed = self._case.used.consumed(offer.id) or {}
-        short = [name for name in share if not within(device.capacity, consumed, amounts_of({name: share[name]}))]
-        if self._want.admin or not offer.shared or not short:
-            return None
-        return Rejection(CAPACITY, f"other shares leave too little of {', '.join(sorted(short))}")
+        short = shortages(self._want, offer, self._case.used, share)
+        return Rejection(CAPACITY, f"other shares leave too little of {', '.join(sorted(short))}") if short else None
 
     def _counter(self, pool: Pool, offer: Offer) -> Rejection | None:
         if self._counters.take(pool, offer):
