@@ -7,7 +7,7 @@ the text is known.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,9 +51,14 @@ class Question(NamedTuple):
     excluded: Mapping[str, list[str]]
     """Reasons of the other nodes."""
 
-    @property
-    def key(self) -> Key:
-        return self.demand.signature, frozenset(node.name for node in self.nodes)
+
+class Work(NamedTuple):
+    """A diagnosis that a scheduling cycle began and left to `Explanations.run`."""
+
+    key: Key
+    diagnosis: Diagnosis
+    steps: Iterator[None]
+    done: Done
 
 
 class Explanations:
@@ -68,39 +73,39 @@ class Explanations:
         self._catalog, self._ledger, self._classes = catalog, ledger, classes
         self._engine, self._gates = engine, gates
         self._texts: OrderedDict[Key, Text] = OrderedDict()
-        self._work: asyncio.Queue[tuple[Question, Done]] = asyncio.Queue()
+        self._work: asyncio.Queue[Work] = asyncio.Queue()
 
     def explain(self, question: Question, done: Done) -> str | None:
         """Return the text, or None if `done` is called once it is known.
 
         If many wait already, an outdated text or none is returned.
         """
-        if known := self._known(question.key):
+        key = question.demand.signature, frozenset(node.name for node in question.nodes)
+        if known := self._known(key):
             known.used = True
             return known.text
         diagnosis = Diagnosis(self._case(question))
         steps = diagnosis.steps()
         for _ in range(AT_ONCE_STEPS):
             if next(steps, DONE) is DONE:
-                return self._keep(question.key, diagnosis, used=True).text
+                return self._keep(key, diagnosis, used=True).text
         if self._work.qsize() >= MAX_WAITING:
-            outdated = self._texts.get(question.key)
+            outdated = self._texts.get(key)
             return outdated.text if outdated else ""
-        self._work.put_nowait((question, done))
+        self._work.put_nowait(Work(key, diagnosis, steps, done))
         return None
 
     async def run(self) -> None:
         while True:
-            question, done = await self._work.get()
-            if not self._known(question.key):
-                diagnosis = Diagnosis(self._case(question))
+            work = await self._work.get()
+            if not self._known(work.key):
                 turn = time.monotonic() + TURN_S
-                for _ in diagnosis.steps():
+                for _ in work.steps:
                     if time.monotonic() > turn:
                         await asyncio.sleep(PAUSE_S)
                         turn = time.monotonic() + TURN_S
-                self._keep(question.key, diagnosis, used=False)
-            done()
+                self._keep(work.key, work.diagnosis, used=False)
+            work.done()
 
     def _known(self, key: Key) -> Text | None:
         """Slices may change without end, so a text that nobody has used yet is good whatever changed since."""
