@@ -31,7 +31,11 @@ class BindingWait:
         """Events that wake the waits, by uid of the pod."""
         self._giving_way: dict[str, asyncio.Event] = {}
         """Set once the claims of a preempted pod are released."""
-        self.waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """Number of pods that wait."""
+        return len(self._waits)
 
     def needed(self, assignments: Iterable[Assignment]) -> bool:
         """Return True if a claim has devices with binding conditions."""
@@ -51,14 +55,12 @@ class BindingWait:
         changed = self._waits[uid_of(pod)] = asyncio.Event()
         for each in assignments:
             self._woken[each.key].add(changed)
-        self.waiting += 1
         try:
             end = time.time() + self._timeout  # for allocations without a time of their own
             while (deadline := self._next_deadline(pod, assignments, end)) is not None:
                 changed.clear()
                 await _set_by(changed, deadline)
         finally:
-            self.waiting -= 1
             del self._waits[uid_of(pod)]
             for each in assignments:
                 self._forget(each.key, changed)
