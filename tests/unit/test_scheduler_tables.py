@@ -1,18 +1,22 @@
 """What is kept from pod to pod equals what a look at every node finds, whatever happens between two pods."""
 
 import asyncio
+import functools
 import random
 import time
 
 import pytest
 
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
+from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.model.claim_demand import Demand, Fit
 from actors.scheduler.model.turns import PAUSE_S, Pacer
+from actors.scheduler.model.views import node_view
 from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
 from actors.scheduler.nodes.scoring import NodeScorer
 from actors.scheduler.placement import Placement
+from protocols.dra.allocator import claim_of
 from protocols.kube.meta import meta
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS
 from tests.support.memory_api import MemoryApi
@@ -105,6 +109,40 @@ async def test_pod_goes_to_no_node_that_is_gone() -> None:
         for name in "bcd":
             put_pod(api, name)
         await until("all on one node", lambda: all(node_of(api, name) == node_of(api, "a") for name in "bcd"))
+
+
+async def test_devices_of_a_deleted_node_are_forgotten() -> None:
+    api = MemoryApi()
+    put_class(api)
+    async with asyncio.timeout(60), Life(api) as life:
+        fit = life.scheduler._devices.fit
+        for number in range(3):
+            name = f"n{number}"
+            put_node(api, name)
+            put_slice(api, name, *devices(2))
+            put_claim(api, f"c{number}")
+            put_pod(api, f"p{number}", f"c{number}")
+            await until("bound", functools.partial(node_of, api, f"p{number}"))
+            assert fit.verified._stamps
+            api.drop(NODES, name)
+            await until("forgotten", lambda: not fit._node_devices)
+    verified = fit.verified
+    assert [verified._nodes, verified._stamps, verified._pools] == [{}, {}, {}]
+    assert not any(each._entries for each in verified._by_demand.values())
+
+
+def test_verified_fits_follow_the_pools_that_a_node_reaches() -> None:
+    verified, demand, changed = VerifiedFits(), Demand(unallocated=(claim_of({}),), signature=b"s"), list[str]()
+    verified.changed = changed.append
+    node = node_view({"metadata": {"name": "n"}})
+    verified.reaches("n", [("d", "old")])
+    verified.reaches("n", [("d", "new")])
+    verified.of(demand, 1).put(node, Fit())
+    verified.touched(("d", "old"))
+    assert verified.of(demand, 1).get(node)
+    verified.touched(("d", "new"))
+    assert verified.of(demand, 1).get(node) is None
+    assert changed == ["n"]
 
 
 def test_changes_are_known_from_a_position_on_and_bounded() -> None:

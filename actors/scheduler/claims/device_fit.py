@@ -131,6 +131,7 @@ class DeviceFit:
     def forget_node(self, name: str) -> None:
         self._catalog.forget(name)
         self._node_devices.pop(name, None)
+        self.verified.forget(name)
         for fits in self._answers.values():
             fits.pop(name, None)
 

@@ -11,6 +11,8 @@ from actors.scheduler.model.claim_demand import Demand, Fit
 from actors.scheduler.model.views import NodeView
 
 MAX_DEMANDS = 64
+Pool = tuple[str, str]
+"""Driver and name."""
 Entry = tuple[int, NodeView, Fit]
 """Stamp of the node's devices when the fit was verified, the node as it was, and the fit."""
 
@@ -31,6 +33,9 @@ class DemandFits:
     def put(self, node: NodeView, fit: Fit) -> None:
         self._entries[node.name] = (self._stamps[node.name], node, fit)
 
+    def drop(self, node: str) -> None:
+        self._entries.pop(node, None)
+
 
 class VerifiedFits:
     """Bounded by MAX_DEMANDS times the nodes."""
@@ -40,8 +45,10 @@ class VerifiedFits:
         """Called when devices that a node reaches were taken or freed."""
         self._revision = -1
         self._by_demand: OrderedDict[bytes, DemandFits] = OrderedDict()
-        self._nodes: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._nodes: defaultdict[Pool, set[str]] = defaultdict(set)
         """Nodes that reach devices of a pool."""
+        self._pools: dict[str, tuple[Pool, ...]] = {}
+        """The pools that each node reaches."""
         self._stamps: defaultdict[str, int] = defaultdict(int)
 
     def of(self, demand: Demand, revision: int) -> DemandFits:
@@ -57,11 +64,28 @@ class VerifiedFits:
             self._by_demand.popitem(last=False)
         return fits
 
-    def reaches(self, node: str, pools: Iterable[tuple[str, str]]) -> None:
-        for pool in pools:
+    def reaches(self, node: str, pools: Iterable[Pool]) -> None:
+        """Record the pools that a node reaches now."""
+        self._unlink(node)
+        self._pools[node] = tuple(pools)
+        for pool in self._pools[node]:
             self._nodes[pool].add(node)
 
-    def touched(self, pool: tuple[str, str]) -> None:
+    def forget(self, node: str) -> None:
+        """Forget a node that was deleted."""
+        self._unlink(node)
+        self._stamps.pop(node, None)
+        for fits in self._by_demand.values():
+            fits.drop(node)
+
+    def _unlink(self, node: str) -> None:
+        for pool in self._pools.pop(node, ()):
+            nodes = self._nodes[pool]
+            nodes.discard(node)
+            if not nodes:
+                del self._nodes[pool]
+
+    def touched(self, pool: Pool) -> None:
         for node in self._nodes.get(pool, ()):
             self._stamps[node] += 1
             self.changed(node)
