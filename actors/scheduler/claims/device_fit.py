@@ -13,7 +13,6 @@ from typing import ClassVar, NamedTuple
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.model.claim_demand import NOT_AVAILABLE, Demand, Fit
-from actors.scheduler.model.nominations import merged
 from actors.scheduler.model.turns import Pacer, Turns
 from actors.scheduler.model.views import NodeView
 from protocols.dra.allocator import (
@@ -35,7 +34,7 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.catalog import View
-from protocols.dra.allocator.shares import added
+from protocols.dra.allocator.shares import added, together
 from protocols.dra.allocator.types import Pool
 from protocols.dra.patching.types import Gates
 from protocols.dra.pods import allocation_of
@@ -241,7 +240,7 @@ class DeviceFit:
         both = {device: kept[device] for device in holdings if device in kept}
         if any(amounts is None or holdings[device] is None for device, amounts in both.items()):
             return False
-        return self._ledger.available(merged((holdings, both)) if both else holdings)
+        return self._ledger.available(together((holdings, both)) if both else holdings)
 
     def _consumed(self, counters: Counters, offer: Offer) -> bool:
         anew = bool(offer.consumes) and offer.id not in self._ledger

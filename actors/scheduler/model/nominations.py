@@ -5,12 +5,11 @@ none of them has to preempt again. A nomination ends when its pod is bound or de
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 
 from actors.scheduler.model.candidates import Nomination
-from protocols.dra.allocator import Amounts, Holdings
-from protocols.dra.allocator.shares import added
-from protocols.dra.types import DeviceId
+from protocols.dra.allocator import Holdings
+from protocols.dra.allocator.shares import together
 
 
 class Nominations:
@@ -56,14 +55,4 @@ class Nominations:
     def devices_ahead_of(self, uid: str, priority: int, placed: Container[str] = ()) -> Holdings:
         """Return the devices and shares that are kept for others, at least of this priority; `placed` have theirs."""
         ahead = (each for each in self._by_uid.values() if each.uid != uid and each.priority >= priority)
-        return merged(each.devices for each in ahead if each.uid not in placed)
-
-
-def merged(holdings: Iterable[Holdings]) -> Holdings:
-    """Return what several hold together."""
-    found: dict[DeviceId, Amounts | None] = {}
-    for each in holdings:
-        for device, amounts in each.items():
-            known = found.get(device, {})
-            found[device] = None if known is None or amounts is None else added(known, amounts)
-    return found
+        return together(each.devices for each in ahead if each.uid not in placed)

@@ -162,14 +162,20 @@ def _consumed(driver: str, consumed: Mapping[str, str]) -> Amounts | None:
         return None
 
 
+def together(holdings: Iterable[Holdings]) -> Holdings:
+    """Return what several claims hold together."""
+    found: dict[DeviceId, Amounts | None] = {}
+    for each in holdings:
+        for id, amounts in each.items():
+            _hold(found, id, amounts)
+    return found
+
+
 class Held:
     """Devices and shares that claims hold at one moment."""
 
     def __init__(self, holdings: Iterable[Holdings] = ()) -> None:
-        self._devices: dict[DeviceId, Amounts | None] = {}
-        for each in holdings:
-            for id, amounts in each.items():
-                _hold(self._devices, id, amounts)
+        self._devices = together(holdings)
 
     def __contains__(self, device: object) -> bool:
         return device in self._devices
