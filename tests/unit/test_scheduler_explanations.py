@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from actors.scheduler.claims import explanations
+from actors.scheduler.claims.device_fit import SearchInputs
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.claims.explanations import MAX_TEXTS, MAX_WAITING, Explanations, Question
 from actors.scheduler.model.claim_demand import Demand
@@ -41,7 +42,7 @@ class World:
     def __init__(self, devices: int) -> None:
         self.catalog, self.ledger = Catalog(), DeviceLedger()
         put_devices(self.catalog, "p", devices)
-        self.explanations = Explanations(self.catalog, self.ledger, CLASSES, CelSelectors(), Gates())
+        self.explanations = Explanations(SearchInputs(self.catalog, self.ledger, CLASSES, CelSelectors(), Gates()))
         self.done = 0
 
     def explain(self, *args: Any) -> str | None:

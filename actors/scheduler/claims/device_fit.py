@@ -8,16 +8,16 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.claims.device_ledger import DeviceLedger, with_kept
 from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.model.claim_demand import NOT_AVAILABLE, Demand, Fit
 from actors.scheduler.model.turns import Pacer, Turns
 from actors.scheduler.model.views import NodeView
 from protocols.dra.allocator import (
     AllocationFault,
-    Amounts,
     Attempt,
     AttemptOptions,
     Catalog,
@@ -34,11 +34,11 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.catalog import View
-from protocols.dra.allocator.shares import added, together
+from protocols.dra.allocator.shares import together
 from protocols.dra.allocator.types import Pool
 from protocols.dra.patching.types import Gates
 from protocols.dra.pods import allocation_of
-from protocols.dra.types import DeviceClass, DeviceId, PoolId
+from protocols.dra.types import DeviceClass, PoolId
 from protocols.errors import NodeplaneError
 from protocols.kube.selectors import selects
 
@@ -92,35 +92,28 @@ class SearchTakesLong(NodeplaneError):
         """True if one node takes long, not only all of them together."""
 
 
-class Kept:
-    """Devices in use, and what is kept for nominated pods."""
+@dataclass(frozen=True)
+class SearchInputs:
+    """Whatever a search for devices reads, and the explanation of its result."""
 
-    def __init__(self, used: Usage, kept: Holdings) -> None:
-        self._used, self._kept = used, kept
+    catalog: Catalog
+    ledger: DeviceLedger
+    classes: Mapping[str, DeviceClass]
+    engine: Selectors
+    gates: Gates
 
-    def __contains__(self, device: object) -> bool:
-        return device in self._kept or device in self._used
-
-    def consumed(self, device: DeviceId) -> Amounts | None:
-        used, kept = self._used.consumed(device), self._kept.get(device, {})
-        return None if used is None or kept is None else added(used, kept)
+    def used(self, demand: Demand) -> Usage:
+        """Return the devices that the demand cannot have: in use, or kept for nominated pods."""
+        return with_kept(self.ledger, demand.kept)
 
 
 class DeviceFit:
-    def __init__(
-        self,
-        catalog: Catalog,
-        ledger: DeviceLedger,
-        classes: Mapping[str, DeviceClass],
-        engine: Selectors,
-        gates: Gates,
-    ) -> None:
-        self._catalog, self._ledger, self._classes = catalog, ledger, classes
-        self._engine, self._gates = engine, gates
+    def __init__(self, inputs: SearchInputs) -> None:
+        self._inputs, self._catalog, self._ledger = inputs, inputs.catalog, inputs.ledger
         self._answers: OrderedDict[bytes, Answers] = OrderedDict()
         self._node_devices: dict[str, NodeDevices] = {}
         self.verified, self.pacer = VerifiedFits(), Pacer()
-        ledger.touched = self.verified.touched
+        inputs.ledger.touched = self.verified.touched
         self.searches = 0
 
     def classes_changed(self) -> None:
@@ -225,11 +218,8 @@ class DeviceFit:
             return None
         return answer if answer.changed == changed or self._still_free(answer.fit, demand) else None
 
-    def _used(self, demand: Demand) -> Usage:
-        return Kept(self._ledger, demand.kept) if demand.kept else self._ledger
-
     def _still_free(self, fit: Fit, demand: Demand) -> bool:
-        counters = Counters(self._used(demand))
+        counters = Counters(self._inputs.used(demand))
         picks = [pick for each in fit.picks for pick in each]
         taken = {pick.offer for pick in picks if not pick.admin}
         return self._available(held_by_picks(picks), demand.kept) and all(
@@ -298,9 +288,9 @@ class DeviceFit:
     def _attempt(self, demand: Demand, view: View, used: Usage | None = None) -> Attempt:
         """Raises AllocationFault."""
         self.searches += 1
-        used = used if used is not None else self._used(demand)
-        gates = self._gates
-        ground = Ground(view.pools, used, self._classes, self._engine, gates.taints, gates.binding, gates.shares)
+        used = used if used is not None else self._inputs.used(demand)
+        gates, classes, engine = self._inputs.gates, self._inputs.classes, self._inputs.engine
+        ground = Ground(view.pools, used, classes, engine, gates.taints, gates.binding, gates.shares)
         return Attempt(AttemptOptions(demand.unallocated, ground))
 
 

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from protocols.dra.allocator import Amounts, Holdings
+from protocols.dra.allocator import Amounts, Holdings, Usage
+from protocols.dra.allocator.shares import added
 from protocols.dra.types import DeviceId, PoolId
 
 UNKNOWN = 0
@@ -244,6 +245,25 @@ class DeviceLedger:
         pool = (device.driver, device.pool)
         self._revisions[pool] = self._revisions.get(pool, 0) + 1
         self.touched(pool)
+
+
+class WithKept:
+    """Devices in use, and what is kept for nominated pods."""
+
+    def __init__(self, used: Usage, kept: Holdings) -> None:
+        self._used, self._kept = used, kept
+
+    def __contains__(self, device: object) -> bool:
+        return device in self._kept or device in self._used
+
+    def consumed(self, device: DeviceId) -> Amounts | None:
+        used, kept = self._used.consumed(device), self._kept.get(device, {})
+        return None if used is None or kept is None else added(used, kept)
+
+
+def with_kept(used: Usage, kept: Holdings) -> Usage:
+    """Return the devices in use, with what is kept for nominated pods counted as used."""
+    return WithKept(used, kept) if kept else used
 
 
 class LedgerWithout:

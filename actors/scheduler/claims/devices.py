@@ -9,7 +9,7 @@ import msgspec
 from actors.scheduler.claims.binding_wait import BindingWait
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.claim_writer import ClaimWriter, Pods, no_pod
-from actors.scheduler.claims.device_fit import DeviceFit, SearchWorker
+from actors.scheduler.claims.device_fit import DeviceFit, SearchInputs, SearchWorker
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.claims.explanations import Explanations
 from actors.scheduler.claims.lowered_capacity import REASON, warnings_of
@@ -61,11 +61,12 @@ class DynamicResources:
         self.claims = ClaimStore(self.ledger)
         self.feed = SliceTracker(client, gates, self, log, recorder)
         self.writer = ClaimWriter(client, self.claims, self.ledger, log, pods)
-        self.fit = DeviceFit(self.catalog, self.ledger, self.feed.classes, self.engine, gates)
+        inputs = SearchInputs(self.catalog, self.ledger, self.feed.classes, self.engine, gates)
+        self.fit = DeviceFit(inputs)
         self.searches = SearchWorker(self.fit)
         self.tables = NodeTables()
         self.binding = BindingWait(self.claims.get, gates.binding, binding_timeout)
-        self.explanations = Explanations(self.catalog, self.ledger, self.feed.classes, self.engine, gates)
+        self.explanations = Explanations(inputs)
         self._backing: dict[str, str] = {}
         self._demand_builder = DemandBuilder(
             self.claims.get, self.ledger.reserved, self.feed.classes, self.catalog, gates.taints

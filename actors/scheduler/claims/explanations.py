@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors.scheduler.claims.device_fit import Kept
-from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.claims.device_fit import SearchInputs
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView
-from protocols.dra.allocator import Catalog, Node, Selectors
+from protocols.dra.allocator import Node
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import one_line
 from protocols.dra.diagnosis.types import Case
-from protocols.dra.patching.types import Gates
-from protocols.dra.types import DeviceClass
 
 AT_ONCE_STEPS = 8
 """Steps of a diagnosis that a scheduling cycle takes itself: some 5 ms."""
@@ -62,16 +59,8 @@ class Work(NamedTuple):
 
 
 class Explanations:
-    def __init__(
-        self,
-        catalog: Catalog,
-        ledger: DeviceLedger,
-        classes: Mapping[str, DeviceClass],
-        engine: Selectors,
-        gates: Gates,
-    ) -> None:
-        self._catalog, self._ledger, self._classes = catalog, ledger, classes
-        self._engine, self._gates = engine, gates
+    def __init__(self, inputs: SearchInputs) -> None:
+        self._inputs, self._catalog = inputs, inputs.catalog
         self._texts: OrderedDict[Key, Text] = OrderedDict()
         self._work: asyncio.Queue[Work] = asyncio.Queue()
 
@@ -119,13 +108,13 @@ class Explanations:
             claims=question.demand.unallocated,
             catalog=self._catalog,
             nodes=tuple(Node(node.name, node.labels) for node in question.nodes),
-            classes=dict(self._classes),
-            engine=self._engine,
-            used=Kept(self._ledger, question.demand.kept) if question.demand.kept else self._ledger,
+            classes=dict(self._inputs.classes),
+            engine=self._inputs.engine,
+            used=self._inputs.used(question.demand),
             excluded={name: ", ".join(reasons) for name, reasons in question.excluded.items()},
             searched=SEARCHED,
-            taints=self._gates.taints,
-            binding=self._gates.binding,
+            taints=self._inputs.gates.taints,
+            binding=self._inputs.gates.binding,
         )
 
     def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> Text:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE, Kept
+from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
+from actors.scheduler.claims.device_ledger import with_kept
 from actors.scheduler.claims.devices import DynamicResources
 from actors.scheduler.model.candidates import Candidate, Nomination, Victim
 from actors.scheduler.model.claim_demand import Demand, Fit
@@ -188,7 +189,7 @@ class Planner:
 
         async def search(freed: frozenset[str]) -> Fit | None:
             await self._turns.rest()
-            used = Kept(world.devices.ledger.without(freed), kept)
+            used = with_kept(world.devices.ledger.without(freed), kept)
             end = min(self._end, time.monotonic() + SEARCH_TIMEOUT_S)
             fit = await world.devices.fit.fit_with(demand, node, used, end)
             self._late |= fit is None
