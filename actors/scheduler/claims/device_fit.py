@@ -48,7 +48,7 @@ SEARCH_TIMEOUT_S = 10.0
 """For all nodes of one pod together."""
 NODE_AT_ONCE_S, AT_ONCE_S = 0.01, 0.05
 """A scheduling cycle searches one node, and all nodes of its pod, for so long itself."""
-TURN_STEPS, TURN_S = 250, 0.002
+TURN_STEPS = 250
 """A turn of a long search takes some 2 ms."""
 MAX_DEMANDS = 64
 YIELD_EVERY = 256
@@ -168,11 +168,9 @@ class DeviceFit:
     async def _search_nodes(
         self, demand: Demand, nodes: Sequence[NodeView], deep: bool, turns: Turns
     ) -> TimedOut | None:  # fmt: skip
-        end, turn = time.monotonic() + SEARCH_TIMEOUT_S, time.monotonic() + TURN_S
+        end = time.monotonic() + SEARCH_TIMEOUT_S
         for node in nodes:
-            if time.monotonic() > turn:
-                await turns.rest()
-                turn = time.monotonic() + TURN_S
+            await turns.rest_if_due()
             if self._decided(demand, node) is not None or self._known(demand, node) is not None:
                 continue
             if deep:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from actors.scheduler.claims.device_fit import SearchInputs
 from actors.scheduler.model.claim_demand import Demand
+from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeView
 from protocols.dra.allocator import Node
 from protocols.dra.diagnosis.diagnose import Diagnosis
@@ -88,11 +89,9 @@ class Explanations:
         while True:
             work = await self._work.get()
             if not self._known(work.key):
-                turn = time.monotonic() + TURN_S
+                turns = Turns(TURN_S, PAUSE_S)
                 for _ in work.steps:
-                    if time.monotonic() > turn:
-                        await asyncio.sleep(PAUSE_S)
-                        turn = time.monotonic() + TURN_S
+                    await turns.rest_if_due()
                 self._keep(work.key, work.diagnosis, used=False)
             work.done()
 

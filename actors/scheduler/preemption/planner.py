@@ -15,11 +15,12 @@ from actors.scheduler.model.candidates import Candidate, Nomination, Victim
 from actors.scheduler.model.claim_demand import Demand, Fit
 from actors.scheduler.model.host_ports import NO_PORTS
 from actors.scheduler.model.nominations import Nominations
+from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_cache import Cache, insufficient, summary
 from actors.scheduler.preemption.budgets import Budget, budgets_of
 from actors.scheduler.preemption.selection import best, candidate_count, select_victims
-from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Trial, Turns
+from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Trial
 from protocols.dra.allocator import Holdings, held_by_picks
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, labels_of, meta, split_key, terminating, uid_of
@@ -28,6 +29,8 @@ from protocols.kube.times import parse_time
 NOT_HELPFUL, NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 PLAN_TIMEOUT_S, SEARCH_TIMEOUT_S = 10.0, 1.0
 """For a plan, and for one search for devices within it."""
+TURN_S, PAUSE_S = 0.002, 0.002
+"""Planning takes so long at a time; others have as much between two turns."""
 Verdict = dict[str, list[str]]
 """Reasons by rejected node."""
 
@@ -101,7 +104,7 @@ class Planner:
     def __init__(self, world: World, failed: FailedAttempt) -> None:
         self._world, self._failed, self._view = world, failed, failed.view
         self._claim_uses = ClaimUses(world.devices.claims, world.devices.ledger, world.pods)
-        self._turns = Turns()
+        self._turns = Turns(TURN_S, PAUSE_S)
         self._end = time.monotonic() + PLAN_TIMEOUT_S
         self._late = False
         self._reasons: dict[str, list[str]] = {}
@@ -188,7 +191,7 @@ class Planner:
         kept = world.kept(self._view)
 
         async def search(freed: frozenset[str]) -> Fit | None:
-            await self._turns.rest()
+            await self._turns.rest_if_due()
             used = with_kept(world.devices.ledger.without(freed), kept)
             end = min(self._end, time.monotonic() + SEARCH_TIMEOUT_S)
             fit = await world.devices.fit.fit_with(demand, node, used, end)
@@ -237,7 +240,7 @@ class Planner:
             fits = True
             while True:
                 removed = selection.send(fits)
-                await self._turns.rest()
+                await self._turns.rest_if_due()
                 fits = await trial.fits(frozenset(removed))
         except StopIteration as end:
             candidate: Candidate | None = end.value

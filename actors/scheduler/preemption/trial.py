@@ -4,8 +4,6 @@ A claim is free once all pods that use it are gone. One whose users are gone alr
 the claim controller.
 """
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
@@ -21,21 +19,6 @@ from protocols.dra.allocator.types import Pool
 from protocols.dra.pods import consumers, is_pod, pod_done
 from protocols.dra.types import PoolId
 from protocols.kube.meta import Object, namespace_of, terminating, uid_of
-
-TURN_S, PAUSE_S = 0.002, 0.002
-"""Planning takes so long at a time; others have as much between two turns."""
-
-
-class Turns:
-    """Gives others their turn during a long computation."""
-
-    def __init__(self) -> None:
-        self._end = time.perf_counter() + TURN_S
-
-    async def rest(self) -> None:
-        if time.perf_counter() > self._end:
-            await asyncio.sleep(PAUSE_S)
-            self._end = time.perf_counter() + TURN_S
 
 
 class ClaimUse(msgspec.Struct, frozen=True):
