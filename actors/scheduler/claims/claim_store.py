@@ -33,9 +33,6 @@ class ClaimStore:
         """Return the watched claim of this uid if it holds devices."""
         return self._watched.get(self._allocated.get(uid, ""))
 
-    def allocated(self) -> int:
-        return sum(1 for claim in self._watched.values() if results_of(claim))
-
     def observe(self, claim: Object, ordered: bool = True) -> bool:
         """Apply a claim from the watch. Return True if a device was freed."""
         key, uid = key_of(claim), uid_of(claim)
