@@ -27,10 +27,10 @@ from protocols.dra.types import (
     Reach,
     Rule,
     Slice,
-    Taint,
 )
 from protocols.errors import NodeplaneError
 from protocols.kube.quantity import Quantity, parse_quantity
+from protocols.kube.taints import Taint
 from protocols.kube.times import parse_time
 
 Obj = Mapping[str, Any]

@@ -1,23 +1,21 @@
-"""Types of devices, slices, classes, patches and rules, read once from their JSON (`decode`), and tolerations.
+"""Types of devices, slices, classes, patches and rules, read once from their JSON (`decode`).
 
 All values are frozen and shared: a device that nothing patches is the very object that its slice was read into, so
 `is` shows whether something changed. Names of attributes and capacities are always qualified (`domain/id`): a bare name
 in a slice belongs to the slice's driver.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from protocols.errors import NodeplaneError
 from protocols.kube.quantity import Quantity
+from protocols.kube.taints import Taint
 
 INT, BOOL, STRING, VERSION = "int", "bool", "string", "version"
 """Kinds of attributes, by their names in JSON."""
-
-NO_EFFECT, NO_SCHEDULE, NO_EXECUTE = "None", "NoSchedule", "NoExecute"
-"""Effects of taints; whatever else is stored counts as None."""
 
 
 class DeviceId(NamedTuple):
@@ -56,14 +54,6 @@ class Policy(msgspec.Struct, frozen=True):
 class Capacity(msgspec.Struct, frozen=True, gc=False):
     value: Quantity
     policy: Policy | None = None
-
-
-class Taint(msgspec.Struct, frozen=True, gc=False):
-    key: str
-    value: str
-    effect: str
-    added: str = ""
-    """timeAdded as the API has it; empty if unknown."""
 
 
 class CounterUse(msgspec.Struct, frozen=True):
@@ -204,39 +194,3 @@ class ObjectUnreadable(DraError):
     The API refuses such objects, so another server let it in, or it is older than the check. Whoever reads it leaves it
     alone.
     """
-
-
-HARD = (NO_SCHEDULE, NO_EXECUTE)
-"""Effects that prevent allocation; None and unknown ones only inform."""
-
-Toleration = Mapping[str, Any]
-"""As claims and their allocations have it."""
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Empty effect or key means any; an operator that is not known tolerates nothing."""
-    if (toleration.get("effect") or taint.effect) != taint.effect:
-        return False
-    if (toleration.get("key") or taint.key) != taint.key:
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if operator == "Exists":
-        return True
-    return bool(operator == "Equal" and (toleration.get("value") or "") == taint.value)
-
-
-def usable(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
-    """Every hard taint is tolerated; for how long does not matter to allocation."""
-    tolerations = tuple(tolerations)
-    return all(any(tolerates(each, taint) for each in tolerations) for taint in taints if taint.effect in HARD)
-
-
-def seconds_borne(taint: Taint, tolerations: Iterable[Toleration]) -> float | None:
-    """Return for how many seconds a NoExecute taint is tolerated; None = for ever, or another effect."""
-    if taint.effect != NO_EXECUTE:
-        return None
-    matching = [each for each in tolerations if tolerates(each, taint)]
-    if not matching:
-        return 0.0
-    limits = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]
-    return max(0.0, float(min(limits))) if limits else None

@@ -7,7 +7,8 @@ import msgspec
 from protocols.dra.patching.criteria import Faulty, judge, named
 from protocols.dra.patching.types import Known
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.types import Attribute, Capacity, Device, DeviceId, Slice, Taint
+from protocols.dra.types import Attribute, Capacity, Device, DeviceId, Slice
+from protocols.kube.taints import Taint
 
 ATTRIBUTE, CAPACITY, TAINT = "attribute", "capacity", "taint"
 DRIVER = "driver"

@@ -11,9 +11,10 @@ from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.types import Case, Report
 from protocols.dra.patching.types import Gates
 from protocols.dra.pods import allocation_of, claim_names, results_of
-from protocols.dra.types import HARD, DeviceId, Taint, tolerates
+from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, condition, condition_true, key_of, labels_of, name_of, namespace_of
 from protocols.kube.selectors import selects, term_matches
+from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.extended import extended_claim, extended_claim_name
 from supervisor.dra.snapshot import DeviceSnapshot, held_devices, snapshot_of
@@ -124,7 +125,7 @@ def exclusion(pod: Object, node: Object, allocated: Iterable[Object] = ()) -> st
     tolerations = spec.get("tolerations") or ()
     if not condition_true(node, "Ready"):
         return "not ready"
-    if (node.get("spec") or {}).get("unschedulable"):
+    if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, tolerations):
         return "unschedulable"
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return "does not match the pod's nodeSelector"
@@ -132,10 +133,8 @@ def exclusion(pod: Object, node: Object, allocated: Iterable[Object] = ()) -> st
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required and not any(term_matches(term, name, labels) for term in required.get("nodeSelectorTerms") or ()):
         return "does not match the pod's node affinity"
-    for each in (node.get("spec") or {}).get("taints") or ():
-        taint = Taint(each.get("key") or "", each.get("value") or "", each.get("effect") or "")
-        if taint.effect in HARD and not any(tolerates(toleration, taint) for toleration in tolerations):
-            return f"untolerated taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+    if (taint := untolerated(node_taints(node), tolerations)) is not None:
+        return f"untolerated taint {taint_text(taint)}"
     for claim in allocated:
         selector = (allocation_of(claim) or {}).get("nodeSelector")
         if selector and not selects(selector, name, labels):

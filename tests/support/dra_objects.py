@@ -6,8 +6,9 @@ from typing import Any
 from protocols.dra import decode
 from protocols.dra.patching.criteria import judge, named, selectors_of
 from protocols.dra.patching.types import Gates
-from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Rule, Slice, Taint
+from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Rule, Slice
 from protocols.kube.meta import Object
+from protocols.kube.taints import Taint
 
 T0 = "2026-01-01T00:00:00Z"
 

@@ -10,9 +10,9 @@ Source: pkg/controller/nodelifecycle and pkg/controller/tainteviction of Kuberne
 
 from collections.abc import Iterable
 
-from protocols.dra.types import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_borne
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, meta
+from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_tolerated
 from protocols.kube.times import now, parse_time
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -98,7 +98,7 @@ def eviction_time(pod: Object, taints: Iterable[Object]) -> float | None:
     found = []
     for taint in taints:
         key, effect = _identity(taint)
-        borne = seconds_borne(Taint(key, str(taint.get("value") or ""), effect), tolerations)
+        borne = seconds_tolerated(Taint(key, str(taint.get("value") or ""), effect), tolerations)
         if borne is not None:
             found.append(max(started, _seconds(taint.get("timeAdded"))) + borne)
     return min(found, default=None)

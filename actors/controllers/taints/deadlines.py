@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from protocols.dra.allocator import Catalog
 from protocols.dra.pods import allocation_of, owned_by, reserved_for, results_of
-from protocols.dra.types import NO_EXECUTE, DeviceId, Filter, Rule, Taint, Toleration, seconds_borne
+from protocols.dra.types import DeviceId, Filter, Rule
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, uid_of
+from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated
 from protocols.kube.times import parse_time
 
 
@@ -65,7 +66,7 @@ class EvictionDeadlines:
     def _of_claim(self, claim: Object, now: float) -> Iterator[tuple[float, str]]:
         for device, tolerated in device_ids(claim):
             for taint, rule in self._taints(device):
-                borne = seconds_borne(taint, tolerated)
+                borne = seconds_tolerated(taint, tolerated)
                 if borne is not None:
                     yield _since(taint, now) + borne, rule
 
@@ -86,7 +87,7 @@ class EvictionDeadlines:
         """Return True if a rule with effect None would evict the claim's pods with effect NoExecute."""
         taint = Taint(rule.taint.key, rule.taint.value, NO_EXECUTE)
         return any(
-            selects(rule, device) and seconds_borne(taint, tolerated) is not None
+            selects(rule, device) and seconds_tolerated(taint, tolerated) is not None
             for device, tolerated in device_ids(claim)
         )
 

@@ -11,8 +11,9 @@ from actors.scheduler.model.extended_resources import ExtendedClaim, status_clai
 from protocols.dra.allocator import Catalog, Claim, Holdings, Pick, claim_of
 from protocols.dra.allocator.plan import missing_class
 from protocols.dra.pods import allocation_of, claim_entries, claim_names, from_template, owned_by, results_of
-from protocols.dra.types import NO_EXECUTE, DeviceClass, DeviceId, tolerates
+from protocols.dra.types import DeviceClass, DeviceId
 from protocols.kube.meta import Object, key_of, namespace_of, terminating
+from protocols.kube.taints import NO_EXECUTE, tolerated
 
 DEVICES = "devices"
 """Topic: a device appeared, changed or was freed."""
@@ -139,8 +140,8 @@ class DemandBuilder:
         for result in results_of(claim):
             offer = self._catalog.offer(DeviceId(result["driver"], result["pool"], result["device"]))
             for taint in offer.device.taints if offer else ():
-                tolerated = any(tolerates(each, taint) for each in result.get("tolerations") or ())
-                if taint.effect == NO_EXECUTE and not tolerated and offer is not None:
+                borne = tolerated(taint, result.get("tolerations") or ())
+                if taint.effect == NO_EXECUTE and not borne and offer is not None:
                     raise ClaimsNotReady(
                         f'resourceclaim "{key_of(claim)}": device {offer.id} has untolerated taint {{{taint.key}:'
                         f" {taint.value}}}",

@@ -16,18 +16,12 @@ from actors.scheduler.model.image_locality import node_images, pod_images
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import condition_true, key_of, labels_of, terminating, uid_of
 from protocols.kube.quantity import NANO, parse_quantity
+from protocols.kube.taints import Taint, node_taints
 
 Amounts = dict[str, int]
 """Nano-units by resource, as in protocols.kube.quantity; `pods` counts pods."""
 UNSPECIFIED: Amounts = {"cpu": NANO // 10, "memory": 200 * 2**20 * NANO}
 """Upstream's assumption of a container that requests none: 100m and 200 MiB."""
-
-
-@dataclass(frozen=True)
-class Taint:
-    key: str
-    value: str
-    effect: str
 
 
 @dataclass(frozen=True)
@@ -244,11 +238,10 @@ def node_view(node: Mapping[str, Any]) -> NodeView:
 
 
 def _node_view(node: Mapping[str, Any], spec: Mapping[str, Any]) -> NodeView:
-    taints = (Taint(t.get("key") or "", t.get("value") or "", t.get("effect") or "") for t in spec.get("taints") or ())
     return NodeView(
         name=node["metadata"]["name"],
         labels=dict(labels_of(node)),
-        taints=tuple(taints),
+        taints=node_taints(node),
         allocatable=amounts((node.get("status") or {}).get("allocatable") or {}),
         ready=condition_true(node, "Ready"),
         unschedulable=bool(spec.get("unschedulable")),
@@ -285,17 +278,3 @@ def same_requirements(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return True if spec and claim names, which scheduling depends on, are equal."""
     made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
     return one.get("spec") == other.get("spec") and made[0] == made[1]
-
-
-def tolerated(pod: PodView, taint: Taint) -> bool:
-    return any(_tolerates(toleration, taint) for toleration in pod.tolerations)
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    if toleration.get("effect") not in (None, "", taint.effect):
-        return False
-    if (toleration.get("key") or "") not in ("", taint.key):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == taint.value

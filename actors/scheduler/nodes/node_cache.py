@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from actors.scheduler.model.host_ports import NO_PORTS
 from actors.scheduler.model.image_locality import ImageSpread
-from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView, Taint, tolerated
+from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import NodeMemos
 from actors.scheduler.nodes.node_table import NodeChanges
 from actors.scheduler.nodes.scoring import Preferences, node_preference
 from protocols.kube.selectors import term_matches
+from protocols.kube.taints import UNSCHEDULABLE_TAINT, tolerated, untolerated
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -36,11 +37,11 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
     node = load.view
     if not node.ready:
         return [NOT_READY]
-    if node.unschedulable and not tolerated(pod, Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")):
+    if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
         return [UNSCHEDULABLE]
     if (pod.node_selector or pod.affinity_terms) and not selected(pod, node):
         return [SELECTOR]
-    if node.taints and (taint := _untolerated_taint(pod, node)):
+    if node.taints and (taint := untolerated(node.taints, pod.tolerations)):
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
         return [f"node(s) had untolerated taint {{{value}}}"]
     taken = [NO_PORTS] if pod.ports and load.ports.conflict(pod.ports) else []
@@ -70,11 +71,6 @@ def selected(pod: PodView, node: NodeView) -> bool:
         return False
     terms = pod.affinity_terms
     return not terms or any(term_matches(term, node.name, node.labels) for term in terms)
-
-
-def _untolerated_taint(pod: PodView, node: NodeView) -> Taint | None:
-    blocking = (taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute"))
-    return next((taint for taint in blocking if not tolerated(pod, taint)), None)
 
 
 def summary(nodes: int, found: Iterable[list[str]]) -> str:

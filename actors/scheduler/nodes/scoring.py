@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from actors.scheduler.model.views import NodeLoad, NodeView, PodView, tolerated
+from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import Versioned
 from protocols.kube.selectors import term_matches
+from protocols.kube.taints import tolerated
 
 TAINT_TOLERATION, NODE_AFFINITY = 3, 2
 """Weights beside the two of resources, which are 1."""
@@ -44,7 +45,7 @@ INDIFFERENT = Preferences()
 def node_preference(pod: PodView, node: NodeView, images: int = 0) -> Preferences:
     """`images`: score of ImageLocality."""
     affinity = sum(weight for weight, term in pod.preferred_terms if term_matches(term, node.name, node.labels))
-    return Preferences(affinity, sum(not tolerated(pod, taint) for taint in node.soft_taints), images)
+    return Preferences(affinity, sum(not tolerated(taint, pod.tolerations) for taint in node.soft_taints), images)
 
 
 def least_allocated_score(pod: PodView, load: NodeLoad) -> int:

@@ -24,7 +24,8 @@ from protocols.dra.allocator.types import (
     Selectors,
     Usage,
 )
-from protocols.dra.types import Device, DeviceClass, PoolId, usable
+from protocols.dra.types import Device, DeviceClass, PoolId
+from protocols.kube.taints import untolerated
 
 
 class CelSelectors:
@@ -204,7 +205,7 @@ class Candidates:
             return False
         if not self._matches(offer):
             return False
-        if self._taints and not usable(offer.device.taints, self.want.tolerations):
+        if self._taints and untolerated(offer.device.taints, self.want.tolerations):
             return False
         share = self.share(offer) if offer.shared else consumption(self.want, offer)
         return fits_share(self.want, offer, self._used, share)

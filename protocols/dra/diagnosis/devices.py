@@ -9,7 +9,7 @@ from protocols.dra.allocator.plan import REMEMBERED, consumption, in_use, shorta
 from protocols.dra.allocator.types import Pool
 from protocols.dra.diagnosis.reaching import Reaching
 from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE, POOL, SELECTOR, TAINT, Case, Rejection
-from protocols.dra.types import HARD, Taint, tolerates
+from protocols.kube.taints import taint_text, untolerated
 
 MAX_EXPRESSION = 160
 NO_NODE = Rejection(NODE, "no node that fits the pod reaches it")
@@ -65,10 +65,8 @@ class DeviceJudge:
         return None if pool.complete else UPDATING
 
     def _taint(self, offer: Offer) -> Rejection | None:
-        for taint in offer.device.taints if self._case.taints else ():
-            if taint.effect in HARD and not any(tolerates(each, taint) for each in self._want.tolerations):
-                return Rejection(TAINT, f"untolerated taint {_taint(taint)}")
-        return None
+        taint = untolerated(offer.device.taints, self._want.tolerations) if self._case.taints else None
+        return Rejection(TAINT, f"untolerated taint {taint_text(taint)}") if taint is not None else None
 
     def _capacity(self, offer: Offer) -> Rejection | None:
         """Judge the amounts that the request consumes of the device, or that it must have."""
@@ -100,7 +98,3 @@ class DeviceJudge:
 def shortened(expression: str) -> str:
     text = " ".join(expression.split())
     return text if len(text) <= MAX_EXPRESSION else f"{text[: MAX_EXPRESSION - 3]}..."
-
-
-def _taint(taint: Taint) -> str:
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocols.dra.types import Attribute, Capacity, Device, Patch, Rule, Taint
+from protocols.dra.types import Attribute, Capacity, Device, Patch, Rule
+from protocols.kube.taints import Taint
 
 Rank = tuple[int, float, str]
 """Rank of a patch: the smaller one wins."""

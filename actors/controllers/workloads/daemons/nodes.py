@@ -7,9 +7,9 @@ import msgspec
 
 from actors.controllers.workloads.common.pods import GENERATION, REVISION_HASH
 from actors.controllers.workloads.common.templates import pod_from, template_of
-from protocols.dra.types import NO_EXECUTE, NO_SCHEDULE, Taint, tolerates
 from protocols.kube.meta import Object, annotations_of, labels_of, name_of
 from protocols.kube.selectors import selects
+from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, node_taints, tolerated
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 PREFIX = "node.kubernetes.io"
@@ -55,7 +55,7 @@ def fit(node: Object, daemon_set: Object) -> Fit:
     if not _selected(node, spec):
         return NOWHERE
     borne = tolerations(spec)
-    open_taints = [taint for taint in _taints(node) if not any(tolerates(each, taint) for each in borne)]
+    open_taints = [taint for taint in node_taints(node) if not tolerated(taint, borne)]
     if any(taint.effect == NO_EXECUTE for taint in open_taints):
         return NOWHERE
     return OLD_ONLY if any(taint.effect == NO_SCHEDULE for taint in open_taints) else EVERYWHERE
@@ -67,11 +67,6 @@ def _selected(node: Object, spec: Object) -> bool:
         return False
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
     return required is None or selects(required, name_of(node), labels)
-
-
-def _taints(node: Object) -> list[Taint]:
-    taints = (node.get("spec") or {}).get("taints") or ()
-    return [Taint(str(each.get("key")), str(each.get("value") or ""), str(each.get("effect"))) for each in taints]
 
 
 def daemon_pod(daemon_set: Object, node: str, revision_hash: str) -> Object:

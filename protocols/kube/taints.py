@@ -1,0 +1,76 @@
+"""Taints of nodes and devices, and the tolerations of pods and claims. Pure.
+
+Nodes and devices share one rule. Unlike those of nodes, taints of devices may have the effect None.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+NO_EFFECT, NO_SCHEDULE, NO_EXECUTE = "None", "NoSchedule", "NoExecute"
+HARD = (NO_SCHEDULE, NO_EXECUTE)
+"""Effects that keep new pods away; None, PreferNoSchedule and unknown effects do not."""
+
+Toleration = Mapping[str, Any]
+"""As pods, claims and allocations have it."""
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    value: str
+    effect: str
+    added: str = ""
+    """timeAdded as the API has it; empty if unknown."""
+
+
+UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+"""Taint of every node with `spec.unschedulable`, whether its controller has written it or not."""
+
+
+def node_taints(node: Mapping[str, Any]) -> tuple[Taint, ...]:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return tuple(Taint(each.get("key") or "", each.get("value") or "", each.get("effect") or "") for each in taints)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Return True if the toleration covers the taint.
+
+    Without effect or key it covers any; an unknown operator covers nothing.
+    """
+    if (toleration.get("effect") or taint.effect) != taint.effect:
+        return False
+    if (toleration.get("key") or taint.key) != taint.key:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(operator == "Equal" and (toleration.get("value") or "") == taint.value)
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(tolerates(each, taint) for each in tolerations)
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> Taint | None:
+    """Return the first taint that keeps new pods away and is not tolerated, for however long."""
+    for taint in taints:
+        if taint.effect in HARD and not tolerated(taint, tolerations):
+            return taint
+    return None
+
+
+def taint_text(taint: Taint) -> str:
+    """Return the taint as kubectl writes it: `KEY=VALUE:EFFECT`."""
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
+def seconds_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> float | None:
+    """Return for how many seconds a NoExecute taint is tolerated; None for ever, or for another effect."""
+    if taint.effect != NO_EXECUTE:
+        return None
+    matching = [each for each in tolerations if tolerates(each, taint)]
+    if not matching:
+        return 0.0
+    limits = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]
+    return max(0.0, float(min(limits))) if limits else None
