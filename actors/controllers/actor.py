@@ -31,7 +31,7 @@ from actors.controllers.services.start import ServiceControllers
 from actors.controllers.taints.eviction import EvictionController
 from actors.controllers.workloads.start import Workloads
 from protocols.actor import Context, run_actor
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import gates_of
 from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.resources import (
     ALL,
@@ -72,7 +72,7 @@ class DeviceControllers:
     def __init__(self, client: ApiClient, context: Context) -> None:
         self._client = client
         settings = context.settings
-        gates = Gates(settings.gate("DRAAdminControlledDeviceAttributes"), settings.gate("DRADeviceTaints"))
+        gates = gates_of(settings.gate)
         self._recorders = [
             EventRecorder(client, RecorderOptions(component=name))
             for name in ("resource_claim", "device-taint-eviction")

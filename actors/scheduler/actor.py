@@ -35,7 +35,7 @@ from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import World
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.actor import Context, run_actor
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import gates_of
 from protocols.kube.meta import key_of, name_of, uid_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
@@ -67,15 +67,9 @@ class Scheduler:
         self._cache, self._queue = Cache(), Queue()
         self._pending: dict[str, Object] = {}
         self._wake = asyncio.Event()
-        names = (
-            "DRAAdminControlledDeviceAttributes",
-            "DRADeviceTaints",
-            "DRADeviceBindingConditions",
-            "DRAConsumableCapacity",
-        )
         self._devices = DynamicResources(
             self._client,
-            Gates(*map(settings.gate, names)),
+            gates_of(settings.gate),
             self._changed,
             context.log,
             self._tracker_events,

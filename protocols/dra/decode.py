@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from protocols.dra import types
+from protocols.dra.gates import Gates
 from protocols.dra.types import (
     EVERYTHING,
     PLAIN,
@@ -45,8 +46,12 @@ def slice_of(obj: Obj) -> Slice:
     return _read("ResourceSlice", obj, _slice)
 
 
-def exclusive_slice_of(obj: Obj) -> Slice:
-    """Read a slice as if no device allowed multiple allocations."""
+def slice_reader(gates: Gates) -> Callable[[Obj], Slice]:
+    """Return the reader of slices; without shares it reads them as if no device allowed multiple allocations."""
+    return slice_of if gates.shares else _exclusive_slice_of
+
+
+def _exclusive_slice_of(obj: Obj) -> Slice:
     return _read("ResourceSlice", obj, _exclusive_slice)
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.dra.decode import qualified
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates, gates_of
 from protocols.errors import SettingsInvalid
 from protocols.kube.meta import Object
 from protocols.process.settings import load_settings
@@ -66,8 +66,7 @@ def _gates(args: argparse.Namespace) -> Gates:
     if not gates and not (args.slices or args.patches or args.kubeconfig):
         with suppress(SettingsInvalid):
             gates = load_settings(layout_from(args).settings).feature_gates
-    names = ("DRAAdminControlledDeviceAttributes", "DRADeviceTaints", "DRADeviceBindingConditions")
-    return Gates(*(gates.get(name, True) for name in names))
+    return gates_of(lambda name: gates.get(name, True))
 
 
 def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:

@@ -1,6 +1,6 @@
 """DRA objects at one moment: the patched devices, and where the scheduler's allocator would place claims."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,8 +22,8 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.allocator.shares import Held, added
-from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
-from protocols.dra.patching.types import Gates
+from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
+from protocols.dra.gates import Gates
 from protocols.dra.pods import results_of
 from protocols.dra.tracker.faults import Report
 from protocols.dra.tracker.tracker import Tracker
@@ -33,12 +33,8 @@ from supervisor.base.errors import Usage
 from supervisor.dra.explain import Explanation, explain, published
 from supervisor.dra.shares import CapacityUse, capacity_use
 
-READERS = {
-    "ResourceSlice": (slice_of, "put_slice"),
-    "ResourceSlicePatch": (patch_of, "put_patch"),
-    "DeviceTaintRule": (rule_of, "put_rule"),
-    "DeviceClass": (class_of, "put_class"),
-}
+KINDS = ("ResourceSlice", "ResourceSlicePatch", "DeviceTaintRule", "DeviceClass")
+"""Kinds that a snapshot is made of."""
 
 
 @dataclass
@@ -77,13 +73,11 @@ class DeviceSnapshot:
 
 def snapshot_of(objects: Iterable[Object], gates: Gates) -> DeviceSnapshot:
     snapshot = DeviceSnapshot(Tracker(gates))
+    put = _putters(snapshot.tracker)
     for obj in objects:
-        reader = READERS.get(str(obj.get("kind")))
-        if reader is None:
-            continue
-        read, put = reader
         try:
-            getattr(snapshot.tracker, put)(read(obj))
+            if (kind := str(obj.get("kind"))) in put:
+                put[kind](obj)
         except ObjectUnreadable as error:
             snapshot.unreadable.append(str(error))
     while not snapshot.tracker.settled:
@@ -91,11 +85,22 @@ def snapshot_of(objects: Iterable[Object], gates: Gates) -> DeviceSnapshot:
     return snapshot
 
 
+def _putters(tracker: Tracker) -> dict[str, Callable[[Object], None]]:
+    read_slice = slice_reader(tracker.inputs.gates)
+    slices, patches, rules, classes = KINDS
+    return {
+        slices: lambda obj: tracker.put_slice(read_slice(obj)),
+        patches: lambda obj: tracker.put_patch(patch_of(obj)),
+        rules: lambda obj: tracker.put_rule(rule_of(obj)),
+        classes: lambda obj: tracker.put_class(class_of(obj)),
+    }
+
+
 def check_kind(obj: Object, also: tuple[str, ...] = ()) -> None:
     """Raise Usage for an object of a kind that is not read here."""
     kind = str(obj.get("kind") or "")
-    if kind not in (*READERS, *also):
-        raise Usage(f"{kind or 'an object without kind'} is not read here; give {', '.join((*READERS, *also))}")
+    if kind not in (*KINDS, *also):
+        raise Usage(f"{kind or 'an object without kind'} is not read here; give {', '.join((*KINDS, *also))}")
 
 
 ANY = "(any)"
@@ -138,8 +143,7 @@ def _placed(house: tuple[Tracker, Catalog, Held], obj: Object, node: Node) -> Pl
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise Usage(f"the claim cannot be read: {error!r:.200}") from None
     classes = tracker.inputs.classes
-    gates = tracker.inputs.gates
-    ground = Ground(catalog.view(node).pools, held, classes, CelSelectors(), gates.taints, gates.binding)
+    ground = Ground(catalog.view(node).pools, held, classes, CelSelectors(), tracker.inputs.gates)
     try:
         attempt = Attempt(AttemptOptions((claim,), ground))
         fits = attempt.run()

@@ -9,7 +9,7 @@ from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.binding import unmet
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.types import Case, Report
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, claim_names, results_of
 from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, condition, condition_true, key_of, labels_of, name_of, namespace_of
@@ -110,8 +110,7 @@ def _case(
         used=held_devices(objects),
         excluded=excluded,
         holder=lambda device: holders.get(device, ""),
-        taints=snapshot.tracker.inputs.gates.taints,
-        binding=snapshot.tracker.inputs.gates.binding,
+        gates=snapshot.tracker.inputs.gates,
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from protocols.dra import decode
+from protocols.dra.gates import Gates
 from protocols.dra.patching.criteria import judge, named, selectors_of
-from protocols.dra.patching.types import Gates
 from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Rule, Slice
 from protocols.kube.meta import Object
 from protocols.kube.taints import Taint

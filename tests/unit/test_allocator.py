@@ -19,6 +19,7 @@ from protocols.dra.allocator import (
     first_available_score,
 )
 from protocols.dra.decode import class_of, slice_of
+from protocols.dra.gates import Gates
 from protocols.dra.types import Device
 
 DRIVER = "d.example.com"
@@ -338,7 +339,7 @@ def test_pools_with_binding_conditions_come_last_and_conditions_are_allocated() 
 def test_devices_with_binding_conditions_are_left_alone_while_the_gate_is_off(asked: dict[str, Any]) -> None:
     late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
     world = World(slice_("s", late, device("b")))
-    ground = Ground(world.catalog.view(N1).pools, world.used, CLASSES, world.words, binding=False)
+    ground = Ground(world.catalog.view(N1).pools, world.used, CLASSES, world.words, Gates(binding=False))
     attempt = Attempt(AttemptOptions((claim(asked),), ground))
     assert attempt.run()
     assert [pick.offer.id.device for pick in attempt.picks[0]] == ["b"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.kube.meta import Object
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.why import Answer, exclusion, pod_answer

@@ -12,6 +12,7 @@ from protocols.dra.decode import class_of, slice_of
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import MAX_TEXT, one_line
 from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, Case, Group, Report
+from protocols.dra.gates import Gates
 from protocols.dra.types import Device, DeviceId
 
 DRIVER = "d.example.com"
@@ -121,7 +122,7 @@ def test_taint_is_named_unless_it_is_tolerated_or_taints_are_off() -> None:
     assert reasons(report(tainted, claim(request()))) == [("taint", "untolerated taint k=v:NoSchedule", 1)]
     tolerating = request(tolerations=[{"key": "k", "operator": "Exists"}])
     assert report(tainted, claim(tolerating)).fitting == ("n1",)
-    assert report(tainted, claim(request()), taints=False).fitting == ("n1",)
+    assert report(tainted, claim(request()), gates=Gates(taints=False)).fitting == ("n1",)
 
 
 def test_device_in_use_names_its_claim_and_admin_access_ignores_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.tracker.faults import AGAIN, Change
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Device, Slice

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceClass, Patch, Rule, Slice
 from tests.support.dra_objects import a_class, a_patch, a_rule, a_slice, device, naive, taint

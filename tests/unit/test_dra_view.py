@@ -156,6 +156,23 @@ def test_shares_show_who_consumes_how_much(
     assert "no driver has published" in devices(capsys, "--shares", "--slices", SLICES)
 
 
+def test_without_consumable_capacity_devices_are_given_whole(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "shared").write_text(SHARED)
+    (tmp_path / "wanted").write_text(WANTED)
+    plain = WANTED.replace(', capacity: {requests: {memory: 4Gi, slots: "1"}}', "").replace("wanted", "plain")
+    (tmp_path / "plain").write_text(plain)
+    slices = tmp_path / "slices"
+    slices.write_text(SHARED.partition("kind: ResourceClaim")[0].rpartition("---")[0])
+    off = ("--slices", str(slices), "--feature-gates", "DRAConsumableCapacity=false")
+    assert "no driver has published" in devices(capsys, "--shares", *off)
+    told = devices(capsys, "--claim", str(tmp_path / "wanted"), *off, code=1)
+    assert "has capacity requests, but the DRAConsumableCapacity feature is disabled" in told
+    found = devices(capsys, "--claim", str(tmp_path / "plain"), *off)
+    assert found == "default/plain on node-1: r = gpu.example.com/node-1/gpu-0\n"
+
+
 FAULTY = """
 kind: ResourceSlicePatch
 apiVersion: resource.k8s.io/v1alpha3

@@ -14,7 +14,7 @@ from actors.scheduler.model.views import NodeView, node_view
 from protocols.dra.allocator import Catalog, claim_of
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.decode import class_of, slice_of
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceId
 from tests.support.waiting import until_async
 

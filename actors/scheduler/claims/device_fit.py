@@ -36,7 +36,7 @@ from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.catalog import View
 from protocols.dra.allocator.shares import together
 from protocols.dra.allocator.types import Pool
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of
 from protocols.dra.types import DeviceClass, PoolId
 from protocols.errors import NodeplaneError
@@ -287,8 +287,7 @@ class DeviceFit:
         """Raises AllocationFault."""
         self.searches += 1
         used = used if used is not None else self._inputs.used(demand)
-        gates, classes, engine = self._inputs.gates, self._inputs.classes, self._inputs.engine
-        ground = Ground(view.pools, used, classes, engine, gates.taints, gates.binding, gates.shares)
+        ground = Ground(view.pools, used, self._inputs.classes, self._inputs.engine, self._inputs.gates)
         return Attempt(AttemptOptions(demand.unallocated, ground))
 
 

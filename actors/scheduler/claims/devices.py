@@ -31,7 +31,7 @@ from actors.scheduler.nodes.node_table import NodeTables
 from protocols.dra.allocator import Catalog, Holdings, allocation, held_by_picks
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.binding import TIMEOUT_S
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.feed import SliceTracker

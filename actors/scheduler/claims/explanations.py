@@ -112,8 +112,7 @@ class Explanations:
             used=self._inputs.used(question.demand),
             excluded={name: ", ".join(reasons) for name, reasons in question.excluded.items()},
             searched=SEARCHED,
-            taints=self._inputs.gates.taints,
-            binding=self._inputs.gates.binding,
+            gates=self._inputs.gates,
         )
 
     def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> Text:

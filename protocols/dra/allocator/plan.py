@@ -24,6 +24,7 @@ from protocols.dra.allocator.types import (
     Selectors,
     Usage,
 )
+from protocols.dra.gates import Gates
 from protocols.dra.types import Device, DeviceClass, PoolId
 from protocols.kube.taints import untolerated
 
@@ -257,7 +258,7 @@ def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[Offer], 
                 f"claim {claim}, request {want.name}: asks for all devices, but resource pool"
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
-        fitting = (offer for offer in each.offers if (ground.binding or not offer.binding) and matches(offer))
+        fitting = (offer for offer in each.offers if (ground.gates.binding or not offer.binding) and matches(offer))
         for offer in fitting:
             if fits_share(want, offer, ground.used, consumption(want, offer)):
                 yield pool, offer
@@ -270,12 +271,7 @@ class Ground(msgspec.Struct, frozen=True):
     used: Usage
     classes: Mapping[str, DeviceClass]
     engine: Selectors
-    taints: bool = True
-    """Taints keep devices from being allocated."""
-    binding: bool = True
-    """Devices with binding conditions may be allocated."""
-    shares: bool = True
-    """Claims may request capacity."""
+    gates: Gates = Gates()
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -298,8 +294,8 @@ class ClaimPlan(msgspec.Struct, frozen=True):
 def plan_of(claim: Claim, ground: Ground) -> ClaimPlan:
     """Raises AllocationFault."""
     check(claim, ground.classes)
-    _check_capacity(claim, ground.shares)
-    slots = slots_of(ground.pools, ground.binding)
+    _check_capacity(claim, ground.gates.shares)
+    slots = slots_of(ground.pools, ground.gates.binding)
     requests = tuple(tuple(_way(claim, want, slots, ground) for want in each.wants) for each in claim.requests)
     fewest = [0]
     for ways in reversed(requests):
@@ -316,5 +312,5 @@ def _way(claim: Claim, want: Want, slots: tuple[Slot, ...], ground: Ground) -> W
     everything = want.mode == ALL
     if everything:
         slots = tuple(all_of(claim.key, want, ground, matches))
-    candidates = Candidates(want, slots, ground.used, matches, ground.taints)
+    candidates = Candidates(want, slots, ground.used, matches, ground.gates.taints)
     return Way(want, candidates, max(1, len(slots)) if everything else want.count, everything)

@@ -37,7 +37,7 @@ class DeviceJudge:
     def _rejections(self, pool: Pool, offer: Offer) -> Iterator[Rejection | None]:
         yield self._selector(offer)
         yield self._pool(pool)
-        yield BINDING if offer.binding and not self._case.binding else None
+        yield BINDING if offer.binding and not self._case.gates.binding else None
         yield self._taint(offer)
         if not self._want.admin:
             yield Rejection(IN_USE, "in use") if in_use(offer, self._case.used) else None
@@ -65,7 +65,7 @@ class DeviceJudge:
         return None if pool.complete else UPDATING
 
     def _taint(self, offer: Offer) -> Rejection | None:
-        taint = untolerated(offer.device.taints, self._want.tolerations) if self._case.taints else None
+        taint = untolerated(offer.device.taints, self._want.tolerations) if self._case.gates.taints else None
         return Rejection(TAINT, f"untolerated taint {taint_text(taint)}") if taint is not None else None
 
     def _capacity(self, offer: Offer) -> Rejection | None:

@@ -22,7 +22,7 @@ UNDECIDED = Rejection(ERROR, f"the search for devices was not done after {STEPS}
 
 def node_rejection(case: Case, node: Node) -> Search:
     """Return None in the end if the node satisfies all claims."""
-    ground = Ground(case.catalog.view(node).pools, case.used, case.classes, case.engine, case.taints, case.binding)
+    ground = Ground(case.catalog.view(node).pools, case.used, case.classes, case.engine, case.gates)
     try:
         return (yield from _rejection(case.claims, ground))
     except TimedOut:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from protocols.dra.allocator import Catalog, Claim, Node, Selectors, Usage
+from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceClass, DeviceId
 
 SELECTOR, POOL, TAINT, IN_USE = "selector", "pool", "taint", "in use"
@@ -85,6 +86,4 @@ class Case(msgspec.Struct, frozen=True):
     """Returns the claim that holds a device, or ""."""
     searched: int = 8
     """Nodes searched as a whole, those with most usable devices first."""
-    taints: bool = True
-    binding: bool = True
-    """Devices with binding conditions may be allocated."""
+    gates: Gates = Gates()

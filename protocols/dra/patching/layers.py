@@ -11,7 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from protocols.dra.patching.types import NO_EFFECT, Effect, Gates, Known, KnownRule, Rank, TaintKey
+from protocols.dra.gates import Gates
+from protocols.dra.patching.types import NO_EFFECT, Effect, Known, KnownRule, Rank, TaintKey
 from protocols.dra.types import Attribute, Capacity, Filter
 from protocols.kube.quantity import Quantity
 from protocols.kube.taints import Taint

@@ -6,8 +6,6 @@ What does not change is the same object as before.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from protocols.dra.types import Attribute, Capacity, Device, Patch, Rule
 from protocols.kube.taints import Taint
 
@@ -15,17 +13,6 @@ Rank = tuple[int, float, str]
 """Rank of a patch: the smaller one wins."""
 TaintKey = tuple[str, str]
 """(key, effect): what makes two taints the same one."""
-
-
-class Gates(msgspec.Struct, frozen=True):
-    attributes: bool = True
-    """DRAAdminControlledDeviceAttributes: attributes and capacity of patches."""
-    taints: bool = True
-    """DRADeviceTaints: taints of patches, and rules."""
-    binding: bool = True
-    """DRADeviceBindingConditions: devices that are prepared after their allocation."""
-    shares: bool = True
-    """DRAConsumableCapacity: devices that allow multiple allocations."""
 
 
 class Known(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from protocols.dra.decode import class_of, exclusive_slice_of, patch_of, rule_of, slice_of
-from protocols.dra.patching.types import Gates
+from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
+from protocols.dra.gates import Gates
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceClass, ObjectUnreadable
@@ -53,8 +53,7 @@ class SliceTracker:
         self._settled = asyncio.Event()
         self._settled.set()
         tracker = self.tracker
-        read_slice = slice_of if gates.shares else exclusive_slice_of
-        slices = _Handler(self, read_slice, tracker.put_slice, tracker.drop_slice)
+        slices = _Handler(self, slice_reader(gates), tracker.put_slice, tracker.drop_slice)
         patches = _Handler(self, patch_of, tracker.put_patch, tracker.drop_patch)
         rules = rules or _Handler(self, rule_of, tracker.put_rule, tracker.drop_rule)
         classes = _Handler(self, class_of, tracker.put_class, tracker.drop_class, listener.classes_changed)

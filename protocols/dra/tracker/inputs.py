@@ -4,9 +4,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from protocols.dra.gates import Gates
 from protocols.dra.patching.criteria import Selector, selectors_of
 from protocols.dra.patching.layers import Index
-from protocols.dra.patching.types import Gates, Known, KnownRule
+from protocols.dra.patching.types import Known, KnownRule
 from protocols.dra.types import DeviceClass, Filter, Patch, Rule, Slice
 
 Touched = list[Filter]

@@ -9,8 +9,8 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from operator import is_
 
+from protocols.dra.gates import Gates
 from protocols.dra.patching.layers import PoolLayers
-from protocols.dra.patching.types import Gates
 from protocols.dra.tracker.builder import Builder, Verdicts
 from protocols.dra.tracker.faults import Change, Counts, Faults
 from protocols.dra.tracker.inputs import Inputs, Places, Touched

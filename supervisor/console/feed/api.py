@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from protocols.dra.decode import slice_of
-from protocols.dra.patching.types import Gates
+from protocols.dra.gates import Gates
 from protocols.dra.types import ObjectUnreadable
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import ApiAway, ApiError
