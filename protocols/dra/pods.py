@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.kube.meta import Object, meta, name_of, namespace_of, uid_of
+from protocols.kube.meta import Object, join_key, meta, name_of, namespace_of, uid_of
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Finalizer of claims that are or were allocated."""
@@ -44,8 +44,19 @@ def claim_names(pod: Object) -> dict[str, str | None]:
 
 def used_claims(pod: Object) -> list[str]:
     """Names of all claims that exist for the pod."""
-    extended = ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-    return [name for name in (*claim_names(pod).values(), extended) if name]
+    return [name for name in (*claim_names(pod).values(), extended_claim_name(pod)) if name]
+
+
+def extended_claim_name(pod: Object) -> str:
+    """Return the name of the claim that was created for the pod's extended resources, or ""."""
+    status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return str(status.get("resourceClaimName") or "")
+
+
+def extended_claim_key(pod: Object) -> str:
+    """Return the key of that claim, or ""."""
+    name = extended_claim_name(pod)
+    return join_key(namespace_of(pod), name) if name else ""
 
 
 def from_template(entry: Entry) -> bool:

@@ -14,7 +14,7 @@ from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUs
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.admission import admit_request
-from actors.scheduler.model.views import amounts, pod_requests
+from protocols.scheduling.requests import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 

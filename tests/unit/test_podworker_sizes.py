@@ -4,10 +4,10 @@ import pytest
 
 from actors.podworker.model.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
 from actors.podworker.model.types import Waiting, read_pod
-from actors.scheduler.model.views import amounts as quantities
 from actors.scheduler.model.views import pod_view
 from protocols.bus import error_for
 from protocols.messages.devices import ContainerGrant
+from protocols.scheduling.requests import amounts as quantities
 from tests.support.podworker_fakes import container, pod, sidecar
 from tests.support.podworker_scene import Scene, at_work, play
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.queue import ANY_ROOM, Queue
-from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_requests, pod_view
+from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_view
 from actors.scheduler.nodes.node_cache import Cache, summary
 from actors.scheduler.nodes.scoring import NodeScorer
 from protocols.kube.quantity import NANO
+from protocols.scheduling.requests import pod_requests
 from tests.support.turns import finished
 
 

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.model.claim_demand import DemandBuilder
-from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
-from actors.scheduler.model.extended_resources import MAX_REQUESTS, extended_claim
-from actors.scheduler.model.views import node_view, pod_requests, pod_view
+from actors.scheduler.model.errors import ClaimsNotReady
+from actors.scheduler.model.views import node_view, pod_view
 from actors.scheduler.nodes import node_cache
 from actors.scheduler.nodes.node_cache import Cache
 from protocols.dra.allocator import Catalog
+from protocols.dra.allocator.extended import MAX_REQUESTS, TooManyRequests, extended_claim
 from protocols.kube.quantity import NANO
+from protocols.scheduling.requests import pod_requests
 from tests.support.growth import MOST, growth
 from tests.support.turns import finished
 
@@ -125,7 +126,7 @@ def gpus(apps: int, inits: int) -> dict[str, Any]:
 
 def test_extended_claim_of_more_containers_than_requests_is_refused() -> None:
     assert len(extended_claim(gpus(MAX_REQUESTS, 0), frozenset((GPU,)), {GPU: "gpu"}).claim.requests) == MAX_REQUESTS
-    with pytest.raises(ObjectUnreadable, match=r"33 containers request example\.com/gpu"):
+    with pytest.raises(TooManyRequests, match=r"33 containers request example\.com/gpu"):
         extended_claim(gpus(MAX_REQUESTS + 1, 0), frozenset((GPU,)), {GPU: "gpu"})
 
 

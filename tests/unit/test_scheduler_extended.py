@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from actors.scheduler.model.extended_resources import IMPLICIT, backed, backing, extended_claim
 from actors.scheduler.model.views import pod_view
+from protocols.dra.allocator.extended import IMPLICIT, backed, backing, extended_claim
 from protocols.dra.decode import class_of
 
 GPU = "example.com/gpu"
@@ -43,9 +43,9 @@ def test_the_newest_class_counts_and_the_smaller_name_of_equals() -> None:
 
 
 def test_only_what_is_asked_for_and_has_a_class_is_backed() -> None:
-    view = pod_view(pod(container("a", 1)))
-    assert backed(view, {GPU: "gpu", "example.com/nic": "nic"}) == {GPU}
-    assert backed(pod_view(pod(container("a", 0))), {GPU: "gpu"}) == frozenset()
+    requested = pod_view(pod(container("a", 1))).requests
+    assert backed(requested, {GPU: "gpu", "example.com/nic": "nic"}) == {GPU}
+    assert backed(pod_view(pod(container("a", 0))).requests, {GPU: "gpu"}) == frozenset()
 
 
 def test_each_container_that_stays_has_a_request_of_its_own() -> None:

@@ -12,7 +12,7 @@ from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.model.claim_demand import Assignment
 from actors.scheduler.model.errors import ClaimChanged, DeviceConflict
-from actors.scheduler.model.extended_resources import ExtendedClaim
+from protocols.dra.allocator.extended import ExtendedClaim
 from protocols.dra.pods import (
     allocation_of,
     consumers,

@@ -24,15 +24,15 @@ from actors.scheduler.model.claim_demand import (
     claim_topic,
 )
 from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
-from actors.scheduler.model.extended_resources import LEFTOVER_CLAIM, backed, backing, extended_claim, status_claim_key
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_table import NodeTables
 from protocols.dra.allocator import Catalog, Holdings, allocation, held_by_picks
+from protocols.dra.allocator.extended import TooManyRequests, backed, backing, extended_claim
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.binding import TIMEOUT_S
 from protocols.dra.gates import Gates
-from protocols.dra.pods import allocation_of, consumers
+from protocols.dra.pods import allocation_of, consumers, extended_claim_key
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.meta import Object, key_of, uid_of
@@ -45,6 +45,7 @@ from protocols.kubeclient.informer import Informer, InformerOptions
 Changed = Callable[..., None]
 Demands = Mapping[str, Demand]
 """Demand by node."""
+LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
 """Raised when reading an object of the wrong shape. Our API admits none, another server might."""
 
@@ -127,11 +128,11 @@ class DynamicResources:
 
     def backed(self, view: PodView) -> frozenset[str]:
         """Return the requested resources that a DeviceClass backs."""
-        return backed(view, self._backing)
+        return backed(view.requests, self._backing)
 
     async def delete_leftover_claims(self, pod: Object) -> None:
         """Delete claims for extended resources left by failed attempts. Raises ClaimsNotReady, ApiError or ApiAway."""
-        named = status_claim_key(pod)
+        named = extended_claim_key(pod)
         made = self.claims.of_extended(pod)
         lost = [claim for claim in made if key_of(claim) != named or allocation_of(claim) is None]
         for claim in lost:
@@ -141,7 +142,7 @@ class DynamicResources:
 
     def demands(self, pod: Object, demand: Demand, resources: frozenset[str], nodes: Iterable[NodeView]) -> Demands:
         """Return the demand by node: devices of a class where the node lacks the extended resource."""
-        if any(key_of(claim) == status_claim_key(pod) for claim in demand.allocated):
+        if any(key_of(claim) == extended_claim_key(pod) for claim in demand.allocated):
             resources = frozenset()
         made: dict[frozenset[str], Demand] = {frozenset(): demand}
         found = {}
@@ -153,7 +154,10 @@ class DynamicResources:
         return found
 
     def _extended(self, pod: Object, demand: Demand, resources: frozenset[str]) -> Demand:
-        claim = extended_claim(pod, resources, self._backing)
+        try:
+            claim = extended_claim(pod, resources, self._backing)
+        except TooManyRequests as error:
+            raise ObjectUnreadable(str(error)) from None
         asked = [[each.name, each.wants[0].class_name, each.wants[0].count] for each in claim.claim.requests]
         signature = msgspec.json.encode([demand.signature.decode(), asked])
         return Demand(demand.allocated, (*demand.unallocated, claim.claim), signature, claim)

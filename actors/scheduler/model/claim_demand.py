@@ -7,10 +7,18 @@ from operator import itemgetter
 import msgspec
 
 from actors.scheduler.model.errors import ClaimsNotReady
-from actors.scheduler.model.extended_resources import ExtendedClaim, status_claim_key
 from protocols.dra.allocator import Catalog, Claim, Holdings, Pick, claim_of
+from protocols.dra.allocator.extended import ExtendedClaim
 from protocols.dra.allocator.plan import missing_class
-from protocols.dra.pods import allocation_of, claim_entries, claim_names, from_template, owned_by, results_of
+from protocols.dra.pods import (
+    allocation_of,
+    claim_entries,
+    claim_names,
+    extended_claim_key,
+    from_template,
+    owned_by,
+    results_of,
+)
 from protocols.dra.types import DeviceClass, DeviceId
 from protocols.kube.meta import Object, key_of, namespace_of, terminating
 from protocols.kube.taints import NO_EXECUTE, tolerated
@@ -120,7 +128,7 @@ class DemandBuilder:
 
     def _extended(self, pod: Object) -> list[Object]:
         """Return the claim for extended resources once pod status names it, if it is still valid."""
-        claim = self._claim(status_claim_key(pod)) if status_claim_key(pod) else None
+        claim = self._claim(extended_claim_key(pod)) if extended_claim_key(pod) else None
         valid = claim is not None and not terminating(claim) and owned_by(claim, pod) and allocation_of(claim)
         return [claim] if claim is not None and valid else []
 

@@ -5,23 +5,17 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from actors.scheduler.model.errors import ObjectUnreadable
-from actors.scheduler.model.host_ports import HostPort, PortsInUse, pod_ports
 from actors.scheduler.model.image_locality import node_images, pod_images
-from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import condition_true, key_of, labels_of, terminating, uid_of
-from protocols.kube.quantity import NANO, parse_quantity
 from protocols.kube.taints import Taint, node_taints
-
-Amounts = dict[str, int]
-"""Nano-units by resource, as in protocols.kube.quantity; `pods` counts pods."""
-UNSPECIFIED: Amounts = {"cpu": NANO // 10, "memory": 200 * 2**20 * NANO}
-"""Upstream's assumption of a container that requests none: 100m and 200 MiB."""
+from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
+from protocols.scheduling.node_selection import node_term, required_terms
+from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, with_resize
 
 
 @dataclass(frozen=True)
@@ -110,55 +104,6 @@ class NodeLoad:
                 del self.used[name]  # anybody's pod may name resources nobody has
 
 
-def amounts(quantities: Mapping[str, Any]) -> Amounts:
-    """Parse quantities. Invalid ones, which only another server admits, are skipped."""
-    found: Amounts = {}
-    for name, text in quantities.items():
-        try:
-            found[name] = parse_quantity(text).nanos
-        except QuantityInvalid:
-            continue
-    return found
-
-
-def add(total: Amounts, more: Mapping[str, int]) -> None:
-    """Add to `total` in place: a copy for each container of a pod would be quadratic."""
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def pod_requests(spec: Mapping[str, Any], unspecified: Mapping[str, int] = MappingProxyType({})) -> Amounts:
-    """Return the requests of a pod, with one of `pods`; `unspecified` are those of a container without.
-
-    That is max(init containers, sum of app containers), each with the sidecars started before them. Pod-level requests
-    override those of containers.
-    """
-    running: Amounts = {}
-    """Sidecars so far, and app containers in the end."""
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        own = {**unspecified, **_container(container)}
-        if container.get("restartPolicy") == "Always":
-            add(running, own)
-            own = dict.fromkeys(own, 0)
-        for name, amount in own.items():
-            peak[name] = max(peak.get(name, 0), running.get(name, 0) + amount)
-    for container in spec.get("containers") or ():
-        add(running, {**unspecified, **_container(container)})
-    for name, amount in running.items():
-        peak[name] = max(peak.get(name, 0), amount)
-    whole = (spec.get("resources") or {}).get("requests") or {}
-    total = {**peak, **amounts(whole)}  # pod-level requests win
-    add(total, amounts(spec.get("overhead") or {}))
-    add(total, {"pods": NANO})
-    return total
-
-
-def _container(container: Mapping[str, Any]) -> Amounts:
-    resources = container.get("resources") or {}
-    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
 def pod_view(pod: Mapping[str, Any]) -> PodView:
     try:
         return _pod_view(pod, pod.get("spec") or {})
@@ -168,19 +113,18 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
 
 def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    counted = _with_resize(pod, spec)
+    counted = with_resize(pod, spec)
     return PodView(
         uid=uid_of(pod),
         key=key_of(pod),
         requests=pod_requests(counted),
         node_selector=dict(spec.get("nodeSelector") or {}),
-        affinity_terms=tuple(map(_term, required.get("nodeSelectorTerms") or ())),
+        affinity_terms=required_terms(spec),
         tolerations=tuple(map(dict, spec.get("tolerations") or ())),
         claims=bool(spec.get("resourceClaims")),
         presumed=_presumed(counted),
-        preferred_terms=tuple((int(each["weight"]), _term(each.get("preference") or {})) for each in preferred),
+        preferred_terms=tuple((int(each["weight"]), node_term(each.get("preference") or {})) for each in preferred),
         images=pod_images(spec),
         ports=pod_ports(spec),
         priority=int(spec.get("priority") or 0),
@@ -191,43 +135,6 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
 def _presumed(spec: Mapping[str, Any]) -> Amounts:
     found = pod_requests(spec, UNSPECIFIED)
     return {name: found.get(name, 0) for name in UNSPECIFIED}
-
-
-def _with_resize(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spec of a pod that is being resized.
-
-    It counts what it has or what it requests, whichever is more; if the resize is infeasible, what it has.
-    """
-    status = pod.get("status") or {}
-    resizing = [c for c in status.get("conditions") or () if str(c.get("type")).startswith("PodResize")]
-    if not resizing:
-        return spec
-    wants = all(condition.get("reason") != "Infeasible" for condition in resizing)
-    lists = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
-    changed = {}
-    for spec_key, status_key in lists:
-        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in status.get(status_key) or ()}
-        changed[spec_key] = [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in spec.get(spec_key) or ()]
-    return {**spec, **changed}
-
-
-def _with(container: Mapping[str, Any], held: Mapping[str, Any], wants: bool) -> Mapping[str, Any]:
-    resources = container.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    have, want = amounts(held), amounts(asked)
-    more = {name: text for name, text in held.items() if not wants or have.get(name, 0) > want.get(name, 0)}
-    return {**container, "resources": {**resources, "requests": {**asked, **more}}}
-
-
-def _term(term: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one node selector term with only what matching reads."""
-    parts = ("matchExpressions", "matchFields")
-    return {part: [_demand(demand) for demand in term.get(part) or ()] for part in parts}
-
-
-def _demand(demand: Mapping[str, Any]) -> dict[str, Any]:
-    values = [str(value) for value in demand.get("values") or ()]
-    return {"key": str(demand.get("key") or ""), "operator": demand.get("operator"), "values": values}
 
 
 def node_view(node: Mapping[str, Any]) -> NodeView:

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from actors.scheduler.model.host_ports import NO_PORTS
 from actors.scheduler.model.image_locality import ImageSpread
 from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import NodeMemos
 from actors.scheduler.nodes.node_table import NodeChanges
 from actors.scheduler.nodes.scoring import Preferences, node_preference
-from protocols.kube.selectors import term_matches
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, tolerated, untolerated
+from protocols.scheduling.host_ports import NO_PORTS
+from protocols.scheduling.node_selection import selects_node
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -67,10 +67,7 @@ def insufficient(reason: str) -> str | None:
 
 
 def selected(pod: PodView, node: NodeView) -> bool:
-    if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):
-        return False
-    terms = pod.affinity_terms
-    return not terms or any(term_matches(term, node.name, node.labels) for term in terms)
+    return selects_node(pod.node_selector, pod.affinity_terms, node.name, node.labels)
 
 
 def summary(nodes: int, found: Iterable[list[str]]) -> str:

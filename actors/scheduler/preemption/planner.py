@@ -13,7 +13,6 @@ from actors.scheduler.claims.device_ledger import with_kept
 from actors.scheduler.claims.devices import DynamicResources
 from actors.scheduler.model.candidates import Candidate, Nomination, Victim
 from actors.scheduler.model.claim_demand import Demand, Fit
-from actors.scheduler.model.host_ports import NO_PORTS
 from actors.scheduler.model.nominations import Nominations
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
@@ -25,6 +24,7 @@ from protocols.dra.allocator import Holdings, held_by_picks
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.times import parse_time
+from protocols.scheduling.host_ports import NO_PORTS
 
 NOT_HELPFUL, NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 PLAN_TIMEOUT_S, SEARCH_TIMEOUT_S = 10.0, 1.0

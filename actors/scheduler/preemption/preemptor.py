@@ -12,8 +12,7 @@ import msgspec
 
 from actors.scheduler.claims.devices import SHAPE_ERRORS
 from actors.scheduler.model.candidates import Candidate, Nomination
-from actors.scheduler.model.host_ports import NO_PORTS, conflicting
-from actors.scheduler.model.views import NodeLoad, PodView, add, pod_view
+from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import shortages
 from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import FailedAttempt, Plan, Planner, World, preempted
@@ -21,6 +20,8 @@ from actors.scheduler.preemption.trial import ClaimUses
 from protocols.dra.allocator import Holdings
 from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError
+from protocols.scheduling.host_ports import NO_PORTS, conflicting
+from protocols.scheduling.requests import add
 from protocols.trace import span
 
 NEVER = "not eligible due to preemptionPolicy=Never."

@@ -12,13 +12,13 @@ from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.model.candidates import Nomination
 from actors.scheduler.model.claim_demand import Fit
-from actors.scheduler.model.host_ports import NO_PORTS, conflicting
 from actors.scheduler.model.views import NodeLoad, PodView
 from actors.scheduler.nodes.node_cache import INSUFFICIENT, TOO_MANY
 from protocols.dra.allocator.types import Pool
 from protocols.dra.pods import consumers, is_pod, pod_done
 from protocols.dra.types import PoolId
 from protocols.kube.meta import Object, namespace_of, terminating, uid_of
+from protocols.scheduling.host_ports import NO_PORTS, conflicting
 
 
 class ClaimUse(msgspec.Struct, frozen=True):

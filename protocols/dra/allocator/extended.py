@@ -7,24 +7,24 @@ needs beyond them is requested once, for the init container that lacks most.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from actors.scheduler.model.errors import ObjectUnreadable
-from actors.scheduler.model.views import PodView, amounts
 from protocols.dra.allocator.claims import Claim, Request, Want
 from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
-from protocols.dra.types import DeviceClass
+from protocols.dra.types import DeviceClass, DraError
 from protocols.kube.meta import Object, name_of, namespace_of, uid_of
 from protocols.kube.quantity import NANO
 from protocols.kube.resources import RESOURCECLAIMS
+from protocols.scheduling.requests import container_requests
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
-LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 Backing = Mapping[str, str]
 """DeviceClass by extended resource."""
-NOTHING: frozenset[str] = frozenset()
 MAX_REQUESTS = 32
 """Requests of one claim, by the API."""
+
+
+class TooManyRequests(DraError):
+    """Raised when more containers request an extended resource than a claim has requests."""
 
 
 def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
@@ -35,9 +35,9 @@ def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
     return {**{IMPLICIT + each.name: each.name for each in known}, **named}
 
 
-def backed(view: PodView, classes: Backing) -> frozenset[str]:
+def backed(requests: Mapping[str, int], classes: Backing) -> frozenset[str]:
     """Return the requested resources that a class backs."""
-    return frozenset(name for name, asked in view.requests.items() if asked and name in classes)
+    return frozenset(name for name, asked in requests.items() if asked and name in classes)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Need:
 
 
 def extended_claim(pod: Object, resources: frozenset[str], classes: Backing) -> ExtendedClaim:
-    """Raises ObjectUnreadable if more containers request a resource than a claim has requests."""
+    """Raises TooManyRequests."""
     requests: list[Request] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(resources):
@@ -100,7 +100,7 @@ def extended_claim(pod: Object, resources: frozenset[str], classes: Backing) -> 
 def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[list[Request], list[RequestMapping]]:
     counts = {need.request: need.count for need in needs if need.permanent}
     if len(counts) > MAX_REQUESTS:
-        raise ObjectUnreadable(
+        raise TooManyRequests(
             f"{len(counts)} containers request {resource}, a claim has at most {MAX_REQUESTS} requests"
         )
     lack = _lack(needs)
@@ -147,19 +147,8 @@ def _needs(pod: Object, resource: str) -> list[_Need]:
     first = [(each, each.get("restartPolicy") == "Always") for each in spec.get("initContainers") or ()]
     found = []
     for index, (container, permanent) in enumerate([*first, *((each, True) for each in spec.get("containers") or ())]):
-        asked = _requested(container)
+        asked = container_requests(container)
         if count := asked.get(resource, 0) // NANO:
             request = f"container-{index}-request-{sorted(asked).index(resource)}"
             found.append(_Need(str(container.get("name") or ""), index, request, count, permanent))
     return found
-
-
-def _requested(container: Mapping[str, Any]) -> dict[str, int]:
-    resources = container.get("resources") or {}
-    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-
-
-def status_claim_key(pod: Object) -> str:
-    """Return the key of the claim in pod.status.extendedResourceClaimStatus, or ""."""
-    status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
-    return f"{namespace_of(pod)}/{status['resourceClaimName']}" if status.get("resourceClaimName") else ""
