@@ -30,6 +30,7 @@ from protocols.dra.types import (
     Slice,
 )
 from protocols.errors import NodeplaneError
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.quantity import Quantity, parse_quantity
 from protocols.kube.taints import Taint
 from protocols.kube.times import parse_time
@@ -70,7 +71,7 @@ def rule_of(obj: Obj) -> Rule:
 def _read(kind: str, obj: Obj, read: Callable[[Obj, Obj, Obj], T]) -> T:
     try:
         return read(obj["metadata"], obj.get("spec") or _NOTHING, obj)
-    except (TypeError, ValueError, AttributeError, KeyError, NodeplaneError) as error:
+    except (*SHAPE_ERRORS, NodeplaneError) as error:
         name = str((obj.get("metadata") or _NOTHING).get("name") or "") if isinstance(obj, Mapping) else ""
         raise ObjectUnreadable(
             f"{kind} {name!r} cannot be read: {error!r:.200}; write it again, or delete it"

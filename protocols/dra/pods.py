@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, join_key, meta, name_of, namespace_of, uid_of
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -92,6 +93,11 @@ def allocation_of(claim: Object) -> Object | None:
 def results_of(claim: Object) -> list[Object]:
     devices = (allocation_of(claim) or {}).get("devices") or {}
     return [each for each in devices.get("results") or () if isinstance(each, dict)]
+
+
+def device_of(result: Entry) -> DeviceId:
+    """Return the device that a result of an allocation names."""
+    return DeviceId(str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
 
 
 def consumers(claim: Object) -> list[Object]:

@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 from protocols.errors import NodeplaneError
 
+SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
+"""Raised when reading an object of the wrong shape. Our API admits none, another server might."""
+
 
 class KubeError(NodeplaneError):
     """Base class of this package: a value from outside does not follow the API's conventions."""

@@ -16,7 +16,7 @@ from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
 from supervisor.dra.shares import SharedDevice, shared_devices, shares_table
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
-from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, held_devices, placements, snapshot_of
+from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
 from supervisor.dra.sources import read_api, read_objects, read_pod
 from supervisor.dra.why import pod_answer
 from supervisor.dra.why_text import answer_parts
@@ -38,7 +38,7 @@ def show_dra_devices(args: argparse.Namespace) -> int:
     if args.shares:
         return _show_shares(args, shared_devices(snapshot.tracker.slices(), objects))
     if claims:
-        return _show_claims(args, placements(snapshot.tracker, claims, held_devices(objects)))
+        return _show_claims(args, placements(snapshot, claims))
     return _show(args, snapshot)
 
 

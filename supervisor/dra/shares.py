@@ -7,7 +7,7 @@ import msgspec
 from protocols.dra.allocator import Amounts
 from protocols.dra.allocator.shares import Held, held_by_results
 from protocols.dra.decode import qualified
-from protocols.dra.pods import consumers, is_pod, results_of
+from protocols.dra.pods import consumers, device_of, is_pod, results_of
 from protocols.dra.types import Capacity, DeviceId, Slice
 from protocols.kube.meta import Object, key_of, namespace_of
 from protocols.kube.quantity import Quantity
@@ -63,8 +63,7 @@ def _shares(claim: Object) -> Iterator[tuple[DeviceId, Share]]:
             driver = str(result.get("driver"))
             consumed = result.get("consumedCapacity") or {}
             amounts = {qualified(driver, name): str(value) for name, value in sorted(consumed.items())}
-            device = DeviceId(driver, str(result.get("pool")), str(result.get("device")))
-            yield device, Share(key_of(claim), str(result.get("request")), str(id), amounts, pods)
+            yield device_of(result), Share(key_of(claim), str(result.get("request")), str(id), amounts, pods)
 
 
 def capacity_use(capacity: Mapping[str, Capacity], consumed: Amounts) -> Iterator[CapacityUse]:

@@ -1,7 +1,8 @@
 """DRA objects at one moment: the patched devices, and where the scheduler's allocator would place claims."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
@@ -28,6 +29,7 @@ from protocols.dra.pods import results_of
 from protocols.dra.tracker.faults import Report
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object
 from supervisor.base.errors import Usage
 from supervisor.dra.explain import Explanation, explain, published
@@ -40,8 +42,17 @@ KINDS = ("ResourceSlice", "ResourceSlicePatch", "DeviceTaintRule", "DeviceClass"
 @dataclass
 class DeviceSnapshot:
     tracker: Tracker
+    held: Held
+    """What ResourceClaims hold; admin access holds nothing."""
     unreadable: list[str] = field(default_factory=list)
     """A line for each object that cannot be decoded; another server may have admitted it."""
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        catalog = Catalog()
+        for each in self.tracker.slices():
+            catalog.put(each)
+        return catalog
 
     def devices(self) -> Iterator[tuple[Slice, int]]:
         """Yield published slices with the index of each device, sorted by driver, pool and name."""
@@ -71,8 +82,9 @@ class DeviceSnapshot:
         return list(self.tracker.faults.reports())
 
 
-def snapshot_of(objects: Iterable[Object], gates: Gates) -> DeviceSnapshot:
-    snapshot = DeviceSnapshot(Tracker(gates))
+def snapshot_of(objects: Collection[Object], gates: Gates) -> DeviceSnapshot:
+    claims = (obj for obj in objects if obj.get("kind") == "ResourceClaim")
+    snapshot = DeviceSnapshot(Tracker(gates), Held(held_by_results(results_of(claim)) for claim in claims))
     put = _putters(snapshot.tracker)
     for obj in objects:
         try:
@@ -117,33 +129,25 @@ class Placement(msgspec.Struct, frozen=True):
     """Shared devices of the allocation, by name: what claims consume of them together with this one."""
 
 
-def held_devices(objects: Iterable[Object]) -> Held:
-    """Return what the ResourceClaims among the objects hold; admin access holds nothing."""
-    return Held(held_by_results(results_of(obj)) for obj in objects if obj.get("kind") == "ResourceClaim")
-
-
-def placements(tracker: Tracker, claims: list[Object], held: Held | None = None) -> list[Placement]:
+def placements(snapshot: DeviceSnapshot, claims: list[Object]) -> list[Placement]:
     """Allocate each claim on each node beside what is held, as if it were the only one.
 
     Raises Usage for an invalid claim.
     """
-    catalog = Catalog()
-    for each in tracker.slices():
-        catalog.put(each)
-    names = {each.reach.node for each in tracker.slices()}
-    names |= {device.extras.reach.node for each in tracker.slices() for device in each.devices if device.extras.reach}
+    slices = list(snapshot.tracker.slices())
+    names = {each.reach.node for each in slices}
+    names |= {device.extras.reach.node for each in slices for device in each.devices if device.extras.reach}
     nodes = [Node(name, {"kubernetes.io/hostname": name}) for name in sorted(names - {""})] or [Node(ANY, {})]
-    return [_placed((tracker, catalog, held or Held()), claim, node) for claim in claims for node in nodes]
+    return [_placed(snapshot, claim, node) for claim in claims for node in nodes]
 
 
-def _placed(house: tuple[Tracker, Catalog, Held], obj: Object, node: Node) -> Placement:
-    tracker, catalog, held = house
+def _placed(snapshot: DeviceSnapshot, obj: Object, node: Node) -> Placement:
     try:
         claim = claim_of(_as_claim(obj))
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
+    except SHAPE_ERRORS as error:
         raise Usage(f"the claim cannot be read: {error!r:.200}") from None
-    classes = tracker.inputs.classes
-    ground = Ground(catalog.view(node).pools, held, classes, CelSelectors(), tracker.inputs.gates)
+    inputs, held = snapshot.tracker.inputs, snapshot.held
+    ground = Ground(snapshot.catalog.view(node).pools, held, inputs.classes, CelSelectors(), inputs.gates)
     try:
         attempt = Attempt(AttemptOptions((claim,), ground))
         fits = attempt.run()
@@ -152,7 +156,7 @@ def _placed(house: tuple[Tracker, Catalog, Held], obj: Object, node: Node) -> Pl
     if not fits:
         return Placement(claim.key, node.name, None, "cannot allocate all claims")
     picks = attempt.picks[0]
-    return Placement(claim.key, node.name, allocation(claim, picks, classes, node.name), uses=_uses(picks, held))
+    return Placement(claim.key, node.name, allocation(claim, picks, inputs.classes, node.name), uses=_uses(picks, held))
 
 
 def _uses(picks: list[Pick], held: Held) -> dict[str, tuple[CapacityUse, ...]]:

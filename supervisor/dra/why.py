@@ -1,34 +1,24 @@
 """Why a pod waits for its devices: its claims, the nodes it may use, and the rules that reject devices."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
-from protocols.dra.allocator import Catalog, Claim, Node, claim_of
+from protocols.dra.allocator import Claim, Node, claim_of
+from protocols.dra.allocator.extended import TooManyRequests, backing
 from protocols.dra.allocator.plan import CelSelectors
-from protocols.dra.binding import unmet
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.types import Case, Report
 from protocols.dra.gates import Gates
-from protocols.dra.pods import allocation_of, claim_names, results_of
+from protocols.dra.pods import allocation_of, device_of, extended_claim_key, results_of
 from protocols.dra.types import DeviceId
-from protocols.kube.meta import Object, condition, condition_true, key_of, labels_of, name_of, namespace_of
+from protocols.kube.errors import SHAPE_ERRORS
+from protocols.kube.meta import Object, condition, condition_true, key_of, labels_of, name_of
 from protocols.kube.selectors import selects, term_matches
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
 from supervisor.base.errors import SupervisorError
-from supervisor.dra.extended import extended_claim, extended_claim_name
-from supervisor.dra.snapshot import DeviceSnapshot, held_devices, snapshot_of
-
-SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
-
-
-class ClaimState(msgspec.Struct, frozen=True):
-    claim: str
-    state: str
-    """`pending`, `allocated`, or why there is none."""
-    devices: tuple[str, ...] = ()
-    waits: tuple[str, ...] = ()
-    """Binding conditions that its devices lack, as `DEVICE CONDITION`."""
+from supervisor.dra.claims import ClaimState, claim_for_extended_resources, named_claims
+from supervisor.dra.snapshot import DeviceSnapshot, snapshot_of
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -46,6 +36,8 @@ def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
     """Raises SupervisorError for objects of the wrong shape, which another server may have admitted."""
     try:
         return _answer(pod, objects, gates)
+    except TooManyRequests as error:
+        raise SupervisorError(f"pod {key_of(pod)}: {error}") from None
     except SHAPE_ERRORS as error:
         raise SupervisorError(
             f"an object of pod {key_of(pod)} has a field of the wrong shape: {error!r:.200}"
@@ -54,12 +46,12 @@ def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
 
 def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
     claims = {key_of(obj): obj for obj in objects if obj.get("kind") == "ResourceClaim"}
-    own = list(_own_claims(pod, claims))
+    own = list(named_claims(pod, claims))
     node = str((pod.get("spec") or {}).get("nodeName") or "")
     snapshot = snapshot_of(objects, gates)
     pending = [claim_of(claims[each.claim]) for each in own if each.state == "pending"]
-    extended = extended_claim(pod, snapshot.tracker.inputs.classes.values())
-    named = f"{namespace_of(pod)}/{extended_claim_name(pod)}"
+    extended = claim_for_extended_resources(pod, backing(snapshot.tracker.inputs.classes.values()))
+    named = extended_claim_key(pod)
     if extended is not None and not node and named not in claims:  # a claim of a failed attempt is deleted
         own = [each for each in own if each.claim != named]
         own.append(ClaimState(extended.key, "not created: the scheduler creates it for extended resources"))
@@ -69,20 +61,6 @@ def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
     report = Diagnosis(case).run() if pending and not node else Report((), ())
     message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
     return Answer(key_of(pod), node, message, tuple(own), report, tuple(snapshot.unreadable))
-
-
-def _own_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[ClaimState]:
-    extended = extended_claim_name(pod)
-    for entry, name in {**claim_names(pod), **({"": extended} if extended else {})}.items():
-        key = f"{namespace_of(pod)}/{name or entry}"
-        if name is None:
-            yield ClaimState(key, "the claim of this entry is not created yet")
-        elif name and key not in claims:
-            yield ClaimState(key, "does not exist")
-        elif name:
-            devices = tuple(str(_device(each)) for each in results_of(claims[key]))
-            waits = tuple(" ".join(each) for each in unmet(claims[key]))
-            yield ClaimState(key, "allocated" if allocation_of(claims[key]) else "pending", devices, waits)
 
 
 def _case(
@@ -97,25 +75,18 @@ def _case(
             else:
                 nodes.append(Node(name_of(obj), labels_of(obj)))
         elif obj.get("kind") == "ResourceClaim":
-            holders |= {_device(each): key_of(obj) for each in results_of(obj) if not each.get("adminAccess")}
-    catalog = Catalog()
-    for each in snapshot.tracker.slices():
-        catalog.put(each)
+            holders |= {device_of(each): key_of(obj) for each in results_of(obj) if not each.get("adminAccess")}
     return Case(
         claims=pending,
-        catalog=catalog,
+        catalog=snapshot.catalog,
         nodes=tuple(sorted(nodes, key=lambda each: each.name)),
         classes=snapshot.tracker.inputs.classes,
         engine=CelSelectors(),
-        used=held_devices(objects),
+        used=snapshot.held,
         excluded=excluded,
         holder=lambda device: holders.get(device, ""),
         gates=snapshot.tracker.inputs.gates,
     )
-
-
-def _device(result: Object) -> DeviceId:
-    return DeviceId(str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
 
 
 def exclusion(pod: Object, node: Object, allocated: Iterable[Object] = ()) -> str:

@@ -160,6 +160,27 @@ def test_objects_of_wrong_shape_are_an_error_of_one_line() -> None:
         pod_answer(pod("c"), world(broken), GATES)
 
 
+def test_newest_class_backs_an_extended_resource_and_init_containers_borrow() -> None:
+    def kind(name: str, created: str) -> Object:
+        metadata = {"name": name, "creationTimestamp": created}
+        return {"kind": "DeviceClass", "metadata": metadata, "spec": {"extendedResourceName": "example.com/gpu"}}
+
+    def container(name: str, count: str) -> Object:
+        return {"name": name, "resources": {"limits": {"example.com/gpu": count}}}
+
+    classes = [kind("a", "2026-01-01T00:00:00Z"), kind("b", "2026-01-02T00:00:00Z")]
+    asking = pod(containers=[container("main", "1")], initContainers=[container("init", "2")])
+    found = pod_answer(asking, [*classes, *world()[1:]], GATES)
+    wants = [(each.request, each.class_name, each.count) for each in found.report.claims[0].wants]
+    assert wants == [
+        ("example.com/gpu of container main", "b", 1),
+        ("example.com/gpu of container init", "b", 1),
+    ]
+    crowd = pod(containers=[container(f"c{at}", "1") for at in range(33)])
+    with pytest.raises(SupervisorError, match=r"33 containers request example\.com/gpu"):
+        pod_answer(crowd, [*classes, *world()[1:]], GATES)
+
+
 def test_extended_resources_backed_by_a_class_are_judged_as_a_claim() -> None:
     backed = class_object() | {"spec": {"extendedResourceName": "example.com/gpu"}}
     container = {"name": "main", "resources": {"limits": {"example.com/gpu": "3", "cpu": "1"}}}

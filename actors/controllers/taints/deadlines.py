@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from protocols.dra.allocator import Catalog
-from protocols.dra.pods import allocation_of, owned_by, reserved_for, results_of
+from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for, results_of
 from protocols.dra.types import DeviceId, Filter, Rule
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, uid_of
@@ -27,10 +27,7 @@ class Deadline(NamedTuple):
 
 def device_ids(claim: Object) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
     """Return the devices of the claim's allocation, each with its tolerations."""
-    return [
-        (DeviceId(str(each.get("driver")), str(each.get("pool")), str(each.get("device"))), tolerations(each))
-        for each in results_of(claim)
-    ]
+    return [(device_of(each), tolerations(each)) for each in results_of(claim)]
 
 
 def tolerations(result: Mapping[str, object]) -> tuple[Toleration, ...]:

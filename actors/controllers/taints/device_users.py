@@ -8,6 +8,7 @@ from protocols.dra.pods import (
     claim_entries,
     claim_names,
     consumers,
+    device_of,
     from_template,
     is_pod,
     results_of,
@@ -33,10 +34,7 @@ class DeviceUsers:
         """Index a claim; return the keys of pods that may be affected."""
         key = key_of(claim)
         self._drop(key)
-        devices = frozenset(
-            DeviceId(str(each.get("driver")), str(each.get("pool")), str(each.get("device")))
-            for each in results_of(claim)
-        )
+        devices = frozenset(map(device_of, results_of(claim)))
         if devices:
             self._devices[key] = devices
             for device in devices:

@@ -35,6 +35,7 @@ from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers, extended_claim_key
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.feed import SliceTracker
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now
@@ -46,8 +47,6 @@ Changed = Callable[..., None]
 Demands = Mapping[str, Demand]
 """Demand by node."""
 LEFTOVER_CLAIM = "cannot schedule extended resource claim"
-SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
-"""Raised when reading an object of the wrong shape. Our API admits none, another server might."""
 
 
 class DynamicResources:

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.image_locality import node_images, pod_images
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import condition_true, key_of, labels_of, terminating, uid_of
 from protocols.kube.taints import Taint, node_taints
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
@@ -107,7 +108,7 @@ class NodeLoad:
 def pod_view(pod: Mapping[str, Any]) -> PodView:
     try:
         return _pod_view(pod, pod.get("spec") or {})
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
+    except SHAPE_ERRORS as error:
         raise ObjectUnreadable(f"the pod has a field of the wrong shape: {error}") from None
 
 
@@ -140,7 +141,7 @@ def _presumed(spec: Mapping[str, Any]) -> Amounts:
 def node_view(node: Mapping[str, Any]) -> NodeView:
     try:
         return _node_view(node, node.get("spec") or {})
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
+    except SHAPE_ERRORS as error:
         raise ObjectUnreadable(f"the node has a field of the wrong shape: {error}") from None
 
 

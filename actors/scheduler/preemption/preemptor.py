@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from actors.scheduler.claims.devices import SHAPE_ERRORS
 from actors.scheduler.model.candidates import Candidate, Nomination
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import shortages
@@ -18,6 +17,7 @@ from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import FailedAttempt, Plan, Planner, World, preempted
 from actors.scheduler.preemption.trial import ClaimUses
 from protocols.dra.allocator import Holdings
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.scheduling.host_ports import NO_PORTS, conflicting

@@ -9,6 +9,7 @@ from typing import Any
 
 from protocols.dra.allocator.types import AllocationFault, Amounts, Holdings, Pick
 from protocols.dra.decode import qualified
+from protocols.dra.pods import device_of
 from protocols.dra.types import Capacity, Device, DeviceId, Policy
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
@@ -145,7 +146,7 @@ def held_by_results(results: Iterable[Object]) -> Holdings:
     found: dict[DeviceId, Amounts | None] = {}
     for each in results:
         if not each.get("adminAccess"):
-            id = DeviceId(str(each.get("driver")), str(each.get("pool")), str(each.get("device")))
+            id = device_of(each)
             _hold(found, id, _consumed(id.driver, each.get("consumedCapacity") or {}) if each.get("shareID") else None)
     return found
 
