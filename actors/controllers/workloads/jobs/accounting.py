@@ -53,6 +53,11 @@ class Account(msgspec.Struct, kw_only=True):
         return self.failed + len(self.listed_failed)
 
     @property
+    def ended_indexes(self) -> set[int]:
+        """Indexes that get no pod any more: completed or failed for good. A new set at each call."""
+        return self.completed | self.failed_indexes
+
+    @property
     def settled(self) -> bool:
         return not (self.listed_succeeded or self.listed_failed or self.release or self.more)
 

@@ -212,10 +212,10 @@ class _Pass:
         if not self._spec.indexed:
             return self._active
         kept: dict[int, PodView] = {}
+        ended = self._account.ended_indexes
         for pod in sorted(self._active, key=lambda each: (not each.ready, each.created, each.name)):
             index = -1 if pod.index is None else pod.index
-            over = self._account.completed | self._account.failed_indexes
-            valid = 0 <= index < (self._spec.completions or 0) and index not in over
+            valid = 0 <= index < (self._spec.completions or 0) and index not in ended
             if valid and index not in kept:
                 kept[index] = pod
             else:
@@ -230,8 +230,7 @@ class _Pass:
 
     def _taken(self, active: Sequence[PodView]) -> set[int]:
         blocked = self._terminating if self._spec.replace_failed_only else []
-        over = self._account.completed | self._account.failed_indexes
-        return over | {pod.index for pod in (*active, *blocked) if pod.index is not None}
+        return self._account.ended_indexes | {pod.index for pod in (*active, *blocked) if pod.index is not None}
 
     def _backoff(self) -> float:
         """Return the seconds until the next pod may be created, after the failures since the last success."""
