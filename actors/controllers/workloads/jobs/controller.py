@@ -81,9 +81,9 @@ class JobController(WorkloadController):
         for pod in decided.drop:
             await self._free(pod)
         await self._control.delete(obj, [*decided.drop, *decided.stop][:MOST_AT_ONCE])
-        indexes: list[int | None] = [*decided.indexes] or [None] * decided.create
+        indexes: list[int | None] = [*decided.indexes[:MOST_AT_ONCE]] or [None] * min(decided.create, MOST_AT_ONCE)
         made = [job_pod(obj, index, decided.failures.get(-1 if index is None else index)) for index in indexes]
-        await self._control.create(obj, made[:MOST_AT_ONCE])
+        await self._control.create(obj, made)
 
     async def _expire(self, obj: Object) -> None:
         """Delete a finished Job. The live read guards against a longer time to live."""
