@@ -6,11 +6,13 @@ A key is processed by one worker at a time, in order of arrival; a failed key co
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
 
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.rates import backoff_delay
 
+K = TypeVar("K", bound=Hashable)
 Key = tuple[str, str]
 """Kind of work and name of its object."""
 LONGEST_S = 3600.0
@@ -25,7 +27,7 @@ class WorkQueue:
 
     def __init__(self, step: Callable[[Key], Awaitable[None]], log: logging.Logger, workers: int = 8) -> None:
         self._step, self._log, self._workers = step, log, workers
-        self._retries = RetryBackoff()
+        self._retries = Retries[Key](self.put)
         self._dirty: OrderedDict[Key, None] = OrderedDict()
         # Not a plain dict: finding its first key scans past every slot freed at its front.
         self._running: set[Key] = set()
@@ -77,30 +79,51 @@ class WorkQueue:
                     self._wake.set()
 
     async def _process(self, key: Key) -> None:
-        name = "/".join(key)
         try:
             await self._step(key)
         except (ApiAway, ApiError) as error:
             self._log.info("reconcile failed, will retry kind=%s object=%s error=%s", *key, error)
-            asyncio.get_running_loop().call_later(self._retries.failed(name), self.put, key)
+            self._retries.failed(key)
         else:
-            self._retries.done(name)
+            self._retries.done(key)
 
 
 BASE_DELAY_S, MAX_DELAY_S = 0.5, 10.0
 
 
 class RetryBackoff:
-    """Exponential backoff per name: 0.5, 1, 2, 4, 8, 10, 10 ... seconds. `done` forgets a name."""
+    """Exponential backoff per key: 0.5, 1, 2, 4, 8, 10, 10 ... seconds. `done` forgets a key."""
 
     def __init__(self) -> None:
-        self._tries: dict[str, int] = {}
+        self._tries: dict[Hashable, int] = {}
 
-    def failed(self, name: str) -> float:
+    def failed(self, key: Hashable) -> float:
         """Return the seconds to wait before the next attempt."""
-        tries = self._tries.get(name, 0)
-        self._tries[name] = tries + 1
+        tries = self._tries.get(key, 0)
+        self._tries[key] = tries + 1
         return backoff_delay(tries + 1, BASE_DELAY_S, MAX_DELAY_S)
 
-    def done(self, name: str) -> None:
-        self._tries.pop(name, None)
+    def done(self, key: Hashable) -> None:
+        self._tries.pop(key, None)
+
+
+class Retries(Generic[K]):
+    """Enqueue failed keys again after their backoff. A key has one timer, however often it fails until then."""
+
+    def __init__(self, enqueue: Callable[[K], None]) -> None:
+        self._enqueue = enqueue
+        self._backoff = RetryBackoff()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+
+    def failed(self, key: K) -> None:
+        if key not in self._timers:
+            delay = self._backoff.failed(key)
+            self._timers[key] = asyncio.get_running_loop().call_later(delay, self._expire, key)
+
+    def done(self, key: K) -> None:
+        """Start the delays of a key anew. Its timer goes on: another worker may have failed with newer content."""
+        self._backoff.done(key)
+
+    def _expire(self, key: K) -> None:
+        del self._timers[key]
+        self._enqueue(key)

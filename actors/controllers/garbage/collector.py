@@ -8,7 +8,7 @@ import logging
 from collections import OrderedDict
 
 from actors.controllers.common.kinds import Kinds
-from actors.controllers.common.workqueue import RetryBackoff
+from actors.controllers.common.workqueue import Retries
 from actors.controllers.garbage.graph import (
     FOREGROUND,
     ORPHAN,
@@ -34,7 +34,7 @@ class Collector:
         self._client = client
         self._log = log
         self._graph = Graph(kinds)
-        self._retries = RetryBackoff()
+        self._retries = Retries[str](self._enqueue)
         self._dirty: OrderedDict[str, None] = OrderedDict()
         # Not a plain dict: finding its first key scans past every slot freed at its front.
         self._woken = asyncio.Event()
@@ -75,7 +75,7 @@ class Collector:
         except (ApiAway, ApiError) as error:
             if not (isinstance(error, ApiError) and error.code == 404):
                 self._log.info("garbage collection failed uid=%s error=%s", uid, error)
-                asyncio.get_running_loop().call_later(self._retries.failed(uid), self._enqueue, uid)
+                self._retries.failed(uid)
                 return
         self._retries.done(uid)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from actors.controllers.common.kinds import Kinds
-from actors.controllers.common.workqueue import RetryBackoff
+from actors.controllers.common.workqueue import Retries
 from actors.controllers.lifecycle.namespace_content import PAGE, Remaining, ending_conditions
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
@@ -112,7 +112,7 @@ class NamespaceController:
         self._ca = ca
         self._log = log
         self._known = known
-        self._retries = RetryBackoff()
+        self._retries = Retries[str](self.enqueue)
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
 
@@ -120,7 +120,9 @@ class NamespaceController:
         self.enqueue(name_of(obj))
 
     def on_update(self, old: Object, new: Object) -> None:
-        self.enqueue(name_of(new))
+        """A namespace that goes on ending waits for its retry: most of its updates are this controller's reports."""
+        if not (is_ending(old) and is_ending(new)):
+            self.enqueue(name_of(new))
 
     def on_delete(self, obj: Object) -> None:
         self.enqueue(name_of(obj))
@@ -152,7 +154,7 @@ class NamespaceController:
         if done:
             self._retries.done(name)
         else:
-            asyncio.get_running_loop().call_later(self._retries.failed(name), self.enqueue, name)
+            self._retries.failed(name)
 
     async def _step(self, name: str) -> bool:
         """Reconcile one namespace; return True when nothing is left to do."""
