@@ -274,6 +274,26 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     assert (path / "k").read_text() == "2"
 
 
+@pytest.mark.parametrize(
+    ("field", "refreshed"),
+    [("metadata.labels", True), ("metadata.annotations['x']", True), ("metadata.name", False)],
+)
+async def test_changed_labels_refresh_only_files_that_show_metadata(tmp_path, field, refreshed):
+    item = {"path": "f", "fieldRef": {"fieldPath": field}}
+    sources = [{"configMap": {"name": "c"}}, {"downwardAPI": {"items": [item]}}]
+    fake, labels = FakeDependencies(tmp_path), {"x": "1"}
+    fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "1"}}
+    raw = pod(container("a"), volumes=[{"name": "v", "projected": {"sources": sources}}])
+    volumes = Volumes(fake.deps, lambda: read_pod(raw | {"metadata": raw["metadata"] | {"labels": dict(labels)}}))
+    await volumes.prepare(NODE)
+    labels["x"] = "2"
+    volumes.refresh(NODE)
+    assert (volumes._task is not None) is refreshed
+    if volumes._task is not None:
+        await volumes._task
+        assert fake.objects.reads == 2
+
+
 def mounted(*mounts):
     return read_pod(
         pod(container("a", volumeMounts=[dict(zip(("name", "mountPath", "subPath"), m, strict=False)) for m in mounts]))

@@ -62,6 +62,14 @@ def token_refs(spec: PodSpec) -> set[TokenRef]:
     return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
 
 
+def shows_metadata(spec: PodSpec) -> bool:
+    """Return True if a downwardAPI item shows labels or annotations of the pod, which may change while it runs."""
+    parts = (part for v in volumes_of(spec) for part in (v, *((v.get("projected") or {}).get("sources") or ())))
+    items = (item for part in parts for item in (part.get("downwardAPI") or {}).get("items") or ())
+    paths = (str((item.get("fieldRef") or {}).get("fieldPath") or "") for item in items)
+    return any(path.startswith(("metadata.labels", "metadata.annotations")) for path in paths)
+
+
 def _token_ref(source: Object) -> TokenRef:
     return TokenRef(str(source.get("audience") or ""), int(source.get("expirationSeconds") or TOKEN_SECONDS))
 

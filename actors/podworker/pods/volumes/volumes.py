@@ -1,7 +1,7 @@
 """Volumes of one pod: created before its first container, updated with their sources while it runs.
 
-There is no watch and no timer: volumes with sources are refreshed by the pod's resync, at most once a minute, and with
-the next sync after the pod's labels or annotations changed.
+There is no watch and no timer: volumes with sources are refreshed by the pod's resync, at most once a minute. If files
+show the pod's labels or annotations, they are also refreshed with the next sync after one of these changed.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ from actors.podworker.pods.volumes.payload import (
     TokenRef,
     kind_of,
     payload,
+    shows_metadata,
     token_refs,
     volumes_of,
 )
@@ -52,7 +54,7 @@ REFRESH_S = 60.0
 TOKEN_RENEWED = 0.8
 """Share of a token's lifetime after which it is renewed."""
 Shown = tuple[Object | None, Object | None]
-"""Labels and annotations of the pod, as the files show them."""
+"""Labels and annotations of the pod, as the files show them; None if no file shows any."""
 log = logging.getLogger("podworker")
 
 
@@ -115,12 +117,6 @@ class _Token(msgspec.Struct, frozen=True):
     renew_at: float
 
 
-def _shown(spec: PodSpec) -> Shown:
-    """Return what a running pod's files may show of its metadata, and what may change."""
-    metadata = spec.raw.get("metadata") or {}
-    return metadata.get("labels"), metadata.get("annotations")
-
-
 class Volumes:
     """Volumes of one pod. `spec` returns the current pod."""
 
@@ -146,8 +142,8 @@ class Volumes:
         self._ready = True
 
     def refresh(self, node: Node) -> None:
-        """Update the files in the background: once a minute, or after the pod's labels or annotations changed."""
-        fresh = self._due > time.monotonic() and self._shown == _shown(self._spec())
+        """Update the files in the background: once a minute, or after labels or annotations that they show changed."""
+        fresh = self._due > time.monotonic() and self._shown == self._metadata(self._spec())
         if fresh or (self._task is not None and not self._task.done()) or not self._written():
             return
         self._due = time.monotonic() + REFRESH_S
@@ -165,11 +161,22 @@ class Volumes:
     async def _refresh(self, node: Node) -> None:
         try:
             await self._write(node)
-            while self._shown != _shown(self._spec()):
+            while self._shown != self._metadata(self._spec()):
                 await self._write(node)
         except NodeplaneError as error:
             spec = self._spec()
             log.info("volumes not updated pod=%s/%s error=%s", spec.namespace, spec.name, error)
+
+    @cached_property
+    def _shows_metadata(self) -> bool:
+        return shows_metadata(self._spec())  # the volumes of a pod never change
+
+    def _metadata(self, spec: PodSpec) -> Shown:
+        """Return the metadata that the pod's files show and that may change."""
+        if not self._shows_metadata:
+            return None, None
+        metadata = spec.raw.get("metadata") or {}
+        return metadata.get("labels"), metadata.get("annotations")
 
     def _written(self) -> list[Object]:
         return [v for v in volumes_of(self._spec()) if kind_of(v) in WRITTEN]
@@ -186,7 +193,7 @@ class Volumes:
 
     async def _write(self, node: Node) -> None:
         volumes, spec = self._written(), self._spec()
-        self._shown = _shown(spec)
+        self._shown = self._metadata(spec)
         if not volumes:
             return
         self._due = time.monotonic() + REFRESH_S
