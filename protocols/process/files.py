@@ -88,6 +88,11 @@ class Envelope(msgspec.Struct, frozen=True):
     data: msgspec.Raw
 
 
+def encodable(text: str) -> str:
+    """Return the text with escapes for bytes that are not UTF-8: paths may have some."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def seal(data: bytes) -> bytes:
     return msgspec.json.encode(Envelope(checksum=digest(data), data=msgspec.Raw(data))) + b"\n"
 

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from protocols.bus import Bus, Call
 from protocols.messages.trace import BATCH, RETAINED, RETAINED_BYTES, SPANS, Span, SpanQuery
+from protocols.process.files import encodable
 
 LONGEST = 256
 """Characters of a name or an attribute; plugins and drivers choose some of them."""
@@ -158,11 +159,7 @@ def _add(span: Span, attributes: dict[str, object]) -> None:
     try:
         RECORDER.add(made)
     except UnicodeEncodeError:  # a path that is no UTF-8, in an error
-        RECORDER.add(structs.replace(made, attributes={key: _plain(text) for key, text in texts.items()}))
-
-
-def _plain(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
+        RECORDER.add(structs.replace(made, attributes={key: encodable(text) for key, text in texts.items()}))
 
 
 def _next_id() -> int:

@@ -44,14 +44,16 @@ def _deadline(record: CallRecord) -> str:
 
 
 def _messages(record: CallRecord) -> list[tuple[str, dict[str, Any], dict[str, int]]]:
-    words = ("received", "answered") if record.incoming and record.seconds else ("sent", "answered")
+    words = ("sent", "answered")
+    if record.incoming:  # a call to the node, or a message of a stream
+        words = ("received", "answered" if record.seconds else "received")
     found = []
     for word, name in zip(words, ("request", "reply"), strict=True):
         message: dict[str, Any] = getattr(record, name)
         if message:
             prefix = f"{name}."
             omitted = {key.removeprefix(prefix): n for key, n in record.omitted.items() if key.startswith(prefix)}
-            found.append(("received" if record.incoming and not record.seconds else word, message, omitted))
+            found.append((word, message, omitted))
     return found
 
 

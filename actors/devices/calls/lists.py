@@ -14,18 +14,12 @@ def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevic
 
     A list that equals the last one costs one comparison; `before` is None for the first list of a connection.
     """
-    report = Report(outcome or list_outcome(before, now))
-    healthy = sum(device.healthy for device in now)
+    same, healthy = before == now, sum(device.healthy for device in now)
+    report = Report(outcome or ("nothing changed" if same else f"capacity {len(now)}, allocatable {healthy}"))
     report.content = {"devices": len(now), "healthy": healthy}
-    if before != now:
+    if not same:
         _add_differences(report, {device.id: device for device in before or ()}, {device.id: device for device in now})
     return report
-
-
-def list_outcome(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice]) -> str:
-    if before == now:
-        return "nothing changed"
-    return f"capacity {len(now)}, allocatable {sum(device.healthy for device in now)}"
 
 
 def _add_differences(report: Report, before: dict[str, PluginDevice], now: dict[str, PluginDevice]) -> None:
@@ -33,7 +27,7 @@ def _add_differences(report: Report, before: dict[str, PluginDevice], now: dict[
     removed = [device for id, device in before.items() if id not in now]
     changed = [device for id, device in now.items() if id in before and before[id] != device]
     _put(report, "added", added, _shown)
-    _put(report, "removed", removed, lambda device: {"ID": device.id})
+    _put(report, "removed", removed, lambda _: {})
     _put(report, "changed", changed, _shown)
 
 
@@ -46,11 +40,12 @@ def _put(
     if len(devices) > len(shown):
         report.renderer.omitted[f"reply.{name}"] = len(devices) - len(shown)
     report.content[name] = [
-        {**show(device), "ID": report.renderer.text(device.id, ("reply", name, at, "ID"))}
+        {"ID": report.renderer.text(device.id, ("reply", name, at, "ID")), **show(device)}
         for at, device in enumerate(shown)
     ]
 
 
 def _shown(device: PluginDevice) -> dict[str, Any]:
-    shown: dict[str, Any] = {"ID": device.id, "health": HEALTHY if device.healthy else UNHEALTHY}
-    return {**shown, "numa": list(device.numa[:MAX_ITEMS])} if device.numa else shown
+    """Return the fields of a device besides its ID."""
+    numa = {"numa": list(device.numa[:MAX_ITEMS])} if device.numa else {}
+    return {"health": HEALTHY if device.healthy else UNHEALTHY, **numa}

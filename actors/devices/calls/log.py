@@ -19,6 +19,7 @@ from actors.devices.calls.ring import Rings, decoded
 from actors.devices.model.errors import TooManyFollowers, status_of
 from protocols.errors import NodeplaneError
 from protocols.messages.calls import MAX_WAIT_S, CallRecord, CallsReply, CallsRequest
+from protocols.process.files import encodable
 from protocols.wire.methods import Method
 
 MAX_FOLLOWERS = 16
@@ -119,11 +120,6 @@ class RecordedCall:
 
 def _line(text: str) -> str:
     return encodable(" ".join(text[: 2 * MAX_WORDS].split())[:MAX_WORDS])
-
-
-def encodable(text: str) -> str:
-    """Return the text with escapes for bytes that are not UTF-8: names of sockets may have some."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 class CallLog:

@@ -23,37 +23,39 @@ TOTAL_BYTES = 8 << 20
 """Bytes of all rings; beyond it whole names are dropped, too."""
 PAGE_RECORDS, PAGE_BYTES = 500, 512 << 10
 """Bounds of one page of records."""
-OVERHEAD = 128
-"""Bytes an entry costs besides its records."""
+OVERHEAD = 256
+"""Bytes an entry costs besides its record and secrets."""
 
 
 class Entry(NamedTuple):
-    """One encoded record: bytes cost the garbage collector nothing."""
+    """One record, encoded since bytes cost the garbage collector nothing."""
 
     number: int
-    record: bytes
+    began_ns: int
+    seconds: float
+    times: int
+    body: bytes
+    """The record without the fields above."""
     secrets: bytes
-    fingerprint: bytes
-    """The record without its times."""
 
     @property
     def size(self) -> int:
-        return len(self.record) + len(self.secrets) + len(self.fingerprint) + OVERHEAD
+        return len(self.body) + len(self.secrets) + OVERHEAD
 
 
 _encode = msgspec.msgpack.encode
 
 
-def entry_of(record: CallRecord, secrets: list[tuple[Path, str]], *, repeats: bool) -> Entry:
-    """Encode a record. With `repeats` an equal next one replaces it."""
-    same = msgspec.structs.replace(record, number=0, began_ns=0, seconds=0.0, times=1)
-    return Entry(
-        record.number, _encode(record), _encode(secrets) if secrets else b"", _encode(same) if repeats else b""
-    )
+def entry_of(number: int, record: CallRecord, secrets: list[tuple[Path, str]]) -> Entry:
+    body = _encode(msgspec.structs.replace(record, number=0, began_ns=0, seconds=0.0, times=1))
+    return Entry(number, record.began_ns, record.seconds, 1, body, _encode(secrets) if secrets else b"")
 
 
 def decoded(entry: Entry, *, show_secrets: bool) -> CallRecord:
-    record = msgspec.msgpack.decode(entry.record, type=CallRecord)
+    body = msgspec.msgpack.decode(entry.body, type=CallRecord)
+    record = msgspec.structs.replace(
+        body, number=entry.number, began_ns=entry.began_ns, seconds=entry.seconds, times=entry.times
+    )
     if show_secrets and entry.secrets:
         reveal({"request": record.request, "reply": record.reply}, msgspec.msgpack.decode(entry.secrets))
     return record
@@ -100,10 +102,10 @@ class Rings:
         self.newest += 1
         name = record.peer if known or record.peer in self._peers else ""
         ring = self._pair_of(name)[report]
-        entry = entry_of(msgspec.structs.replace(record, number=self.newest), secrets, repeats=report or not name)
+        entry = entry_of(self.newest, record, secrets)
         last, before = ring.last(), ring.size
-        if last is not None and entry.fingerprint and last.fingerprint == entry.fingerprint:
-            ring.replace_last(_counted(entry, last))
+        if last is not None and (report or not name) and last.body == entry.body:
+            ring.replace_last(entry._replace(times=last.times + 1))
         else:
             ring.append(entry)
         self.size += ring.size - before
@@ -138,9 +140,3 @@ class Rings:
 
 def _pair() -> tuple[Ring, Ring]:
     return Ring(CALLS, CALL_BYTES), Ring(REPORTS, REPORT_BYTES)
-
-
-def _counted(entry: Entry, last: Entry) -> Entry:
-    before = msgspec.msgpack.decode(last.record, type=CallRecord).times
-    record = msgspec.msgpack.decode(entry.record, type=CallRecord)
-    return entry._replace(record=_encode(msgspec.structs.replace(record, times=before + 1)))
