@@ -40,12 +40,12 @@ def read_version(reply: bytes) -> RuntimeInfo:
     return RuntimeInfo(name=answer.runtime_name, version=answer.runtime_version)
 
 
-def read_status(reply: bytes) -> str:
-    """Decode Status; return kubelet's message if NetworkReady is false, else empty.
+def network_problem(reply: cri_pb2.StatusResponse) -> str:
+    """Return kubelet's message if NetworkReady is false, else empty.
 
     Raises RuntimeUnusable if the condition RuntimeReady is missing or false.
     """
-    conditions = {item.type: item for item in _read(cri_pb2.StatusResponse, reply).status.conditions}
+    conditions = {item.type: item for item in reply.status.conditions}
     ready = conditions.get("RuntimeReady")
     if ready is None or not ready.status:
         detail = "no condition RuntimeReady" if ready is None else f"{ready.reason}: {ready.message}"
@@ -60,16 +60,15 @@ def read_status(reply: bytes) -> str:
 MAX_HANDLERS, MAX_HANDLER_NAME = 64, 253
 
 
-def read_handlers(reply: bytes) -> tuple[RuntimeHandler, ...]:
-    """Decode the runtime handlers of Status, the first MAX_HANDLERS. Raises RuntimeUnusable."""
-    handlers = _read(cri_pb2.StatusResponse, reply).runtime_handlers[:MAX_HANDLERS]
+def handlers_of(reply: cri_pb2.StatusResponse) -> tuple[RuntimeHandler, ...]:
+    """Return the first MAX_HANDLERS runtime handlers."""
     return tuple(
         RuntimeHandler(
             name=item.name[:MAX_HANDLER_NAME],
             recursive_read_only=item.features.recursive_read_only_mounts,
             user_namespaces=item.features.user_namespaces,
         )
-        for item in handlers
+        for item in reply.runtime_handlers[:MAX_HANDLERS]
     )
 
 
@@ -141,14 +140,14 @@ class StatusPoller:
     async def _check(self) -> bool:
         try:
             info = await self._version()
-            reply = await self._options.run("Status", b"", STATUS_S)
-            network, handlers = read_status(reply), read_handlers(reply)
+            status = _read(cri_pb2.StatusResponse, await self._options.run("Status", b"", STATUS_S))
+            network = network_problem(status)
         except (BusError, RuntimeUnusable) as error:
             self._bad(error)
             return False
         self._last_good, self._silence_reported = time.monotonic(), False
         self._good += 1
-        self._options.on_good(info, network, handlers)
+        self._options.on_good(info, network, handlers_of(status))
         return True
 
     async def _version(self) -> RuntimeInfo:

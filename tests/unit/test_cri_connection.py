@@ -11,9 +11,9 @@ from actors.cri.runtime_status import (
     SLOW_AFTER,
     SLOW_S,
     STATUS_S,
+    handlers_of,
+    network_problem,
     poll_delay,
-    read_handlers,
-    read_status,
 )
 from protocols.messages.cri import RuntimeHandler, RuntimeState
 from protocols.wire import cri_pb2
@@ -80,7 +80,7 @@ def test_runtime_network_not_ready_tells_reason(ready: bool | None, says: str) -
         network = cri_pb2.RuntimeCondition(type="NetworkReady", status=ready, reason="NoPlugin", message="no cni")
         conditions.append(network)
     reply = cri_pb2.StatusResponse(status=cri_pb2.RuntimeStatus(conditions=conditions))
-    assert read_status(reply.SerializeToString()) == says
+    assert network_problem(reply) == says
     note = runtime_note(RuntimeState(connected=True, streaming=True, name="c", version="1", network=says), True)
     assert note == ("c 1, events streaming" + (f", pods get no network of their own ({says})" if says else ""))
 
@@ -89,9 +89,9 @@ def test_runtime_handlers_are_read_with_their_features_and_bounded() -> None:
     features = cri_pb2.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
     handlers = [cri_pb2.RuntimeHandler(name="", features=features), cri_pb2.RuntimeHandler(name="kata")]
     reply = cri_pb2.StatusResponse(runtime_handlers=handlers)
-    assert read_handlers(reply.SerializeToString()) == (
+    assert handlers_of(reply) == (
         RuntimeHandler("", recursive_read_only=True),
         RuntimeHandler("kata"),
     )
     many = cri_pb2.StatusResponse(runtime_handlers=[cri_pb2.RuntimeHandler(name=str(n)) for n in range(1000)])
-    assert len(read_handlers(many.SerializeToString())) == MAX_HANDLERS
+    assert len(handlers_of(many)) == MAX_HANDLERS
