@@ -108,7 +108,9 @@ def record(pod: str, name: str, began: int, ended: int = 0, actor: str = "", /, 
     around, parent = _block.get()
     if pod := pod or around:
         parent = parent if pod == around else 0
-        _add(Span(pod, name, began, (ended or clock()) - began, {}, actor, _next_id(), parent), attributes)
+        ended = ended or clock()
+        began = min(began, ended)  # a span that would end before its start becomes a moment
+        _add(Span(pod, _short(name), began, ended - began, _texts(attributes), actor, _next_id(), parent))
 
 
 class span:
@@ -142,24 +144,22 @@ class span:
         if error is not None:
             self.attributes["error"] = str(error) or type(error).__name__
         if self.pod:
-            _add(
-                Span(self.pod, self._name, self._began, clock() - self._began, {}, "", self._id, self._parent),
-                self.attributes,
-            )
+            name, texts, duration = _short(self._name), _texts(self.attributes), clock() - self._began
+            _add(Span(self.pod, name, self._began, duration, texts, "", self._id, self._parent))
 
 
-def _add(span: Span, attributes: dict[str, object]) -> None:
-    """Record a span with bounded texts; one that would end before its start becomes a moment. Never raises."""
+def _add(span: Span) -> None:
     if len(span.pod) > LONGEST:
         return  # of a manifest or a runtime: the API's uids are short
-    duration = max(0, span.duration_ns)
-    start = span.start_ns + span.duration_ns - duration
-    texts = {key: _short(str(value)) for key, value in attributes.items()}
-    made = Span(span.pod, _short(span.name), start, duration, texts, span.actor, span.id, span.parent)
     try:
-        RECORDER.add(made)
+        RECORDER.add(span)
     except UnicodeEncodeError:  # a path that is no UTF-8, in an error
-        RECORDER.add(structs.replace(made, attributes={key: encodable(text) for key, text in texts.items()}))
+        texts = {key: encodable(text) for key, text in span.attributes.items()}
+        RECORDER.add(structs.replace(span, attributes=texts))
+
+
+def _texts(attributes: dict[str, object]) -> dict[str, str]:
+    return {key: _short(str(value)) for key, value in attributes.items()}
 
 
 def _next_id() -> int:
