@@ -1,6 +1,7 @@
 """Files that matter: written whole or not at all, and on disk before the call returns."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import stat
@@ -86,6 +87,21 @@ class Envelope(msgspec.Struct, frozen=True):
     checksum: str
     """sha256 of `data` as it stands in the file."""
     data: msgspec.Raw
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if a process holds the flock of this file. Does not create the file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def encodable(text: str) -> str:

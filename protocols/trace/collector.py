@@ -1,8 +1,6 @@
 """Ask actors for their spans over the bus: those of one pod, or all that are new."""
 
 import asyncio
-import fcntl
-import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import msgspec
 
 from protocols.bus import Bus, BusError, Unimplemented
 from protocols.messages.trace import SPANS, Span, SpanBatch, SpanQuery
+from protocols.process.files import is_locked
 from protocols.process.layout import Layout
 
 TIMEOUT_S = 3.0
@@ -33,27 +32,13 @@ class Collected(msgspec.Struct, frozen=True):
 
 def instances(run_dir: Path) -> list[str]:
     """Return the names on the bus of one run directory that a live process holds. Blocks for a few system calls."""
-    return sorted(path.stem for path in run_dir.glob("*.rpc") if _is_held(path.with_suffix(".lock")))
+    return sorted(path.stem for path in run_dir.glob("*.rpc") if is_locked(path.with_suffix(".lock")))
 
 
 def run_dirs(layout: Layout) -> list[tuple[Path, str]]:
     """Return the run directories of a plane, each with the prefix that names its node; empty for the first node."""
     nodes = sorted(path.name for path in (layout.root / "nodes").glob("*") if path.is_dir())
     return [(layout.run, ""), *((layout.node(name).run, f"{name}/") for name in nodes)]
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 class Collector:

@@ -8,6 +8,7 @@ import msgspec
 
 from protocols.bus import Bus, Call
 from protocols.messages import supervisor as messages
+from protocols.process.files import is_locked
 from protocols.process.settings import Settings
 from supervisor.base.errors import Usage
 from supervisor.base.groups import (
@@ -23,7 +24,6 @@ from supervisor.base.groups import (
 )
 from supervisor.report.metrics import own_text
 from supervisor.report.status import actor_status, endpoints
-from supervisor.root.lock import is_locked
 from supervisor.tree.tree import Tree
 
 SCALE_STOP_S = 10.0

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from protocols.process.files import is_locked
 from supervisor.base.options import LOOPBACK
 from supervisor.base.values import reached_at
-from supervisor.root.lock import is_locked
 
 HEALTHZ = "/healthz"
 KUBELET_NAMES = {"devices": "device-plugin"}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from supervisor.root.lock import is_locked
+from protocols.process.files import is_locked
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.messages.supervisor import ROOT_NAME
+from protocols.process.files import is_locked
 from supervisor.base.errors import AlreadyRunning
 
 PLANE = "plane.lock"
@@ -67,21 +68,6 @@ def supervisors(run_dir: Path) -> dict[str, int]:
             with suppress(OSError, ValueError):
                 found[path.name.removesuffix(".pid")] = int(path.read_text())
     return found
-
-
-def is_locked(path: Path) -> bool:
-    """Return True if a process holds the flock of this file. Does not create the file."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        _take(descriptor, fcntl.LOCK_SH)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _take(descriptor: int, kind: int) -> None:

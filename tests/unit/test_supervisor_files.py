@@ -17,6 +17,7 @@ import yaml
 from cryptography import x509
 
 from actors.apiserver.http.authentication.signing import load_keys
+from protocols.process.files import is_locked
 from protocols.process.layout import layout
 from supervisor.base.errors import AlreadyRunning, PortTaken
 from supervisor.base.options import PlaneOptions
@@ -24,7 +25,7 @@ from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig
 from supervisor.report.console import Console
 from supervisor.root import leftovers, logs
-from supervisor.root.lock import SupervisorLocks, is_locked, supervisors
+from supervisor.root.lock import SupervisorLocks, supervisors
 from supervisor.startup.prepare import prepare
 from supervisor.startup.prepared import reserve
 
