@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from uuid import UUID
 
@@ -20,6 +20,8 @@ POD = "pod"
 STATIC = "static"
 NODE_USER = "system:node:"
 FOLLOW_S = 0.5
+AT_ONCE = 16
+"""Nodes asked at once; one with silent processes takes seconds."""
 
 
 class PodTrace(msgspec.Struct, frozen=True):
@@ -82,8 +84,19 @@ async def _known(
 async def _of_pods(
     collectors: list[Collector], uids: Iterable[str], silent: tuple[str, ...]
 ) -> tuple[list[Span], tuple[str, ...]]:
-    found = [await each.pod(uid, silent) for each in collectors for uid in uids]
+    found = await ask_nodes(each.pod(uid, silent) for each in collectors for uid in uids)
     return [span for collected in found for span in collected.spans], tuple(sorted({*silent, *silent_of(found)}))
+
+
+async def ask_nodes(asking: Iterable[Awaitable[Collected]]) -> list[Collected]:
+    """Return the answers in the order of the questions, of which AT_ONCE are asked at once."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def answer(awaitable: Awaitable[Collected]) -> Collected:
+        async with room:
+            return await awaitable
+
+    return await asyncio.gather(*map(answer, asking))
 
 
 def mirror_of(spans: Iterable[Span]) -> str:
@@ -116,7 +129,7 @@ async def _uids(collectors: list[Collector], pod: str) -> tuple[tuple[str, ...],
 
     Beside them the processes that did not answer.
     """
-    found = [await collector.text(pod) for collector in collectors]
+    found = await ask_nodes(collector.text(pod) for collector in collectors)
     named = [span for collected in found for span in collected.spans if span.attributes.get(POD) == pod]
     if not named:
         raise Usage(f"no process has seen a pod {pod}; give -n NAMESPACE, or its uid if it was deleted long ago")

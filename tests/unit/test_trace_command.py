@@ -1,12 +1,13 @@
 """How `nodeplane trace` finds a pod and shows its life."""
 
+import asyncio
 import re
 
 import pytest
 
 from protocols.messages.trace import Span
-from protocols.trace import Row
-from supervisor.trace.collect import mirror_of, newest
+from protocols.trace import Collected, Row
+from supervisor.trace.collect import AT_ONCE, ask_nodes, mirror_of, newest
 from supervisor.trace.draw import bar, draw, is_cut, label, milliseconds, parts, plain, title
 
 SECOND = 10**9
@@ -77,3 +78,19 @@ def test_mirror_is_a_pod_that_a_node_created() -> None:
     nodes = Span("u", "create", 1, 0, {"pod": "default/a", "user": "system:node:n1"})
     assert mirror_of([mine]) == ""
     assert mirror_of([mine, nodes]) == "default/a"
+
+
+async def test_nodes_are_asked_at_once_up_to_a_bound() -> None:
+    asked, most = 0, 0
+
+    async def answer(number: int) -> Collected:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0)
+        asked -= 1
+        return Collected([], number, ())
+
+    found = await ask_nodes(answer(number) for number in range(3 * AT_ONCE))
+    assert [each.missed for each in found] == list(range(3 * AT_ONCE))
+    assert most == AT_ONCE
