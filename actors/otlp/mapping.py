@@ -56,13 +56,14 @@ class Mapper:
     def _span(self, node: Node, offset: int) -> ReadableSpan:
         it, trace = node.span, trace_id(node.span.pod)
         parent = node.parent.span.id if node.parent else it.parent
+        service = _service(it)
         return ReadableSpan(
-            name=_name(it),
+            name=f"{service}/{it.name}" if service else it.name,
             context=SpanContext(trace, it.id, is_remote=False, trace_flags=SAMPLED),
             parent=SpanContext(trace, parent, is_remote=False, trace_flags=SAMPLED) if parent else None,
             resource=self._resource(it.actor),
-            attributes=self._attributes(it),
-            kind=_kind(it),
+            attributes=self._attributes(it, service),
+            kind=_kind(it, service),
             status=Status(StatusCode.ERROR, it.attributes[ERROR]) if ERROR in it.attributes else Status(),
             start_time=it.start_ns + offset,
             end_time=it.start_ns + it.duration_ns + offset,
@@ -81,13 +82,12 @@ class Mapper:
             found = self._resources[instance] = Resource({**self._common, **own})
         return found
 
-    def _attributes(self, span: Span) -> dict[str, str]:
+    def _attributes(self, span: Span, service: str) -> dict[str, str]:
         namespace, _, name = self._names.get(span.pod, "").partition("/")
         found = {"k8s.pod.uid": span.pod}
         if name:
             found |= {"k8s.pod.name": name, "k8s.namespace.name": namespace}
-        if _is_call(span):
-            service = PLUGIN if "resource" in span.attributes else DRIVER
+        if service:
             found |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": span.name}
         for key, value in span.attributes.items():
             if key == ERROR:
@@ -97,19 +97,16 @@ class Mapper:
         return found
 
 
-def _is_call(span: Span) -> bool:
-    """Return True for a call of a device plugin or DRA driver."""
-    return kind_of(span.actor) == "devices" and ("resource" in span.attributes or "driver" in span.attributes)
+def _service(span: Span) -> str:
+    """Return the gRPC service of a call to a device plugin or DRA driver; empty for other spans."""
+    if kind_of(span.actor) != "devices":
+        return ""
+    if "resource" in span.attributes:
+        return PLUGIN
+    return DRIVER if "driver" in span.attributes else ""
 
 
-def _name(span: Span) -> str:
-    """Return the name; that of a call is `SERVICE/METHOD`, as of all gRPC spans."""
-    if not _is_call(span):
-        return span.name
-    return f"{PLUGIN if 'resource' in span.attributes else DRIVER}/{span.name}"
-
-
-def _kind(span: Span) -> SpanKind:
-    if _is_call(span):
+def _kind(span: Span, service: str) -> SpanKind:
+    if service:
         return SpanKind.CLIENT
     return SpanKind.SERVER if "user" in span.attributes else SpanKind.INTERNAL
