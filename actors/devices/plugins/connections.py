@@ -46,13 +46,21 @@ class PluginConnectionsOptions:
     calls: CallLog = field(default_factory=CallLog)
 
 
-@dataclass
+@dataclass(eq=False)
 class Connection:
     plugin: Plugin
     generation: int
-    task: "asyncio.Task[None]"
     devices: list[PluginDevice] | None = None
     """Newest list; None before the first."""
+    task: "asyncio.Task[None]" = field(init=False)
+
+    @property
+    def resource(self) -> str:
+        return self.plugin.endpoint.resource
+
+    @property
+    def socket(self) -> Path:
+        return self.plugin.endpoint.socket
 
 
 class PluginConnections:
@@ -95,7 +103,7 @@ class PluginConnections:
             await plugin.close()
             raise
         self._options.metrics.registered(resource)
-        self._replace(resource, generation, plugin)
+        self._replace(Connection(plugin, generation))
 
     def _check_room(self, resource: str) -> None:
         if len(self._options.inventory.resources) >= MAX_RESOURCES:
@@ -103,7 +111,7 @@ class PluginConnections:
 
     async def disconnect(self, resource: str, socket: Path) -> None:
         """End every connection to this socket, as if the plugin had closed its stream."""
-        mine = [item for item in self._connections.get(resource, []) if item.plugin.endpoint.socket == socket]
+        mine = [item for item in self._connections.get(resource, []) if item.socket == socket]
         for connection in mine:
             connection.task.cancel()
         await asyncio.gather(*(connection.task for connection in mine), return_exceptions=True)
@@ -131,15 +139,16 @@ class PluginConnections:
             await self._options.wait_written()
         return generation
 
-    def _replace(self, resource: str, generation: int, plugin: Plugin) -> None:
-        task = asyncio.create_task(self._follow(resource, generation, plugin), name=f"plugin {resource}")
+    def _replace(self, connection: Connection) -> None:
+        resource = connection.resource
+        connection.task = asyncio.create_task(self._follow(connection), name=f"plugin {resource}")
         mine = self._connections.setdefault(resource, [])
-        for connection in mine[:-OLD_CONNECTIONS]:
-            connection.task.cancel()
-        mine.append(Connection(plugin, generation, task))
-        self._options.status_table.registered(generation, self._view(plugin))
+        for old in mine[:-OLD_CONNECTIONS]:
+            old.task.cancel()
+        mine.append(connection)
+        self._options.status_table.registered(connection.generation, self._view(connection.plugin))
         self._options.changed(resource)
-        self._options.log.info("device plugin registered resource=%s socket=%s", resource, plugin.endpoint.socket.name)
+        self._options.log.info("device plugin registered resource=%s socket=%s", resource, connection.socket.name)
 
     def _view(self, plugin: Plugin) -> PluginView:
         socket = plugin.endpoint.socket
@@ -148,14 +157,14 @@ class PluginConnections:
             plugin.endpoint.resource, shown, pre_start=plugin.options.pre_start, preferred=plugin.options.preferred
         )
 
-    async def _follow(self, resource: str, generation: int, plugin: Plugin) -> None:
+    async def _follow(self, connection: Connection) -> None:
         """Follow one plugin's stream from its first list to its end."""
-        why, status = "replaced or deregistered", "CANCELLED"
+        resource, why, status = connection.resource, "replaced or deregistered", "CANCELLED"
         try:
-            async for devices in plugin.lists():
-                self._retire(resource, generation, plugin.endpoint.socket)
-                self._record_list(resource, generation, devices)
-                if self._report(resource, generation, devices):
+            async for devices in connection.plugin.lists():
+                self._retire(connection)
+                self._record_list(connection, devices)
+                if self._report(connection, devices):
                     self._options.changed(resource)
                 self._reported.set()
         except PluginFailed as error:
@@ -163,7 +172,7 @@ class PluginConnections:
             self._options.log.warning(
                 "device plugin disconnected resource=%s socket=%s reason=%s",
                 resource,
-                plugin.endpoint.socket.name,
+                connection.socket.name,
                 error,
             )
         except Exception as error:
@@ -172,53 +181,48 @@ class PluginConnections:
             self._options.log.error(
                 "device plugin stream failed resource=%s socket=%s error=%r",
                 resource,
-                plugin.endpoint.socket.name,
+                connection.socket.name,
                 error,
             )
         finally:
-            self._record_end(plugin, generation, status, why)
-            self._on_stream_end(resource, generation)
-            self._options.status_table.ended(resource, generation, why)
-            await plugin.close()
+            self._record_end(connection, status, why)
+            self._on_stream_end(connection)
+            self._options.status_table.ended(resource, connection.generation, why)
+            await connection.plugin.close()
 
-    def _report(self, resource: str, generation: int, devices: list[PluginDevice]) -> bool:
+    def _report(self, connection: Connection, devices: list[PluginDevice]) -> bool:
         """Apply a connection's list. Return True if the resource changed."""
-        mine = next((item for item in self._connections.get(resource, []) if item.generation == generation), None)
-        if mine is None:
-            return False
-        mine.devices = devices
-        changed = self._options.inventory.report(resource, generation, mine.plugin.options, devices)
-        if self._options.inventory.resources[resource].serving == generation:
+        resource, generation, inventory = connection.resource, connection.generation, self._options.inventory
+        connection.devices = devices
+        changed = inventory.report(resource, generation, connection.plugin.options, devices)
+        if inventory.resources[resource].serving == generation:
             self._options.status_table.reported(resource, generation)
         return changed
 
-    def _record_list(self, resource: str, generation: int, devices: list[PluginDevice]) -> None:
-        mine = next((item for item in self._connections.get(resource, []) if item.generation == generation), None)
-        if mine is None:
-            return
-        entry = self._options.inventory.resources[resource]
-        superseded = generation < entry.serving and entry.connected
+    def _record_list(self, connection: Connection, devices: list[PluginDevice]) -> None:
+        entry = self._options.inventory.resources[connection.resource]
+        superseded = connection.generation < entry.serving and entry.connected
         outcome = "not used: a newer connection of this resource serves" if superseded else ""
-        report = list_report(mine.devices, devices, outcome)
-        self._options.calls.report(mine.plugin.endpoint.peer, LIST_AND_WATCH, report)
+        report = list_report(connection.devices, devices, outcome)
+        self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, report)
 
-    def _record_end(self, plugin: Plugin, generation: int, status: str, why: str) -> None:
-        resource, grace = plugin.endpoint.resource, self._options.limits.stop_grace
+    def _record_end(self, connection: Connection, status: str, why: str) -> None:
+        grace = self._options.limits.stop_grace
         outcome = "another connection of this resource serves"
-        if self._options.inventory.resources[resource].serving == generation:
+        if self._options.inventory.resources[connection.resource].serving == connection.generation:
             outcome = f"devices are Unknown and not allocatable; after {grace:g} s without a plugin they are dropped"
-        self._options.calls.report(plugin.endpoint.peer, LIST_AND_WATCH, Report(outcome, status, why))
+        self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, Report(outcome, status, why))
 
-    def _retire(self, resource: str, generation: int, socket: Path) -> None:
+    def _retire(self, connection: Connection) -> None:
         """Cancel older connections to the same socket: nobody is at their other end."""
-        for connection in self._connections.get(resource, []):
-            if connection.generation < generation and connection.plugin.endpoint.socket == socket:
-                connection.task.cancel()
+        for old in self._connections[connection.resource]:
+            if old.generation < connection.generation and old.socket == connection.socket:
+                old.task.cancel()
 
-    def _on_stream_end(self, resource: str, generation: int) -> None:
-        mine = self._connections.get(resource, [])
-        self._connections[resource] = [item for item in mine if item.generation != generation]
-        if self._options.inventory.disconnect(resource, generation, time.monotonic()):
+    def _on_stream_end(self, connection: Connection) -> None:
+        resource = connection.resource
+        self._connections[resource].remove(connection)
+        if self._options.inventory.disconnect(resource, connection.generation, time.monotonic()):
             self._fall_back(resource)
             self._options.changed(resource)
 
@@ -228,10 +232,9 @@ class PluginConnections:
         if not live:
             self._call_later(self._options.limits.stop_grace, self._expire)
             return
-        instance = max(live, key=lambda item: item.generation)
-        self._report(resource, instance.generation, instance.devices or [])
-        socket = instance.plugin.endpoint.socket.name
-        self._options.log.info("device plugin serves again resource=%s socket=%s", resource, socket)
+        newest = max(live, key=lambda item: item.generation)
+        self._report(newest, newest.devices or [])
+        self._options.log.info("device plugin serves again resource=%s socket=%s", resource, newest.socket.name)
 
     def _expire(self) -> None:
         for resource in self._options.inventory.expire(time.monotonic() + 0.01, self._options.limits.stop_grace):
