@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.devices.calls.health import HealthChange, HealthDifference
 from actors.devices.calls.lists import list_report
-from actors.devices.calls.log import MAX_FOLLOWERS, CallLog, Peer, Purpose, Report
+from actors.devices.calls.log import MAX_FOLLOWERS, MAX_PEER, CallLog, Peer, Purpose, Report
 from actors.devices.calls.outcomes import allocated, preference_outcome
 from actors.devices.calls.rendering import MAX_CHARACTERS, MAX_ITEMS, Renderer, reveal
 from actors.devices.calls.ring import CALL_BYTES, CALLS, MAX_PEERS, REPORT_BYTES, REPORTS, Rings
@@ -136,6 +136,15 @@ async def test_names_that_never_registered_share_one_ring() -> None:
             pass
     assert [record.peer for record in await served(log, "no-domain-639")] == ["no-domain-639"]
     assert len(log._rings._peers) == 1
+
+
+async def test_names_are_bounded_and_fit_the_longest_resource() -> None:
+    log, resource = CallLog(), f"{'d' * 244}.example/{'n' * 63}"
+    for name in (resource, "x" * 10_000):
+        with log.call(Peer(name, "s" * 10_000), REGISTER, incoming=True):
+            pass
+    first, second = await served(log)
+    assert (first.peer, len(second.peer), len(second.socket)) == (resource, MAX_PEER, MAX_PEER)
 
 
 async def test_secrets_leave_the_log_only_on_request() -> None:

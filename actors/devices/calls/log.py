@@ -26,6 +26,8 @@ MAX_FOLLOWERS = 16
 """Requests that wait at once."""
 MAX_PENDING = 64
 """Calls in progress in one reply."""
+MAX_PEER = 317
+"""Characters of a peer's name or socket, which plugins choose: as many as a resource's name may have."""
 MAX_WORDS = 512
 """Characters of an outcome or error."""
 
@@ -107,7 +109,7 @@ class RecordedCall:
     def _complete(self, status: str) -> CallRecord:
         return msgspec.structs.replace(
             self._record,
-            peer=encodable(self.peer.name),
+            peer=_name(self.peer.name),
             seconds=time.perf_counter() - self._began if self._seconds is None else self._seconds,
             status=status,
             error=_line(self.error),
@@ -120,6 +122,10 @@ class RecordedCall:
 
 def _line(text: str) -> str:
     return encodable(" ".join(text[: 2 * MAX_WORDS].split())[:MAX_WORDS])
+
+
+def _name(text: str) -> str:
+    return encodable(text[:MAX_PEER])
 
 
 class CallLog:
@@ -140,8 +146,8 @@ class CallLog:
     ) -> RecordedCall:
         """Return a call to be used as context manager. `deadline` is in seconds."""
         record = CallRecord(
-            peer=encodable(peer.name),
-            socket=encodable(peer.socket),
+            peer=_name(peer.name),
+            socket=_name(peer.socket),
             method=method.name,
             began_ns=time.time_ns(),
             deadline=deadline,
@@ -153,8 +159,8 @@ class CallLog:
     def report(self, peer: Peer, method: Method[Any, Any], report: "Report") -> None:
         """Record a message of a stream, or its end."""
         record = CallRecord(
-            peer=encodable(peer.name),
-            socket=encodable(peer.socket),
+            peer=_name(peer.name),
+            socket=_name(peer.socket),
             method=method.name,
             began_ns=time.time_ns(),
             status=report.status,

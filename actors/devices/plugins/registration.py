@@ -22,8 +22,6 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS, Service
 from protocols.wire.plugins import REGISTER, VERSION
 
-MAX_NAME = 253
-"""Characters of a resource or endpoint in the record of a Register call."""
 MAX_CONCURRENT_REGISTRATIONS = 100
 """Concurrent Register calls; further ones are rejected with RESOURCE_EXHAUSTED."""
 
@@ -63,7 +61,7 @@ class RegistrationServer:
 
     async def _recorded(self, request: pb.RegisterRequest, deadline: float) -> None:
         """Register a plugin and record its call. Raises the error that the plugin is sent."""
-        peer = Peer(request.resource_name[:MAX_NAME], request.endpoint[:MAX_NAME], known=False)
+        peer = Peer(request.resource_name, request.endpoint, known=False)
         purpose = Purpose(if_failed="registration rejected")
         with self._options.calls.call(peer, REGISTER, deadline=deadline, purpose=purpose, incoming=True) as call:
             call.asked(request)

@@ -47,8 +47,6 @@ class Handler(Protocol):
 DIAL_S, INFO_S, NOTIFY_S = 10.0, 1.0, 5.0
 LISTEN_TRIES, LISTEN_PAUSE_S = 4, 0.05
 MAX_NAME_LENGTH = 1024
-MAX_PEER = 253
-"""Characters of a plugin's name in the record of calls."""
 NOT_REGISTERED = "not registered; it is tried again"
 
 
@@ -68,7 +66,7 @@ class Registrar:
                 await dial(socket, channel)
                 info = await get_info(call, channel, socket)
                 error = await self._pass_to_handler(info)
-                call.peer = replace(peer, name=info.name[:MAX_PEER], known=not error)
+                call.peer = replace(peer, name=info.name, known=not error)
                 call.outcome = f"{error}: {NOT_REGISTERED}" if error else f"accepted as {info.type}"
             await self._finish(channel, info, error)
         return info
@@ -113,7 +111,7 @@ class Registrar:
     async def _notify(self, channel: grpc.aio.Channel, info: PluginInfo, error: str) -> str:
         """Return the error, or "" if the plugin acknowledged. Drivers may answer a rejection with an error."""
         status = pb.RegistrationStatus(plugin_registered=not error, error=error)
-        peer = Peer(info.name[:MAX_PEER], str(info.socket), known=not error)
+        peer = Peer(info.name, str(info.socket), known=not error)
         with self._calls.call(peer, NOTIFY, deadline=NOTIFY_S) as call:
             call.asked(status)
             try:
