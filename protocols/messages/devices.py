@@ -16,8 +16,7 @@ ALLOCATABLE = "allocatable"
 Events up to one that carries a mark (a plain count, not durable) belong together."""
 
 HEALTH = "health"
-"""State stream, key = `RESOURCE ID` (one space), value = DeviceHealth, also of devices that vanished
-while allocated."""
+"""State stream, key = `RESOURCE ID`, value = DeviceHealth, also of devices that vanished while allocated."""
 
 MACHINE = "machine"
 """State stream, key = NODE, value = Machine: CPUs and memory of GetAllocatableResources."""
@@ -35,8 +34,7 @@ DRA_DRIVERS = "dra_drivers"
 """State stream, key = driver name, value = DraDriver: drivers registered with this incarnation of the manager."""
 
 PREPARE_CLAIMS = "prepare_claims"
-"""RPC PrepareClaims -> PreparedClaims, idempotent per pod: its drivers make the claims' devices usable. Refusal: code
-FAILED_PRECONDITION, the text is upstream's."""
+"""RPC PrepareClaims -> PreparedClaims, idempotent per pod. Raises FAILED_PRECONDITION with upstream's text."""
 
 UNPREPARE_CLAIMS = "unprepare_claims"
 """RPC UnprepareClaims -> Empty, idempotent: the pod's containers are dead; what no other pod uses is given back."""
@@ -61,12 +59,10 @@ HISTORY = "history"
 """RPC Empty -> LedgerHistory: the newest events of `allocations`, also of before a restart, for clients that resume."""
 
 NOTICES = "notices"
-"""State stream, key = a number, value = NodeNotice, to be reported as events of the node: the
-newest few of this incarnation of the manager."""
+"""State stream, key = a number, value = NodeNotice: the newest few of this incarnation, for events of the node."""
 
 PLUGINS = "plugins"
-"""State stream, key = `RESOURCE NUMBER`, value = PluginView: connections to plugins, and of each resource without one
-the last that was."""
+"""State stream, key = `RESOURCE NUMBER`, value = PluginView; of a resource without a connection, its last one."""
 
 PLUGIN_SILENT, PLUGIN_SERVES, PLUGIN_WAITS, PLUGIN_GONE = "silent", "serves", "replaced", "gone"
 
@@ -153,6 +149,11 @@ class ClaimDevice(msgspec.Struct, frozen=True):
     share_id: str = ""
     requests: tuple[str, ...] = ()
     """Requests of the claim it was given for, without the part after a slash; empty = all."""
+
+    @property
+    def id(self) -> str:
+        """DRIVER/POOL/DEVICE, as in the stream `dra_health`."""
+        return f"{self.driver}/{self.pool}/{self.device}"
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):

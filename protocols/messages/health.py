@@ -110,4 +110,4 @@ def _ids(claim: PreparedClaim, name: str) -> Iterator[str]:
     request = name.partition("/")[2].partition("/")[0]
     for device in claim.devices:
         if not request or not device.requests or request in {r.partition("/")[0] for r in device.requests}:
-            yield f"{device.driver}/{device.pool}/{device.device}"
+            yield device.id

@@ -123,7 +123,7 @@ def _exclusive(cpus: Sequence[int], memory: Sequence[AllocatedMemory]) -> Iterab
 
 
 def _claim(claim: PreparedClaim) -> str:
-    devices = " ".join(f"{item.driver}/{item.pool}/{item.device}" for item in claim.devices)
+    devices = " ".join(device.id for device in claim.devices)
     return f"claim {claim.namespace}/{claim.name}  {devices}"
 
 

@@ -1,5 +1,8 @@
 """The DRA drivers of a running plane and the devices of prepared claims, with the reason of an Unknown health."""
 
+from collections import defaultdict
+from dataclasses import dataclass, field
+
 import msgspec
 
 from protocols.bus import Replica
@@ -27,6 +30,14 @@ class ClaimDeviceRow(msgspec.Struct, frozen=True):
     """Ids of the claim's shares of the device; empty = it has the whole device."""
 
 
+@dataclass
+class _Users:
+    """The pods that use a device of a claim, and the ids of the claim's shares of it."""
+
+    pods: set[str] = field(default_factory=set)
+    shares: set[str] = field(default_factory=set)
+
+
 class DriversView(msgspec.Struct, frozen=True):
     drivers: tuple[DriverRow, ...]
     devices: tuple[ClaimDeviceRow, ...]
@@ -48,41 +59,37 @@ def drivers_view_of(
     drivers: dict[str, DraDriver], health: dict[str, DeviceHealth], pods: dict[str, PodAllocation]
 ) -> DriversView:
     """Return drivers by name, and devices by claim."""
-    users: dict[tuple[str, str], set[str]] = {}
-    shares: dict[tuple[str, str], set[str]] = {}
-    claims: dict[str, set[str]] = {}
+    used: defaultdict[tuple[str, str], _Users] = defaultdict(_Users)
+    claims: defaultdict[str, set[str]] = defaultdict(set)
     for pod in pods.values():
-        for held in _claims(pod):
-            for device in held.devices:
-                name = f"{device.driver}/{device.pool}/{device.device}"
-                place = (f"{held.namespace}/{held.name}", name)
-                users.setdefault(place, set()).add(f"{pod.namespace}/{pod.name}")
-                shares.setdefault(place, set()).update(filter(None, (device.share_id,)))
-                claims.setdefault(device.driver, set()).add(held.uid)
+        for claim in claims_of(pod):
+            for device in claim.devices:
+                claims[device.driver].add(claim.uid)
+                users = used[f"{claim.namespace}/{claim.name}", device.id]
+                users.pods.add(f"{pod.namespace}/{pod.name}")
+                users.shares |= {device.share_id} - {""}
     return DriversView(
-        drivers=tuple(DriverRow(drivers[name], len(claims.get(name, ()))) for name in sorted(drivers)),
+        drivers=tuple(DriverRow(drivers[name], len(claims[name])) for name in sorted(drivers)),
         devices=tuple(
-            msgspec.structs.replace(
-                _device_row(health.get(name), drivers.get(name.partition("/")[0]), name, claim, found),
-                shares=tuple(sorted(shares[claim, name])),
-            )
-            for (claim, name), found in sorted(users.items())
+            _device_row(claim, device, used[claim, device], health.get(device), drivers.get(device.partition("/")[0]))
+            for claim, device in sorted(used)
         ),
     )
 
 
-def _claims(pod: PodAllocation) -> list[PreparedClaim]:
+def claims_of(pod: PodAllocation) -> list[PreparedClaim]:
+    """Return the claims of all containers, then those that no container names."""
     return [*(claim for container in pod.containers for claim in container.claims), *pod.claims]
 
 
 def _device_row(
-    state: DeviceHealth | None, driver: DraDriver | None, name: str, claim: str, pods: set[str]
+    claim: str, device: str, users: _Users, state: DeviceHealth | None, driver: DraDriver | None
 ) -> ClaimDeviceRow:
     health = state.health if state else messages.UNKNOWN
     message = state.message if state else ""
     if health == messages.UNKNOWN and not message:
         message = why_unknown(driver)
-    return ClaimDeviceRow(name, health, message, claim, tuple(sorted(pods)))
+    return ClaimDeviceRow(device, health, message, claim, tuple(sorted(users.pods)), tuple(sorted(users.shares)))
 
 
 def why_unknown(driver: DraDriver | None) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
-from supervisor.client.drivers import driver_state, why_unknown
+from supervisor.client.drivers import claims_of, driver_state, why_unknown
 
 HISTORY, DEVICES_WITH_HISTORY = 20, 2_000
 """Health changes retained per device, and devices of which they are."""
@@ -127,8 +127,7 @@ class Devices:
         if pod is None:
             return []
         plain = [device.id for container in pod.containers for device in container.devices]
-        claims = [claim for container in pod.containers for claim in container.claims] + list(pod.claims)
-        return plain + sorted({f"{d.driver}/{d.pool}/{d.device}" for claim in claims for d in claim.devices})
+        return plain + sorted({device.id for claim in claims_of(pod) for device in claim.devices})
 
     def _of_plugins(self) -> Iterable[Device]:
         numa = {(d.resource, d.id): d.numa for entry in self.inventory.values() for d in entry.devices}
@@ -149,7 +148,7 @@ class Devices:
             for container, claim in _claims(pod):
                 for used in claim.devices:
                     name = (f"{pod.namespace}/{pod.name}", container)
-                    holders.setdefault(f"{used.driver}/{used.pool}/{used.device}", []).append(name)
+                    holders.setdefault(used.id, []).append(name)
         published = {f"{d.driver}/{d.pool}/{d.name}": d.numa for each in self.slices.values() for d in each}
         for id in published.keys() | holders.keys() | self.dra_health.keys():
             source = id.partition("/")[0]
