@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from protocols.messages.supervisor import ActorStatus, FollowedStream, PlaneStatus
+from protocols.messages.supervisor import ActorStatus, FollowedStream, OwnedStream, PlaneStatus
 from supervisor.cli.status import problem
 from supervisor.console.model.history import Series
 from supervisor.tree.states import SERVING
@@ -133,6 +133,11 @@ class House:
         self.actors = {status.instance: self._next(status, now) for status in plane.actors}
         self._move(now)
         self.messages.add(now, sum(position.rate for position in self._positions.values()))
+
+    def owned(self, name: str) -> tuple[OwnedStream, ...]:
+        """Return the streams that an actor owns, by its last heartbeat."""
+        actor = self.actors.get(name)
+        return actor.status.beat.owns if actor and actor.status.beat else ()
 
     def lost(self, reason: str) -> None:
         """Note that no supervisor answers."""

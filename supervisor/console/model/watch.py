@@ -90,10 +90,9 @@ class WatchPage:
 
     def moved(self, house: House, now: float) -> None:
         """Remember positions, by which the window's reach is computed."""
-        owner = house.actors.get(OWNER)
         if self._first is None and house.actors:
             self._first = set(house.actors)
-        owns = owner.status.beat.owns if owner and owner.status.beat else ()
+        owns = house.owned(OWNER)
         for stream in owns:
             name = stream.stream.removeprefix(PREFIX)
             if self._marks.get(name, (-1, 0.0))[0] != stream.mark:
@@ -141,19 +140,16 @@ class WatchPage:
 
     def notes(self, house: House) -> dict[str, str]:
         """Return the figures for the boxes of API processes and of the store."""
-        owner = house.actors.get(OWNER)
-        cache = max((s.mark for s in owner.status.beat.owns), default=0) if owner and owner.status.beat else 0
+        cache = max((stream.mark for stream in house.owned(OWNER)), default=0)
         found = {server: f"{sum(by_name.values())}w" for server, by_name in self._open.items()}
         return {**found, "store": f"rev {max(cache, self.store_revision)}"}
 
     def rows(self, house: House, now: float) -> list[Resource]:
         """Return all resources that the watch cache owns, by name."""
-        owner = house.actors.get(OWNER)
-        owns = owner.status.beat.owns if owner and owner.status.beat else ()
         replicas = self._replicas(house)
         return [
             self._row(stream.stream.removeprefix(PREFIX), stream.seq, stream.mark, replicas, now)
-            for stream in sorted(owns, key=lambda stream: stream.stream)
+            for stream in sorted(house.owned(OWNER), key=lambda stream: stream.stream)
             if stream.stream.startswith(PREFIX)
         ]
 

@@ -9,6 +9,7 @@ from textual.events import ScreenResume, ScreenSuspend
 from textual.widget import Widget
 from textual.widgets import Static
 
+from protocols.messages.objects import OWNER
 from supervisor.console.model.text import BAD, DIM, GOOD, TITLE, Line, Part, age, cut, cut_middle, number, pad
 from supervisor.console.model.watch import Resource
 from supervisor.console.screens.frame import Frame
@@ -59,8 +60,7 @@ class WatchScreen(Frame):
 
     def _store_line(self) -> Line:
         house = self.world.house
-        owner = house.actors.get("watchcache")
-        cache = max((s.mark for s in owner.status.beat.owns), default=0) if owner and owner.status.beat else 0
+        cache = max((stream.mark for stream in house.owned(OWNER)), default=0)
         servers = sorted(name for name in house.actors if name.startswith("apiserver-"))
         store = max(self.world.watch.store_revision, cache)  # its metrics are older than the heartbeats
         line: Line = [Part(f"store {store or '-'} → watchcache {cache} → ", TITLE)]
