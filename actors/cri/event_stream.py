@@ -52,7 +52,6 @@ class Connection:
     phase: Phase = Phase.CONNECTING
     failures: int = 0
     streaming_since: float = 0.0
-    retry_at: float = 0.0
 
     def opened(self, now: float) -> bool:
         """Record headers or a message; True if the stream was not open before."""
@@ -68,20 +67,16 @@ class Connection:
             self.failures = 0
         self.failures += 1
         self.phase = Phase.BROKEN
-        return self._wait(now, retry_delay(self.failures))
+        return retry_delay(self.failures)
 
-    def unsupported(self, now: float) -> float:
+    def unsupported(self) -> float:
         """Record that the runtime has no event stream; return seconds until the next attempt."""
         self.phase = Phase.UNSUPPORTED
-        return self._wait(now, PROBE_UNSUPPORTED_S)
+        return PROBE_UNSUPPORTED_S
 
     def connecting(self) -> None:
         if self.phase is not Phase.UNSUPPORTED:
             self.phase = Phase.CONNECTING
-
-    def _wait(self, now: float, delay: float) -> float:
-        self.retry_at = now + delay
-        return delay
 
 
 EARLY_S = 0.25
@@ -144,7 +139,7 @@ class EventStream:
             return self._broken(self._cut)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                delay = self.connection.unsupported(time.monotonic())
+                delay = self.connection.unsupported()
                 self._options.on_change(self.connection, "the runtime has no event stream")
                 return delay
             return self._broken(self._cut or f"{error.code().name}: {error.details()}")

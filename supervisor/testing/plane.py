@@ -65,11 +65,6 @@ class TestPlane:
         """The paths of the running plane."""
         return load_settings(layout(str(self.root)).settings).layout
 
-    @property
-    def pid(self) -> int:
-        """Process of the supervisor; 0 before the start."""
-        return self._process.pid if self._process else 0
-
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

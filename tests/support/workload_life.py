@@ -86,10 +86,10 @@ class WorkloadLife:
         index, controller = self.router.index(resource), self.router.controllers.get(resource.kind)
         if index is not None:
             index.items = follower.items
-            handler.add(index)
+            handler.add(index, ())
         if controller is not None:
             controller.items = follower.items
-            handler.add(controller)
+            handler.add(controller, ())
         for obj in list(follower.items.values()):
             handler.on_add(obj)
         self.followers.append(follower)

@@ -59,7 +59,7 @@ def test_stream_stable_clears_failures() -> None:
 
 def test_stream_unsupported_retries_after_ten_minutes() -> None:
     connection = Connection()
-    assert connection.unsupported(5.0) == PROBE_UNSUPPORTED_S
+    assert connection.unsupported() == PROBE_UNSUPPORTED_S
     connection.connecting()
     assert connection.phase is Phase.UNSUPPORTED
     connection.opened(700.0)

@@ -63,7 +63,7 @@ class FirstObject:
 class LateHandler(FanOut):
     """Pass events on to handlers, some of which are added while the informer runs."""
 
-    def add(self, handler: Handler, known: Iterable[Object] = ()) -> None:
+    def add(self, handler: Handler, known: Iterable[Object]) -> None:
         """Add a handler, which learns of the `known` objects at once."""
         self._handlers.append(handler)
         for obj in known:

@@ -72,7 +72,7 @@ MAX_ANSWER_BYTES = 1 << 20
 """Bytes of the answer for one claim, with its CDI ids: they are part of every later checkpoint."""
 MAX_ERROR_LENGTH = 4096
 """Characters of an error that pods show."""
-PREPARE_METHOD, UNPREPARE_METHOD = "NodePrepareResources", "NodeUnprepareResources"
+PREPARE_METHOD = "NodePrepareResources"
 
 
 class Outcome:

@@ -166,9 +166,6 @@ class FurtherNode(Plane):
         self._first, self._where = first, where
         self._asking = ThreadPoolExecutor(1, "nodeplane")
 
-    def start(self) -> None:
-        """Do nothing: the plane starts its nodes."""
-
     def stop(self) -> None:
         self._asking.shutdown()
 
