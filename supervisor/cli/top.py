@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from protocols.messages.supervisor import PlaneStatus
 from supervisor.base.terminal import CLEAR, Table, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
+from supervisor.tree.states import usage_of
 
 if TYPE_CHECKING:
     from protocols.wire import cri_pb2 as pb
@@ -25,7 +25,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     usage.set_defaults(run=top)
 
 
-TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 1.0
 
 
@@ -71,11 +70,8 @@ def parent_of(pid: int) -> int:
 
 def cpu_seconds(pid: int) -> float:
     """Return the user and system time of a process; 0 if it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    usage = usage_of(pid)
+    return usage.cpu_s if usage else 0.0
 
 
 def pss_mib(pid: int) -> float:

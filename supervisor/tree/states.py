@@ -14,6 +14,8 @@ class Usage(msgspec.Struct, frozen=True):
     """CPU seconds of all its threads."""
     runnable: bool
     """True while its main thread runs or waits for a CPU."""
+    stopped: bool = False
+    """True while a signal such as SIGSTOP holds the process."""
 
 
 def usage_of(pid: int) -> Usage | None:
@@ -23,7 +25,7 @@ def usage_of(pid: int) -> Usage | None:
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return Usage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] == "R")
+    return Usage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] == "R", fields[0] == "T")
 
 
 class State(enum.StrEnum):

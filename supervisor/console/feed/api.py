@@ -115,9 +115,9 @@ class Api:
 
     async def explain(self, device: str) -> str:
         """Return a driver's device as published and patched, with who said what. Raises ApiError, ApiAway."""
-        objects: list[Object] = []
-        for resource in (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES):
-            objects += await self._list(resource, device)
+        resources = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
+        found = await asyncio.gather(*(self._list(resource, device) for resource in resources))
+        objects = [obj for listed in found for obj in listed]
         return await asyncio.to_thread(_explained, objects, device)
 
     async def _list(self, resource: Resource, device: str) -> list[Object]:

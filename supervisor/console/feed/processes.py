@@ -4,10 +4,10 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from supervisor.cli.top import cpu_seconds, pss_mib
+from supervisor.cli.top import pss_mib
 from supervisor.console.model.plane import Usage
+from supervisor.tree.states import usage_of
 
 PSS_S = 10.0
 """The kernel walks all mappings of a process for its PSS, so it is read less often."""
@@ -28,26 +28,22 @@ class Sampler:
         if fresh:
             self._pss_at = now
         self._pss = {pid: self._memory(pid, fresh) for pid in pids.values()}
-        return {name: Usage(self._cpu(name, pid, now), self._pss[pid], is_stopped(pid)) for name, pid in pids.items()}
+        return {name: self._usage(name, pid, now) for name, pid in pids.items()}
 
     def _memory(self, pid: int, fresh: bool) -> float:
         return pss_mib(pid) if fresh or not self._pss.get(pid) else self._pss[pid]
 
-    def _cpu(self, name: str, pid: int, now: float) -> float:
-        used = cpu_seconds(pid)
+    def _usage(self, name: str, pid: int, now: float) -> Usage:
+        found = usage_of(pid)
+        cpu = self._cpu(name, pid, now, found.cpu_s if found else 0.0)
+        return Usage(cpu, self._pss[pid], stopped=found is not None and found.stopped)
+
+    def _cpu(self, name: str, pid: int, now: float, used: float) -> float:
         old = self._seen.get(name)
         self._seen[name] = (pid, now, used)
         if old is None or old[0] != pid or now <= old[1]:
             return 0.0
         return max(0.0, (used - old[2]) / (now - old[1]) * 100)
-
-
-def is_stopped(pid: int) -> bool:
-    """Return True if a signal holds a process until it is continued."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
-    except OSError:
-        return False
 
 
 class Deaths:

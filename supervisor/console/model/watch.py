@@ -12,14 +12,10 @@ from supervisor.console.model.plane import House
 
 PREFIX = "objects/"
 REACH_STEP_S = 5.0
-CACHE_NAMES = ("etcd_bookmark_total", "watch_cache_capacity", "apiserver_watch_cache_initializations_total")
-SERVER_NAMES = (
-    "apiserver_longrunning_requests",
-    "apiserver_request_total",
-    "nodeplane_watch_expired_total",
-    "apiserver_terminated_watchers_total",
-    "nodeplane_replica_window",
-)
+BOOKMARKS = "etcd_bookmark_total"
+OPEN, REQUESTS, WINDOW = "apiserver_longrunning_requests", "apiserver_request_total", "nodeplane_replica_window"
+CACHE_NAMES = (BOOKMARKS,)
+SERVER_NAMES = (OPEN, REQUESTS, WINDOW)
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -39,7 +35,6 @@ class Watches(msgspec.Struct):
     resumed: int = 0
     """Opened without a list before: a client that went on where it was."""
     relisted: int = 0
-    expired: int = 0
     window: int = 0
     """Changes that API processes retain for resuming."""
 
@@ -109,7 +104,7 @@ class WatchPage:
 
     def cache_measured(self, page: Page, now: float) -> None:
         """Take the metrics of the watch cache."""
-        for name, count in _by_name(page, "etcd_bookmark_total").items():
+        for name, count in _by_name(page, BOOKMARKS).items():
             if self._bookmarks.get(name, count) != count:
                 self._marks[name] = (self._marks.get(name, (0, 0.0))[0], now)
             self._bookmarks[name] = count
@@ -117,21 +112,15 @@ class WatchPage:
     def server_measured(self, server: str, page: Page) -> None:
         """Take the metrics of an API process. The first page of those that were there first is the base line."""
         fresh = self._first is not None and server not in self._first
-        self._open[server] = _by_name(page, "apiserver_longrunning_requests", verb="WATCH")
-        self._windows[server] = _by_name(page, "nodeplane_replica_window")
-        sources = (
-            ("ended", "apiserver_request_total", "WATCH"),
-            ("relisted", "apiserver_request_total", "LIST"),
-            ("expired", "nodeplane_watch_expired_total", ""),
-        )
-        for kind, metric, verb in sources:
-            found = _by_name(page, metric, **({"verb": verb} if verb else {}))
+        self._open[server] = _by_name(page, OPEN, verb="WATCH")
+        self._windows[server] = _by_name(page, WINDOW)
+        ended = _by_name(page, REQUESTS, verb="WATCH")
+        opened = {name: value + ended.get(name, 0) for name, value in self._open[server].items()}
+        counts = {"ended": ended, "relisted": _by_name(page, REQUESTS, verb="LIST"), "opened": opened}
+        for kind, found in counts.items():
             for name, value in found.items():
                 counter = self._counters.setdefault((kind, name), _Counter())
                 counter.update(server, value, first_counts=fresh)
-        for name, value in self._open[server].items():
-            opened = value + _by_name(page, "apiserver_request_total", verb="WATCH").get(name, 0)
-            self._counters.setdefault(("opened", name), _Counter()).update(server, opened, first_counts=fresh)
 
     def forget_servers(self, living: set[str]) -> None:
         for found in (self._open, self._windows):
@@ -187,7 +176,6 @@ class WatchPage:
             ended=total("ended"),
             resumed=max(0, opened - relisted),
             relisted=relisted,
-            expired=total("expired"),
             window=min(windows, default=0),
         )
 

@@ -1,5 +1,6 @@
 """One device, and one pod: pages that are read from the API while they are open."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import ClassVar, cast
@@ -156,11 +157,19 @@ class PodScreen(DetailScreen):
         self._whole = False
 
     async def read(self) -> None:
-        pod = self._pod
-        self._trace, self._untraced = await self.host.trace_of(pod)
-        self._events = await self.host.events_of(pod)
-        if pod.containers:
-            self._log = await self.host.log_of(pod, pod.containers[self._shown % len(pod.containers)].name)
+        traced, self._events, self._log = await asyncio.gather(
+            self.host.trace_of(self._pod), self.host.events_of(self._pod), self._read_log()
+        )
+        self._trace, self._untraced = traced
+
+    async def _read_log(self) -> str:
+        container = self._log_container()
+        return await self.host.log_of(self._pod, container) if container else ""
+
+    def _log_container(self) -> str:
+        """Return the name of the container whose log is shown; empty for a pod without containers."""
+        containers = self._pod.containers
+        return containers[self._shown % len(containers)].name if containers else ""
 
     def action_close(self) -> None:
         if self._whole:
@@ -213,9 +222,7 @@ class PodScreen(DetailScreen):
         return lines
 
     def _log_lines(self, width: int) -> list[Line]:
-        pod = self._pod
-        name = pod.containers[self._shown % len(pod.containers)].name if pod.containers else "-"
-        head: Line = [Part(f"LOG of {safe(name)}", TITLE), Part("  (newest first)", DIM)]
+        head: Line = [Part(f"LOG of {safe(self._log_container() or '-')}", TITLE), Part("  (newest first)", DIM)]
         return [head, *([Part(cut(entry, width))] for entry in reversed(self._log.splitlines()))]
 
 
