@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -12,7 +11,6 @@ from textual.screen import Screen
 from protocols.errors import NodeplaneError
 from protocols.process.layout import Layout
 from protocols.trace import Row
-from supervisor.base.terminal import printable
 from supervisor.console.feed.feed import Feed
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
@@ -27,12 +25,11 @@ from supervisor.console.screens.pleg import PlegScreen
 from supervisor.console.screens.pods import PodsScreen
 from supervisor.console.screens.timeline import TimelineScreen
 from supervisor.console.screens.watch import WatchScreen
-from supervisor.root.logs import path_of
+from supervisor.root.logs import path_of, tail
 from supervisor.trace.collect import pod_trace
 
 DRAW_S = 0.5
 """Time between two drawings; nothing is drawn when nothing changed."""
-TAIL_BYTES = 64 * 1024
 WORDS = {
     "restart": "Restart {name} in an orderly way?",
     "kill": "Kill {name} (SIGKILL)?",
@@ -152,17 +149,6 @@ class Console(Host):
         if screen is not None and hasattr(screen, "refresh_world"):
             with suppress(NoMatches):
                 screen.refresh_world()
-
-
-def tail(path: Path, lines: int) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            end = file.seek(0, 2)
-            file.seek(max(0, end - TAIL_BYTES))
-            found = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return []
-    return [printable(line.expandtabs()) for line in found[-lines:]]
 
 
 def event_line(event: dict[str, Any]) -> str:

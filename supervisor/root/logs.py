@@ -10,6 +10,8 @@ from supervisor.base.terminal import printable
 
 LIMIT = 8 * 1024 * 1024
 TAIL = 4096
+END = 64 * 1024
+"""Bytes that `tail` reads."""
 WARNING_OR_ERROR = re.compile(r"\b(WARNING|ERROR|CRITICAL|warning|error|critical)\b")
 
 
@@ -47,6 +49,17 @@ def size(path: Path) -> int:
         return 0
 
 
+def tail(path: Path, lines: int) -> list[str]:
+    """Return the last lines of the last END bytes, made printable; [] for a log that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - END))
+            found = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    return [_shown(line) for line in found[-lines:]]
+
+
 def last_line(path: Path, since: int = 0) -> str:
     """Return the last non-empty line after position `since`: the reason of a crash."""
     try:
@@ -79,7 +92,11 @@ class Tail:
             data = self._rest + file.read(LIMIT)
             self._position = file.tell()
         *whole, self._rest = data.split(b"\n")
-        return [printable(line.decode(errors="replace").expandtabs()) for line in whole]
+        return [_shown(line.decode(errors="replace")) for line in whole]
+
+
+def _shown(line: str) -> str:
+    return printable(line.expandtabs())
 
 
 def is_warning(line: str) -> bool:

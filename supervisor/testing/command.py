@@ -150,8 +150,7 @@ def write_evidence(root: Path, found: Mapping[str, str], target: Path) -> None:
     """Write texts and copy logs. Raises OSError, shutil.Error."""
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in found.items():
-        if not name.startswith("log "):  # copied whole
-            (target / f"{name}.txt").write_text(text)
+        (target / f"{name}.txt").write_text(text)
     for name in KEPT:
         if (root / name).is_dir():
             shutil.copytree(root / name, target / name, dirs_exist_ok=True)

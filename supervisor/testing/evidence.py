@@ -1,4 +1,4 @@
-"""Evidence of a failed test: status, devices, events and logs of its plane, as texts by name."""
+"""Evidence of a failed test: status, devices and events of its plane, and the ends of logs, as texts by name."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from protocols.process.layout import Layout
 from supervisor.base.errors import SupervisorError
-from supervisor.cli.commands import COMMANDS
+from supervisor.root.logs import tail
 from supervisor.testing.api import Api
 
 REPORTS = {
@@ -17,7 +17,7 @@ REPORTS = {
     "drivers": ("devices", "--drivers"),
     "calls": ("calls",),
 }
-"""Commands whose output is evidence; those that do not exist are left out."""
+"""Commands whose output is evidence."""
 COMMAND_S = 10.0
 TAIL, MAX_LINE = 25, 400
 """Last lines of each log, and characters of a line."""
@@ -27,14 +27,13 @@ MAX_EVENTS = 200
 
 
 def evidence(where: Layout) -> dict[str, str]:
-    """Return the texts; whatever cannot be read is left out or says so."""
-    commands = {name: words for name, words in REPORTS.items() if words[0] in COMMANDS}
-    with ThreadPoolExecutor(len(commands) + 1) as pool:
+    """Return the answers of a running plane by name; one that cannot be read says why."""
+    with ThreadPoolExecutor(len(REPORTS) + 1) as pool:
         events = pool.submit(_events, where)
-        outputs = {name: pool.submit(_output, where, words) for name, words in commands.items()}
+        outputs = {name: pool.submit(_output, where, words) for name, words in REPORTS.items()}
         found = {name: output.result() for name, output in outputs.items()}
         found["events"] = events.result()
-    return {**found, **log_tails(where.logs)}
+    return found
 
 
 def _output(where: Layout, words: tuple[str, ...]) -> str:
@@ -70,10 +69,6 @@ def log_tails(logs: Path) -> dict[str, str]:
     for path in sorted(logs.glob("*.log")):
         if path.name.startswith(AUDIT):
             continue
-        try:
-            lines = [line[:MAX_LINE] for line in path.read_text(errors="replace").splitlines()[-TAIL:]]
-        except OSError:
-            continue
-        if lines:
+        if lines := [line[:MAX_LINE] for line in tail(path, TAIL)]:
             tails[f"log {path.stem}"] = "\n".join(lines)
     return tails

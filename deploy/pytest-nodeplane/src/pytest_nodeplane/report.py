@@ -1,7 +1,7 @@
 """The evidence of a failed test: what its node and its processes did."""
 
 from pytest_nodeplane.node import Node
-from supervisor.testing.evidence import event_line, evidence
+from supervisor.testing.evidence import event_line, evidence, log_tails
 from supervisor.trace.collect import PodTrace
 from supervisor.trace.draw import parts, plain, title
 
@@ -22,7 +22,7 @@ def seen(node: Node, first: bool = True) -> dict[str, str]:
         if first:
             texts["events of the test"] = "\n".join(map(event_line, node.events()))
             texts |= {f"trace of {name}": trace_text(node.trace(name)) for name in pods_of(node)[:MAX_TRACES]}
-        found = evidence(node.plane.layout)
+        found = {**evidence(node.plane.layout), **log_tails(node.plane.layout.logs)}
         texts |= {name: text for name, text in found.items() if first or name != "events"}
     except Exception as error:  # a plane that is broken must not hide why the test failed
         texts["error"] = f"the plane cannot be asked: {error}"
