@@ -170,6 +170,27 @@ class ApiClient:
         query = {**_selectors(field_selector, ""), **({"propagationPolicy": policy} if policy else {})}
         await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", None)
 
+    async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
+        """Return the first `limit` bytes of a page that is no JSON, such as a log. Raises ApiError, ApiAway.
+
+        Asked once: a caller that shows a page asks again by itself.
+        """
+        timeout = aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=5)
+        page = bytearray()
+        try:
+            async with self._http().get(
+                path, params=query, timeout=timeout, ssl=self._now(), headers=self._bearer()
+            ) as answer:
+                async for chunk in answer.content.iter_any():
+                    page += chunk[: limit - len(page)]
+                    if len(page) == limit:
+                        break
+                if answer.status != 200:
+                    raise _failure(answer, bytes(page))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiAway(f"GET {path}: {_text(error)}") from None
+        return page.decode(errors="replace")
+
     async def watch(
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[Object]:

@@ -34,6 +34,7 @@ GROUP = "resource.k8s.io/"
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 """Kinds whose older versions are read as v1."""
+TIMEOUT_S = 20.0
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -116,7 +117,7 @@ def client_options(path: Path) -> Iterator[ClientOptions]:
         token = str(user.get("token") or "")
         if ca is None or (not token and (cert is None or key is None)):
             raise Usage(f"{path} needs a CA, and a client certificate or a token; other credentials are not read")
-        yield ClientOptions(server=server.rstrip("/"), ca=ca, cert=cert, key=key, token=token)
+        yield ClientOptions(server=server.rstrip("/"), ca=ca, cert=cert, key=key, token=token, timeout=TIMEOUT_S)
 
 
 def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -154,13 +155,12 @@ def _file(path: Path, holder: dict[str, Any], part: str, directory: Path) -> Pat
 RESOURCES = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
 OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
 """Resources that not every API serves."""
-TIMEOUT_S = 20.0
 
 
 def read_api(kubeconfig: Path, *, claims: bool = False) -> list[Object]:
     """List the DRA objects of an API; `claims` adds ResourceClaims. Raises NotRunning, SupervisorError, Usage."""
     resources = (*RESOURCES, RESOURCECLAIMS) if claims else RESOURCES
-    return _asked(kubeconfig, lambda client: _all(client, resources))
+    return _asked(kubeconfig, lambda client: list_objects(client, resources))
 
 
 def read_pod(kubeconfig: Path, key: str) -> tuple[Object, list[Object]]:
@@ -169,12 +169,12 @@ def read_pod(kubeconfig: Path, key: str) -> tuple[Object, list[Object]]:
 
     async def read(client: ApiClient) -> tuple[Object, list[Object]]:
         try:
-            pod = await client.get(PODS, name, namespace or "default", TIMEOUT_S)
+            pod = await client.get(PODS, name, namespace or "default")
         except ApiError as error:
             if error.code != 404:
                 raise
             raise Usage(f"no pod {namespace or 'default'}/{name}; give it as NAMESPACE/NAME") from None
-        return pod, await _all(client, (*RESOURCES, RESOURCECLAIMS, NODES))
+        return pod, await list_objects(client, (*RESOURCES, RESOURCECLAIMS, NODES))
 
     return _asked(kubeconfig, read)
 
@@ -199,14 +199,18 @@ def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
             raise NotRunning(f"the API at {options.server} does not answer: {error}") from None
 
 
-async def _all(client: ApiClient, resources: Iterable[Resource]) -> list[Object]:
-    found = await asyncio.gather(*(_list(client, resource) for resource in resources))
+async def list_objects(
+    client: ApiClient, resources: Iterable[Resource] = RESOURCES, *, driver: str = ""
+) -> list[Object]:
+    """Return the objects of these resources, ResourceSlices of one driver if it is given. Raises ApiError, ApiAway."""
+    found = await asyncio.gather(*(_list(client, resource, driver) for resource in resources))
     return [obj for objects in found for obj in objects]
 
 
-async def _list(client: ApiClient, resource: Resource) -> list[Object]:
+async def _list(client: ApiClient, resource: Resource, driver: str) -> list[Object]:
+    selector = f"spec.driver={driver}" if driver and resource is RESOURCESLICES else ""
     try:
-        page = await client.list(resource, timeout=TIMEOUT_S)
+        page = await client.list(resource, field_selector=selector)
     except ApiError as error:
         if error.code == 404 and resource in OPTIONAL:
             return []

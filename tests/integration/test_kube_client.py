@@ -276,6 +276,23 @@ async def test_what_is_sent(certificates: Path) -> None:
         ]
 
 
+async def test_text_of_many_chunks_is_read_up_to_its_limit(certificates: Path) -> None:
+    async with serving(certificates) as here:
+        here.server.answer = lambda request, _body: web.Response(body=b"0123456789" * 100_000)
+        assert await here.client.text("/log", {}, 654_321) == "0123456789" * 65_432 + "0"
+        assert len(await here.client.text("/log", {}, 1 << 20)) == 1_000_000
+
+
+async def test_text_that_is_refused_raises_the_reason(certificates: Path) -> None:
+    async with serving(certificates) as here:
+        here.server.answer = lambda _request, _body: failure(404, "NotFound")
+        with pytest.raises(ApiError, match="NotFound"):
+            await here.client.text("/log", {}, 100)
+        await here.server.stop()
+        with pytest.raises(ApiAway):
+            await here.client.text("/log", {}, 100)
+
+
 def pod(name: str) -> Object:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"}}
 

@@ -1,27 +1,16 @@
 """The API as the console uses it: watches of pods and ResourceSlices, and reads when a pod or device is opened."""
 
 import asyncio
-import ssl
 import time
 from typing import Any
-
-import aiohttp
 
 from protocols.dra.decode import slice_of
 from protocols.dra.gates import Gates
 from protocols.dra.types import ObjectUnreadable
 from protocols.errors import NodeplaneError
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object, key_of
-from protocols.kube.resources import (
-    DEVICECLASSES,
-    DEVICETAINTRULES,
-    EVENTS,
-    PODS,
-    RESOURCESLICEPATCHES,
-    RESOURCESLICES,
-    Resource,
-)
+from protocols.kube.resources import EVENTS, PODS, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.layout import Layout, layout
@@ -31,6 +20,7 @@ from supervisor.console.model.pods import pod_of
 from supervisor.console.model.world import World
 from supervisor.dra.show import explained
 from supervisor.dra.snapshot import snapshot_of
+from supervisor.dra.sources import list_objects
 
 READ_S = 5.0
 CLOSED_S = 0.05
@@ -50,8 +40,6 @@ class Api:
         self._world = world
         self._client: ApiClient | None = None
         self._options: ClientOptions | None = None
-        self._session: aiohttp.ClientSession | None = None
-        """For logs, which are no JSON."""
 
     async def follow(self) -> None:
         """Follow pods and ResourceSlices until cancelled."""
@@ -82,14 +70,10 @@ class Api:
         self._options = ClientOptions(server=self._server(), ca=owner.ca_cert, cert=cert, key=key, timeout=READ_S)
         self._client = ApiClient(self._options)
         await self._client.start()
-        self._session = _session(self._options)
         return self._client
 
     async def _close(self) -> None:
-        client, session = self._client, self._session
-        self._client = self._session = None
-        if session:
-            await session.close()
+        client, self._client = self._client, None
         if client:
             await client.close()
         await asyncio.sleep(CLOSED_S)
@@ -103,33 +87,13 @@ class Api:
 
     async def log_of(self, namespace: str, name: str, container: str) -> str:
         """Return the end of a container's log. Raises ApiError, ApiAway."""
-        if self._session is None:
-            raise ApiAway("the plane has no API yet")
         query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
-        try:
-            async with self._session.get(PODS.path(name, namespace, "log"), params=query) as answer:
-                text = (await answer.content.read(LOG_BYTES)).decode(errors="replace")
-                return text if answer.status == 200 else f"(no log: {text[:300]})"
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiAway(str(error) or type(error).__name__) from None
+        return await self._started().text(PODS.path(name, namespace, "log"), query, LOG_BYTES)
 
     async def explain(self, device: str) -> str:
         """Return a driver's device as published and patched, with who said what. Raises ApiError, ApiAway."""
-        resources = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
-        found = await asyncio.gather(*(self._list(resource, device) for resource in resources))
-        objects = [obj for listed in found for obj in listed]
+        objects = await list_objects(self._started(), driver=device.partition("/")[0])
         return await asyncio.to_thread(_explained, objects, device)
-
-    async def _list(self, resource: Resource, device: str) -> list[Object]:
-        driver = device.partition("/")[0]
-        selector = f"spec.driver={driver}" if resource is RESOURCESLICES else ""
-        try:
-            found = await self._started().list(resource, field_selector=selector)
-        except ApiError as error:
-            if error.code == 404:
-                return []
-            raise
-        return [{**item, "kind": resource.kind} for item in found.get("items") or ()]
 
     def _started(self) -> ApiClient:
         if self._client is None:
@@ -198,15 +162,6 @@ class _Slices:
     def _changed(self) -> None:
         self._world.devices.changed()
         self._world.changed()
-
-
-def _session(options: ClientOptions) -> aiohttp.ClientSession:
-    """Return a session with the client certificate. Raises OSError."""
-    context = ssl.create_default_context(cafile=str(options.ca))
-    if options.cert is not None:
-        context.load_cert_chain(str(options.cert), str(options.key))
-    connector, timeout = aiohttp.TCPConnector(ssl=context, limit=4), aiohttp.ClientTimeout(total=READ_S)
-    return aiohttp.ClientSession(options.server, connector=connector, timeout=timeout)
 
 
 def keep_pod(obj: Object) -> Object:
