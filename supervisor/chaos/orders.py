@@ -8,7 +8,7 @@ from typing import Any
 from protocols.kube.resources import PODS, Resource
 from protocols.kubeclient.client import ApiError
 from protocols.messages import cri, devices
-from protocols.messages.supervisor import KILL, RESTART, ActorName, Empty, KillActor
+from protocols.messages.supervisor import KILL, Empty, KillActor
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.groups import check_watchers
 from supervisor.chaos.script import Step
@@ -53,7 +53,7 @@ def _victims(stage: Stage, words: tuple[str, ...], actors: list[str]) -> list[st
 
 async def restart(stage: Stage, step: Step) -> str:
     (name,) = step.words
-    await stage.asking.call(await stage.asking.owner_of(name), RESTART, ActorName(name), Empty)
+    await stage.asking.restart(name)
     return ""
 
 
@@ -68,7 +68,7 @@ async def device(stage: Stage, step: Step) -> str:
     *resource, id_, health = step.words
     request = devices.ChaosDevice(resource="".join(resource), id=id_, health="" if health == "clear" else health)
     try:
-        await stage.asking.call(devices.OWNER, devices.CHAOS_DEVICE, request, devices.Empty)
+        await stage.asking.override_health(request)
     except Usage as error:
         raise SupervisorError(str(error)) from None  # its plugin may register again, so the order is repeated
     return ""

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from protocols.messages import cri, devices
-from protocols.messages.supervisor import KILL, Empty, KillActor
 from supervisor.base.errors import Usage
 from supervisor.base.progress import Progress, progress
 from supervisor.chaos.script import parse
@@ -97,12 +96,11 @@ class Tally:
 
 
 async def kill(asking: Asking, args: argparse.Namespace) -> None:
-    request = KillActor(instance=args.actor, signal=signal_number(args.signal))
-    await asking.call(await asking.owner_of(args.actor), KILL, request, Empty)
+    await asking.kill(args.actor, signal_number(args.signal))
 
 
 async def device(asking: Asking, args: argparse.Namespace) -> None:
-    await asking.call(devices.OWNER, devices.CHAOS_DEVICE, args.order, devices.Empty)
+    await asking.override_health(args.order)
 
 
 def device_order(words: Sequence[str], health: str) -> devices.ChaosDevice:

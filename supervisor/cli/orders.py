@@ -8,7 +8,7 @@ from pathlib import Path
 
 from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.errors import NodeplaneError
-from protocols.messages.supervisor import RESTART, STOP, ActorName, Empty, StopPlane
+from protocols.messages.supervisor import STOP, Empty, StopPlane
 from supervisor.base.errors import SupervisorError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
 from supervisor.base.progress import Progress, progress
@@ -101,10 +101,7 @@ def _stop_order(name: str) -> int:
 
 
 def restart(args: argparse.Namespace) -> int:
-    async def order(asking: Asking) -> None:
-        await asking.call(await asking.owner_of(args.actor), RESTART, ActorName(args.actor), Empty)
-
-    ask(layout_from(args), order)
+    ask(layout_from(args), lambda asking: asking.restart(args.actor))
     return 0
 
 

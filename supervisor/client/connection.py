@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
-from protocols.messages.supervisor import STATUS, Empty, PlaneStatus
+from protocols.messages import devices
+from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from protocols.process.layout import Layout
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 from supervisor.report.status import merge
@@ -26,15 +27,13 @@ class Asking:
 
     def names(self) -> list[str]:
         """Return the running supervisors. Raises NotRunning if there are none."""
-        names = list(supervisors(self.layout.run))
-        if not names:
-            raise NotRunning(f"no plane runs below {self.layout.root}; start it with `nodeplane up` or give --root")
-        return names
+        return list(running(self.layout))
 
-    async def status(self) -> PlaneStatus:
+    async def status(self, timeout: float = TIMEOUT_S) -> PlaneStatus:
         """Return the status of all groups as one."""
         names = self.names()
-        return merge(await asyncio.gather(*(self.call(name, STATUS, Empty(), PlaneStatus) for name in names)))
+        asked = (self.call(name, STATUS, Empty(), PlaneStatus, timeout) for name in names)
+        return merge(await asyncio.gather(*asked))
 
     async def call(
         self, name: str, method: str, request: msgspec.Struct, reply: type[R], timeout: float = TIMEOUT_S
@@ -56,6 +55,26 @@ class Asking:
             known += [actor.instance for actor in plane.actors]
         raise Usage(f"no actor is called {instance!r}; there are: {', '.join(known)}")
 
+    async def kill(self, instance: str, number: int) -> None:
+        """Send a signal to an actor. Raises Usage if no supervisor runs it."""
+        await self.call(await self.owner_of(instance), KILL, KillActor(instance, number), Empty)
+
+    async def restart(self, instance: str) -> None:
+        """Restart an actor in an orderly way. Raises Usage if no supervisor runs it."""
+        await self.call(await self.owner_of(instance), RESTART, ActorName(instance), Empty)
+
+    async def override_health(self, order: devices.ChaosDevice) -> None:
+        """Override the health of a device, or end that. Raises Usage for a device that nobody reports."""
+        await self.call(devices.OWNER, devices.CHAOS_DEVICE, order, devices.Empty)
+
+
+def running(layout: Layout) -> dict[str, int]:
+    """Return name and pid of the supervisors below a root. Raises NotRunning if there are none."""
+    found = supervisors(layout.run)
+    if not found:
+        raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
+    return found
+
 
 async def devices_known(following: Iterable[Following[Any]]) -> None:
     """Wait until these streams of the device manager are synced. Raises NotRunning."""
@@ -69,8 +88,7 @@ def ask(layout: Layout, question: Callable[[Asking], Awaitable[R]]) -> R:
     """Run `question` with a connection to the plane below this layout. Raises NotRunning."""
 
     async def conversation() -> R:
-        if not supervisors(layout.run):
-            raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
+        running(layout)  # or raises NotRunning
         bus = Bus(BusOptions(name="", run_dir=layout.run))
         await bus.start()
         try:

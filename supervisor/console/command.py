@@ -7,11 +7,11 @@ import sys
 
 from protocols.process.layout import Layout
 from supervisor.base import values
-from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.errors import Usage
 from supervisor.cli.flags import layout_from
+from supervisor.client.connection import running
 from supervisor.console.web.process import PARENT
 from supervisor.forkserver.child import die_with_parent
-from supervisor.root.lock import supervisors
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,8 +24,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     layout = layout_from(args)
-    if not supervisors(layout.run):
-        raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
+    running(layout)  # or raises NotRunning
     if args.web:
         return _serve(args, layout)
     if args.port:

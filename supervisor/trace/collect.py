@@ -12,8 +12,8 @@ from protocols.bus import Bus, BusOptions
 from protocols.messages.trace import Span
 from protocols.process.layout import Layout
 from protocols.trace import Collected, Collector, Row, run_dirs, wall_offset, waterfall
-from supervisor.base.errors import NotRunning, Usage
-from supervisor.root.lock import supervisors
+from supervisor.base.errors import Usage
+from supervisor.client.connection import running
 
 POD = "pod"
 """Attribute with the pod's NAMESPACE/NAME, which creation and the informers record."""
@@ -112,8 +112,7 @@ def silent_of(found: Iterable[Collected]) -> tuple[str, ...]:
 @asynccontextmanager
 async def plane(layout: Layout) -> AsyncIterator[list[Collector]]:
     """Connect to the processes of a plane and of its further nodes. Raises NotRunning."""
-    if not supervisors(layout.run):
-        raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
+    running(layout)  # or raises NotRunning
     buses = [(Bus(BusOptions(name="", run_dir=run)), prefix) for run, prefix in run_dirs(layout)]
     try:
         for bus, _ in buses:

@@ -48,8 +48,7 @@ class Feed:
 
     async def break_device(self, resource: str, id: str, health: str) -> None:
         """Override a device's health; an empty health ends the override. Raises SupervisorError."""
-        order = devices.ChaosDevice(resource=resource, id=id, health=health)
-        await self._asking.call(devices.OWNER, devices.CHAOS_DEVICE, order, devices.Empty)
+        await self._asking.override_health(devices.ChaosDevice(resource=resource, id=id, health=health))
 
     async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run a task again when it fails: the console shows what is left of a plane."""

@@ -4,13 +4,10 @@ import asyncio
 import signal
 import time
 
-from protocols.bus import Bus, BusError
-from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from supervisor.base.errors import SupervisorError
 from supervisor.client.connection import Asking
 from supervisor.console.feed.processes import Deaths, Sampler
 from supervisor.console.model.world import World
-from supervisor.report.status import merge
 
 STATUS_S, UNSETTLED_S = 1.0, 0.1
 """Time between polls of a plane at rest, and of one in which an actor does not serve."""
@@ -55,18 +52,17 @@ class Supervisors:
 
     async def order(self, instance: str, action: str) -> None:
         """Restart, kill, stop or continue an actor. Raises SupervisorError."""
-        owner = await self._asking.owner_of(instance)
         if action == "restart":
-            await self._asking.call(owner, RESTART, ActorName(instance), Empty)
+            await self._asking.restart(instance)
         else:
-            await self._asking.call(owner, KILL, KillActor(instance, int(SIGNALS[action])), Empty)
+            await self._asking.kill(instance, int(SIGNALS[action]))
         self._wake.set()
 
     async def _update(self) -> None:
         house = self._world.house
         try:
-            status = await self._status()
-        except (SupervisorError, BusError, OSError) as error:
+            status = await self._asking.status(TIMEOUT_S)
+        except (SupervisorError, OSError) as error:
             house.lost(str(error))
         else:
             house.update(status, time.time())
@@ -74,13 +70,6 @@ class Supervisors:
             house.notes = self._world.watch.notes(house)
             self._deaths.watch({actor.instance: actor.pid for actor in status.actors if actor.pid})
         self._world.changed()
-
-    async def _status(self) -> PlaneStatus:
-        bus: Bus = self._asking.bus
-        names = self._asking.names()
-        return merge(
-            await asyncio.gather(*(bus.call(name, STATUS, Empty(), PlaneStatus, timeout=TIMEOUT_S) for name in names))
-        )
 
     async def _pause(self) -> None:
         now, house = time.monotonic(), self._world.house

@@ -8,10 +8,9 @@ from typing import TypeVar
 from urllib.request import urlopen
 
 from protocols.errors import NodeplaneError
-from protocols.messages import devices as messages
 from protocols.messages.calls import CallRecord
-from protocols.messages.devices import DraDriver
-from protocols.messages.supervisor import KILL, RESTART, ActorName, ActorStatus, Empty, KillActor
+from protocols.messages.devices import ChaosDevice, DraDriver
+from protocols.messages.supervisor import ActorStatus
 from protocols.process.layout import Layout
 from pytest_nodeplane.waiting import until
 from supervisor.base.errors import Usage
@@ -114,11 +113,8 @@ class Plane:
             lines = page.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
 
-    def override_health(self, order: messages.ChaosDevice) -> None:
-        async def question(asking: Asking) -> None:
-            await asking.call(messages.OWNER, messages.CHAOS_DEVICE, order, messages.Empty)
-
-        self.ask(question)
+    def override_health(self, order: ChaosDevice) -> None:
+        self.ask(lambda asking: asking.override_health(order))
 
     def kill(self, instance: str, number: int) -> None:
         """Send a signal to an actor, and wait until its successor serves if it ended. Raises Usage for no actor."""
@@ -126,11 +122,7 @@ class Plane:
         if instance not in actors:
             raise Usage(f"no actor is called {instance!r}; there are {', '.join(sorted(actors))}")
         before = actors[instance]
-
-        async def question(asking: Asking) -> None:
-            await asking.call(await asking.owner_of(instance), KILL, KillActor(instance, number), Empty)
-
-        self.ask(question)
+        self.ask(lambda asking: asking.kill(instance, number))
         if number == 9:
             self._wait_restarted({instance: before.pid})
 
@@ -141,7 +133,7 @@ class Plane:
 
         async def question(asking: Asking) -> None:
             for instance in before:
-                await asking.call(await asking.owner_of(instance), RESTART, ActorName(instance), Empty)
+                await asking.restart(instance)
 
         self.ask(question)
         self._wait_restarted(before)
