@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from supervisor.machine.facts import CONTROLLERS, NAMESPACES, Machine
+from protocols.node.namespaces import NAMESPACES
+from supervisor.machine.facts import CONTROLLERS, Machine
 
 OK, LIMITED, FAILS = "ok", "limited", "fails"
 """States: works; a plane runs, but something does not work; no plane runs."""

@@ -1,6 +1,5 @@
 """Read from the kernel what a plane depends on. Nothing is changed, and no call blocks for longer than a second."""
 
-import ctypes
 import os
 import platform
 import resource
@@ -9,24 +8,21 @@ import socket
 import sqlite3
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from protocols.errors import NodeplaneError
+from protocols.node.namespaces import NAMESPACES, has_sys_admin, try_namespaces
 from supervisor.base.options import PlaneOptions, default_root, layout_of
 from supervisor.machine.runtimes import runtimes
 from supervisor.root.directories import check_directory
 from supervisor.root.lock import supervisors
 
-NAMESPACES = {"mnt": 0x00020000, "uts": 0x04000000, "pid": 0x20000000}
-"""Namespaces of the embedded runtime's containers, with the flags of unshare(2)."""
-MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 CONTROLLERS = ("cpu", "memory", "pids", "cpuset")
 PROGRAMS = ("kubectl", "etcd", "crictl")
-PORTS = {"--port": 6443, "--metrics-port": 10255}
+DEFAULTS = PlaneOptions()
+PORTS = {"--port": DEFAULTS.port, "--metrics-port": DEFAULTS.metrics_port}
 """Ports that `up` without flags waits for or fails on."""
 
 
@@ -88,9 +84,9 @@ def machine(root: str = "", proc: Path = Path("/proc"), sysfs: Path = Path("/sys
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
         uid=os.geteuid(),
-        sys_admin=_has_sys_admin(proc),
+        sys_admin=has_sys_admin(proc),
         namespaces=tuple(name for name in NAMESPACES if (proc / "self" / "ns" / name).is_symlink()),
-        unshare_error=_try_unshare(),
+        unshare_error=try_namespaces(),
         cgroups=cgroups(_text(proc / "self" / "mounts"), _text(proc / "self" / "cgroup")),
         shm=_shm_size(_text(proc / "self" / "mounts")),
         descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
@@ -118,28 +114,6 @@ def _root_state(root: str) -> tuple[str, bool]:
         return "", bool(supervisors(layout.run))
     except (NodeplaneError, OSError) as error:
         return str(error), False
-
-
-def _has_sys_admin(proc: Path) -> bool:
-    lines = _text(proc / "self" / "status").splitlines()
-    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(held, 16) >> 21 & 1)
-
-
-def _try_unshare() -> str:
-    """Make namespaces and change a mount in a thread of its own, which takes them along when it ends."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_unshare).result()
-
-
-def _unshare() -> str:
-    libc = ctypes.CDLL(None, use_errno=True)
-    steps: tuple[Callable[[], int], ...] = (
-        lambda: int(libc.unshare(sum(NAMESPACES.values()))),
-        lambda: int(libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)),
-    )
-    failed = any(step() != 0 for step in steps)
-    return os.strerror(ctypes.get_errno()) if failed else ""
 
 
 def cgroups(mounts: str, membership: str) -> Cgroups:

@@ -2,7 +2,12 @@
 
 import contextlib
 import json
+import os
+import shlex
+import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -146,3 +151,17 @@ def test_check_command_prints_json_and_fails_for_a_root_that_cannot_be_used(caps
     assert rows["root"]["state"] == FAILS
     assert main(["check"]) in (0, 1)
     assert "STATE" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
+def test_masked_proc_leaves_containers_without_isolation() -> None:
+    """As in a container of Docker: the user may do all in namespaces, but no proc may show what a mask hides."""
+    code = "from protocols.node import namespaces as n; print(n.has_sys_admin(), n.try_namespaces())"
+    probe = shlex.join([sys.executable, "-c", code])
+    inner = f"unshare --user --map-root-user --mount --pid --fork {probe}"
+    words = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /proc/sys && {inner}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, timeout=30)
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"needs root and user namespaces: {done.stderr.strip()}")
+    assert done.stdout == "True Operation not permitted\n", done.stderr

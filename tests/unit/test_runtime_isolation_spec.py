@@ -14,6 +14,7 @@ from actors.runtime.shim.isolation import NOTHING, parse
 from actors.runtime.spec import isolation, sysctls
 from actors.runtime.spec.isolation import Surroundings, isolation_spec
 from actors.runtime.spec.users import DEFAULT, NAMES, dropped
+from protocols.node import namespaces
 from protocols.wire import cri_pb2 as pb
 
 BOX = Image("sha256:1", ("box:1",), "/images/1", 1, ImageConfig())
@@ -167,9 +168,9 @@ def test_device_node_that_nothing_describes_is_rejected(tmp_path: Path, node: di
 def test_root_whose_mounts_are_denied_has_no_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.readlink("/proc/self/ns/mnt")
 
-    def denied(top: str) -> None:
+    def denied(*_: object) -> None:
         raise PermissionError(1, "denied by a security module")
 
-    monkeypatch.setattr(isolation, "mount_proc", denied)
-    assert not isolation._permitted()
+    monkeypatch.setattr(namespaces, "_mount", denied)
+    assert not isolation.namespaces_allowed.__wrapped__()
     assert os.readlink("/proc/self/ns/mnt") == before, "only a thread of the past left the host's"

@@ -7,15 +7,13 @@ import functools
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.runtime.model.containers import DeviceNode, Image
 from actors.runtime.model.cri_messages import host_network
 from actors.runtime.model.errors import InvalidRequest
-from actors.runtime.shim.mounts import mount_proc, stop_propagation
-from actors.runtime.shim.system import new_namespaces, recursive_seal_supported
+from actors.runtime.shim.system import recursive_seal_supported
+from protocols.node.namespaces import has_sys_admin, try_namespaces
 from protocols.wire import cri_pb2 as pb
 
 VARIABLE = "NODEPLANE_MOUNT_"
@@ -27,7 +25,6 @@ OWN_ROOT, SCRATCH = "root", "nodes"
 RESOLV_FILE, RESOLV_PATH = "resolv.conf", "/etc/resolv.conf"
 """File below a shim's directory, and its path in the container."""
 _NEEDS = "needs nodeplane to run as root with CAP_SYS_ADMIN"
-_CAP_SYS_ADMIN = 21
 
 
 def mount_variables(mounts: Sequence[pb.Mount]) -> dict[bytes, bytes]:
@@ -198,24 +195,4 @@ def recursive_read_only() -> bool:
 @functools.cache
 def namespaces_allowed() -> bool:
     """True for root with CAP_SYS_ADMIN, unless a security module denies mounts to root."""
-    if os.geteuid() != 0:
-        return False
-    lines = Path("/proc/self/status").read_text().splitlines()
-    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(held, 16) >> _CAP_SYS_ADMIN & 1) and _permitted()
-
-
-def _permitted() -> bool:
-    """Try namespaces and mounts in a thread of their own, which takes its namespaces along: nothing forks here."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_try_namespaces).result()
-
-
-def _try_namespaces() -> bool:
-    try:
-        new_namespaces(["pid", "uts", "mnt"])
-        stop_propagation()
-        mount_proc("")
-    except (OSError, RuntimeError):
-        return False
-    return True
+    return os.geteuid() == 0 and has_sys_admin() and not try_namespaces()
