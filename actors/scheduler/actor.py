@@ -15,7 +15,11 @@ import time
 from collections.abc import Callable
 
 from actors.scheduler.claims.devices import DynamicResources
-from actors.scheduler.metrics import SchedulerMetrics, StateCollector
+from actors.scheduler.cycles.binder import Binder
+from actors.scheduler.cycles.binding_cycle import BindingCycle
+from actors.scheduler.cycles.failed_attempts import FailedAttempts
+from actors.scheduler.cycles.metrics import SchedulerMetrics, StateCollector
+from actors.scheduler.cycles.scheduling_cycle import Decision, SchedulingCycle
 from actors.scheduler.model.claim_demand import DEVICES
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.nominations import Nominations
@@ -30,7 +34,6 @@ from actors.scheduler.model.views import (
     same_requirements,
 )
 from actors.scheduler.nodes.node_cache import Cache
-from actors.scheduler.placement import Binder, Decision, Placement
 from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import World
 from actors.scheduler.preemption.preemptor import Preemptor
@@ -84,7 +87,7 @@ class Scheduler:
             settings.gate("DRAPreemption"),
         )  # fmt: skip
         self._preemptor = Preemptor(world, evictor)
-        self._placement = Placement(
+        shared = (
             self._cache,
             self._queue,
             Binder(self._client, self._recorder),
@@ -92,9 +95,10 @@ class Scheduler:
             SchedulerMetrics(context.registry),
             context.log,
             self._wake.set,
-            dice,
-            self._preemptor,
         )
+        failed = FailedAttempts(*shared, self._preemptor)
+        self._scheduling = SchedulingCycle(self._cache, self._queue, self._devices, dice, self._preemptor, failed)
+        self._binding = BindingCycle(*shared, failed)
         context.registry.register(StateCollector(lambda: self._queue.counts(time.monotonic()), self._devices))
         self._slots = asyncio.Semaphore(MAX_BINDING_CYCLES)
         self._leader = leader_elector(context, self._client, LEASE)
@@ -221,11 +225,11 @@ class Scheduler:
         if pod is None:
             self._queue.remove(uid)
             return None
-        return await self._placement.run_scheduling_cycle(pod) if self._queue.start(uid) else None
+        return await self._scheduling.run(pod) if self._queue.start(uid) else None
 
     async def _run_binding_cycle(self, decision: Decision) -> None:
         try:
-            if await self._placement.run_binding_cycle(decision, self._slots):
+            if await self._binding.run(decision, self._slots):
                 self._drop(decision.view.uid)
         finally:
             self._slots.release()

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
-from actors.scheduler import metrics
 from actors.scheduler.claims import device_fit
+from actors.scheduler.cycles import metrics
 from protocols.actor.metrics import page
 from protocols.dra.pods import FINALIZER
 from protocols.dra.types import DeviceId

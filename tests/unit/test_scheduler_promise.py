@@ -3,11 +3,12 @@
 import logging
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.scheduler.actor import Scheduler
+from actors.scheduler import actor
 from actors.scheduler.model.views import node_view
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import name_of
@@ -45,9 +46,9 @@ class World:
         context: Any = SimpleNamespace(
             layout=layout("/nowhere"), settings=settings, log=logging.getLogger("test"), registry=CollectorRegistry()
         )
-        self.scheduler = Scheduler(context)
         self.binder = FakeBinder()
-        self.scheduler._placement.binder = self.binder  # type: ignore[assignment] # the same two methods
+        with mock.patch.object(actor, "Binder", return_value=self.binder):
+            self.scheduler = actor.Scheduler(context)
         self.scheduler._cache.node(node_view(node("n1")))
 
     async def place(self, *names: str) -> None:

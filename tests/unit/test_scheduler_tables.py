@@ -9,13 +9,13 @@ import pytest
 
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
 from actors.scheduler.claims.verified_fits import VerifiedFits
+from actors.scheduler.cycles.scheduling_cycle import SchedulingCycle
 from actors.scheduler.model.claim_demand import Demand, Fit
 from actors.scheduler.model.turns import PAUSE_S, Pacer
 from actors.scheduler.model.views import node_view
 from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
 from actors.scheduler.nodes.scoring import NodeScorer
-from actors.scheduler.placement import Placement
 from protocols.dra.allocator import claim_of
 from protocols.kube.meta import meta
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS
@@ -35,7 +35,7 @@ from tests.support.scheduler_life import (
 )
 
 
-def check_tables(placement: Placement) -> int:
+def check_tables(placement: SchedulingCycle) -> int:
     """Compare each table with a look at all nodes, but for those that changed since; return how many were compared."""
     cache, compared = placement.cache, 0
     tables = placement.devices.tables._tables
@@ -89,7 +89,7 @@ async def test_tables_equal_a_look_at_all_nodes(seed: int) -> None:
                     put_slice(api, f"n{chance.randrange(6)}", *devices(chance.randint(1, 4)))
             if chance.random() < 0.5:
                 await heard()
-                compared += check_tables(life.scheduler._placement)
+                compared += check_tables(life.scheduler._scheduling)
         await heard()
         taken = held_by_all(api)
         assert len(taken) == len(set(taken))

@@ -1,0 +1,144 @@
+"""The binding cycle, many at once: write allocations, wait for devices that are prepared late, bind."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from actors.scheduler.claims.devices import DynamicResources
+from actors.scheduler.cycles.binder import REASON_ERROR, Binder
+from actors.scheduler.cycles.failed_attempts import FailedAttempts
+from actors.scheduler.cycles.metrics import SCHEDULED, SchedulerMetrics
+from actors.scheduler.cycles.scheduling_cycle import Decision
+from actors.scheduler.model.claim_demand import DEVICES, Assignment
+from actors.scheduler.model.errors import (
+    BindingFailed,
+    ClaimChanged,
+    DeviceConflict,
+    WaitPreempted,
+)
+from actors.scheduler.model.queue import ROOM, Queue
+from actors.scheduler.model.views import PodView
+from actors.scheduler.nodes.node_cache import Cache
+from protocols.dra.binding import FAILED, READY
+from protocols.kube.meta import key_of, uid_of
+from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.trace import span
+
+REPORTED_CODES = (403, 422)
+"""Codes reported to users: retries alone will not help."""
+
+
+class BindingCycle:
+    def __init__(
+        self, cache: Cache, queue: Queue, binder: Binder, devices: DynamicResources, metrics: SchedulerMetrics,
+        log: logging.Logger, wake: Callable[[], None], failed: FailedAttempts,
+    ) -> None:  # fmt: skip
+        self._cache, self._queue, self._binder = cache, queue, binder
+        self._devices, self._metrics, self._log = devices, metrics, log
+        self._wake = wake
+        self._failed = failed
+
+    async def run(self, decision: Decision, slots: asyncio.Semaphore) -> bool:
+        """Run the binding cycle. Return False if the pod must be scheduled again.
+
+        The slot is given to others while devices of the pod are prepared.
+        """
+        pod, view = decision.pod, decision.view
+        written: tuple[Assignment, ...] = ()
+        try:
+            written = await self._assign(decision)
+            await self._prepared(decision, written, slots)
+            await self._bind(pod, view, decision.node)
+        except WaitPreempted as preempted:
+            await self._give_way(decision, written, preempted)
+            return False
+        except BindingFailed as failure:
+            await self._not_prepared(decision, written, failure)
+            return False
+        except (ApiAway, ApiError, ClaimChanged, DeviceConflict, TimeoutError) as error:
+            self._failed.retry(pod, error, decision.began)
+            if isinstance(error, ApiError) and error.code in REPORTED_CODES:
+                await self._failed.report(pod, str(error), REASON_ERROR)
+            return False
+        self._metrics.attempt(SCHEDULED, time.monotonic() - decision.began)
+        return True
+
+    async def _assign(self, decision: Decision) -> tuple[Assignment, ...]:
+        if not decision.assignments:
+            return ()
+        claims = sum(each.allocation is not None for each in decision.assignments)
+        result = "overtaken"
+        try:
+            with span(decision.view.uid, "allocate claims", node=decision.node, claims=claims):
+                written = await self._devices.assign(decision.pod, decision.assignments)
+            result = "done"
+        except DeviceConflict:
+            result = "contested"
+            raise
+        finally:
+            if result != "done":
+                self._cache.forget(decision.view.uid)
+                self._queue.changed(DEVICES)
+            self._metrics.allocated(result, claims)
+        return written
+
+    async def _prepared(self, decision: Decision, written: tuple[Assignment, ...], slots: asyncio.Semaphore) -> None:
+        """Wait for devices with binding conditions. Raises BindingFailed, WaitPreempted or ClaimChanged."""
+        if not self._devices.binding.needed(written):
+            return
+        self._binder.report_preparing(decision.pod, decision.node)
+        if all(each.allocation is None for each in decision.assignments):  # known by its claims, placed only now
+            self._queue.changed(DEVICES)  # a pod of higher priority may preempt it
+            self._wake()
+        slots.release()
+        result = FAILED
+        try:
+            with span(decision.view.uid, "binding conditions"):
+                await self._devices.binding.wait(decision.pod, written)
+            result = READY
+        finally:
+            await slots.acquire()
+            self._metrics.waited(result)
+            if result != READY:
+                self._cache.forget(decision.view.uid)
+                self._queue.changed(ROOM)
+
+    async def _not_prepared(self, decision: Decision, written: tuple[Assignment, ...], failure: BindingFailed) -> None:
+        """Deallocate what failed. The next attempt tries elsewhere; should the API be away, it deallocates as well."""
+        pod = decision.pod
+        self._devices.binding.node_failed(uid_of(pod), decision.node)
+        try:
+            await self._devices.release_failed(pod, (each.key for each in written))
+        except (ApiAway, ApiError) as error:
+            self._log.info("claims stay allocated for now pod=%s error=%s", key_of(pod), error)
+        self._failed.retry(pod, failure, decision.began)
+        await self._failed.report(pod, f'running PreBind plugin "DynamicResources": {failure}', REASON_ERROR)
+
+    async def _give_way(
+        self, decision: Decision, written: tuple[Assignment, ...], preempted: WaitPreempted
+    ) -> None:  # fmt: skip
+        """Release the claims of a pod that is preempted while it waits, and queue it again."""
+        try:
+            await self._devices.leave(decision.pod, (each.key for each in written))
+        except (ApiAway, ApiError, TimeoutError) as error:
+            self._log.info("claims stay allocated for now pod=%s error=%s", key_of(decision.pod), error)
+        finally:
+            self._devices.binding.gave_way(decision.view.uid)
+        self._failed.retry(decision.pod, preempted, decision.began)
+
+    async def _bind(self, pod: Object, view: PodView, node: str) -> None:
+        """Bind the pod.
+
+        Only a definite rejection ends the assumption. After 409 (bound already, or just changed) and after silence it
+        stands until the informer shows the pod, or the next attempt.
+        """
+        try:
+            with span(view.uid, "bind", node=node):
+                await self._binder.bind(pod, node)
+        except ApiError as error:
+            if error.code != 409:
+                self._cache.forget(view.uid)
+            raise
+        self._queue.remove(view.uid)
+        self._devices.binding.bound(view.uid)

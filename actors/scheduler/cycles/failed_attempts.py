@@ -1,0 +1,165 @@
+"""What follows an attempt that found no node: reports to users, preemption, and when the pod is tried again."""
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
+from actors.scheduler.claims.devices import Demands, DynamicResources, topics_of
+from actors.scheduler.claims.explanations import Question
+from actors.scheduler.cycles.binder import REASON_ERROR, REASON_UNSCHEDULABLE, Binder
+from actors.scheduler.cycles.metrics import ERROR, UNSCHEDULABLE, SchedulerMetrics
+from actors.scheduler.model.candidates import Candidate
+from actors.scheduler.model.claim_demand import DEVICES, Demand, Fit
+from actors.scheduler.model.errors import ClaimsNotReady
+from actors.scheduler.model.queue import ROOM, Queue, Topics
+from actors.scheduler.model.views import NodeView, PodView
+from actors.scheduler.nodes.node_cache import Cache, summary
+from actors.scheduler.preemption.planner import FailedAttempt, Plan, Verdict
+from actors.scheduler.preemption.preemptor import Preemptor
+from protocols.dra.allocator import AllocationFault, TimedOut
+from protocols.kube.meta import key_of, uid_of
+from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.trace import span
+
+NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+
+
+class FailedAttempts:
+    def __init__(
+        self, cache: Cache, queue: Queue, binder: Binder, devices: DynamicResources, metrics: SchedulerMetrics,
+        log: logging.Logger, wake: Callable[[], None], preemptor: Preemptor,
+    ) -> None:  # fmt: skip
+        self._cache, self._queue, self._binder = cache, queue, binder
+        self._devices, self._metrics, self._log = devices, metrics, log
+        self._wake = wake
+        self._preemptor = preemptor
+
+    async def searched(self, pod: Object, began: float, fault: TimedOut | None) -> None:
+        """Follow up on a long search: its answers are known, or the pod waits."""
+        if fault is None:
+            self._queue.resume(uid_of(pod))
+        else:
+            await self.faulted(pod, fault, began)
+        self._wake()
+
+    async def faulted(self, pod: Object, fault: AllocationFault | TimedOut, began: float) -> None:
+        self._queue.retry(uid_of(pod), self._now())
+        self._metrics.attempt(ERROR, time.monotonic() - began)
+        await self.report(pod, str(fault), REASON_ERROR)
+
+    def explained(
+        self, pod: Object, view: PodView, demands: Demands, nodes: list[NodeView], fits: dict[str, Fit],
+        rejected: Verdict,
+    ) -> str | None:  # fmt: skip
+        """Return why no device suits, or None if the pod is tried again once that is known."""
+        short = [node for node in nodes if fits[node.name].reason == NOT_ALLOCATABLE]
+        if not short:
+            return ""
+        others = {name: [fit.reason] for name, fit in fits.items() if fit.reason != NOT_ALLOCATABLE}
+        demand = demands[short[0].name].keeping(self._preemptor.kept(view))
+        question = Question(demand, short, {**rejected, **others})
+        return self._devices.explanations.explain(question, partial(self._resumed, uid_of(pod)))
+
+    def _resumed(self, uid: str) -> None:
+        self._queue.resume(uid)
+        self._wake()
+
+    async def no_node(
+        self, pod: Object, view: PodView, demand: Demand, backed: frozenset[str], rejected: Verdict,
+        fits: dict[str, Fit], began: float, why: str = "",
+    ) -> None:  # fmt: skip
+        text = summary(len(rejected), rejected.values())
+        if not rejected:
+            return await self.report_unschedulable(pod, text, topics_of(demand, view), began)
+        hint = await self._devices.deallocate_unused(pod, demand, fits.values())
+        failed = FailedAttempt(pod, view, demand, backed, rejected, text, hint, why, began)
+        if (refusal := self._preemptor.refusal(failed)) is None:
+            return self._preemptor.add(failed, self._planned)
+        return await self._not_preempting(failed, refusal)
+
+    async def _planned(self, failed: FailedAttempt, plan: Plan | ApiAway | ApiError) -> None:
+        """Follow up on a plan: nobody is preempted, or the pod is nominated before its victims go."""
+        if isinstance(plan, Plan):
+            await (
+                self._preempt(failed, plan.candidate, plan) if plan.candidate else self._not_preempting(failed, plan)
+            )
+        else:
+            self.retry(failed.pod, plan, failed.began)
+        self._wake()
+
+    async def _not_preempting(self, failed: FailedAttempt, plan: Plan) -> None:
+        uid, nominated = failed.view.uid, None
+        if not plan.keeps_nomination and plan.decided:
+            nominated = ""
+            self._end_nomination(uid)
+        text = f"{failed.text} {failed.hint}, preemption: {plan.text}" if plan.text else failed.text
+        text = f"{text} Devices: {failed.why}" if failed.why else text
+        self._count_unschedulable(failed)
+        if not plan.decided:
+            self._queue.retry(uid, self._now())
+        await self.report(failed.pod, text, nominated=nominated)
+
+    def _end_nomination(self, uid: str) -> None:
+        """Give others the room that was kept for a pod."""
+        if self._preemptor.nominations.remove(uid) is not None:
+            self._queue.changed(ROOM, DEVICES)
+            self._wake()
+
+    async def _preempt(self, failed: FailedAttempt, candidate: Candidate, plan: Plan) -> None:
+        """Nominate the pod, then evict: in this order, so that after kill -9 no other victims are chosen."""
+        if failed.view.uid not in self._queue:  # gone meanwhile
+            return
+        nomination = self._preemptor.nominate(failed, candidate, plan.devices)
+        try:
+            await self._binder.report_unschedulable(failed.pod, failed.text, nominated=candidate.node)
+            overridden = await self._preemptor.carry_out(candidate, nomination)
+        except (ApiAway, ApiError) as error:
+            self.retry(failed.pod, error, failed.began)
+            return
+        self._metrics.preempted(len(candidate.victims))
+        for uid in overridden:
+            if uid in self._queue:
+                self._queue.add(uid)
+        self._count_unschedulable(failed)
+        if not candidate.victims:  # nobody's leaving will wake it
+            self._queue.retry(failed.view.uid, self._now())
+
+    def _count_unschedulable(self, failed: FailedAttempt) -> None:
+        self._queue.failed(failed.view.uid, self._now(), topics_of(failed.demand, failed.view))
+        self._metrics.attempt(UNSCHEDULABLE, time.monotonic() - failed.began)
+
+    async def not_ready(self, pod: Object, error: ClaimsNotReady, began: float) -> None:
+        uid = uid_of(pod)
+        if error.expected:
+            return self._queue.park(uid, error.topics)
+        self._end_nomination(uid)
+        nodes = len(self._cache.nodes)
+        text = f"0/{nodes} nodes are available: {error}. still not schedulable, {NO_PREEMPTION.format(nodes)}"
+        return await self.report_unschedulable(pod, text if nodes else summary(0, ()), error.topics, began, "")
+
+    async def report_unschedulable(
+        self, pod: Object, message: str, topics: Topics, began: float, nominated: str | None = None
+    ) -> None:  # fmt: skip
+        self._queue.failed(uid_of(pod), self._now(), topics)
+        self._metrics.attempt(UNSCHEDULABLE, time.monotonic() - began)
+        await self.report(pod, message, nominated=nominated)
+
+    async def report(
+        self, pod: Object, message: str, reason: str = REASON_UNSCHEDULABLE, nominated: str | None = None
+    ) -> None:
+        try:
+            with span(uid_of(pod), "unschedulable", message=message):
+                await self._binder.report_unschedulable(pod, message, reason, nominated)
+        except (ApiAway, ApiError) as error:
+            self.retry(pod, error, time.monotonic())
+
+    def retry(self, pod: Object, error: Exception, began: float) -> None:
+        """Queue the pod again after a failed attempt."""
+        self._log.info("scheduling attempt failed pod=%s error=%s", key_of(pod), str(error) or type(error).__name__)
+        self._queue.retry(uid_of(pod), self._now())
+        self._metrics.attempt(ERROR, time.monotonic() - began)
+
+    def _now(self) -> float:
+        return time.monotonic()

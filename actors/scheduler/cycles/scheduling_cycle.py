@@ -1,0 +1,186 @@
+"""The scheduling cycle, one pod at a time: choose a node and devices.
+
+It assumes the pod on its node and reserves its devices, so that the next pod does not get the same.
+"""
+
+import random
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from actors.scheduler.claims.device_fit import FITS, SearchTakesLong
+from actors.scheduler.claims.devices import Demands, DynamicResources
+from actors.scheduler.cycles.failed_attempts import FailedAttempts
+from actors.scheduler.model.claim_demand import Assignment, Demand, Fit
+from actors.scheduler.model.errors import (
+    ClaimsNotReady,
+    ObjectUnreadable,
+)
+from actors.scheduler.model.queue import ANY_ROOM, Queue
+from actors.scheduler.model.views import NodeLoad, PodView, pod_view
+from actors.scheduler.nodes.node_cache import Cache, reasons
+from actors.scheduler.nodes.node_table import NodeTable
+from actors.scheduler.nodes.scoring import NodeScorer
+from actors.scheduler.preemption.planner import Verdict
+from actors.scheduler.preemption.preemptor import Preemptor
+from protocols.dra.allocator import AllocationFault, TimedOut
+from protocols.kube.meta import uid_of
+from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.trace import span
+
+
+@dataclass(frozen=True)
+class Decision:
+    pod: Object
+    view: PodView
+    node: str
+    assignments: tuple[Assignment, ...] = ()
+    began: float = 0.0
+
+
+def _first_choices(fitting: dict[str, NodeLoad], fits: dict[str, Fit]) -> dict[str, NodeLoad]:
+    """Return the nodes with the devices that the claims list first."""
+    most = max(fits[name].score for name in fitting)
+    return {name: load for name, load in fitting.items() if fits[name].score == most}
+
+
+class SchedulingCycle:
+    def __init__(
+        self, cache: Cache, queue: Queue, devices: DynamicResources, dice: random.Random, preemptor: Preemptor,
+        failed: FailedAttempts,
+    ) -> None:  # fmt: skip
+        self.cache, self.devices = cache, devices
+        self._queue, self._dice = queue, dice
+        self._preemptor, self._failed = preemptor, failed
+        devices.fit.verified.changed = cache.changes.mark
+
+    async def run(self, pod: Object) -> Decision | None:
+        """Run the scheduling cycle. Return None if the pod must wait; it is queued and the reason reported."""
+        began = time.monotonic()
+        try:
+            with span(uid_of(pod), "schedule") as scheduling:
+                decision = await self._choose(pod, pod_view(pod), began)
+                scheduling.attributes["node"] = decision.node if decision else ""
+                return decision
+        except ObjectUnreadable as error:
+            await self._failed.report_unschedulable(pod, str(error), ANY_ROOM, began)
+        except ClaimsNotReady as error:
+            await self._failed.not_ready(pod, error, began)
+        except SearchTakesLong as search:
+            self.devices.searches.add(search, partial(self._failed.searched, pod, began))
+        except (AllocationFault, TimedOut) as fault:
+            await self._failed.faulted(pod, fault, began)
+        except (ApiAway, ApiError) as error:
+            self._failed.retry(pod, error, began)
+        return None
+
+    async def _choose(self, pod: Object, view: PodView, began: float) -> Decision | None:
+        backed = self.devices.backed(view)
+        if backed:
+            await self.devices.delete_leftover_claims(pod)
+        demand = self.devices.demand(pod) if view.claims or backed else Demand()
+        tabled = self._is_tabled(view, demand, backed)
+        if tabled and (decision := await self._choose_from_table(pod, view, demand, began)):
+            return decision
+        position = self.cache.changes.position
+        fitting, rejected = await self._feasible(view, backed)
+        fitting, preferences = await self.cache.prefer(view, fitting)
+        known = self.cache.memos.of(view.shape, backed).scores
+        scorer = NodeScorer(view, preferences, self._dice, known)
+        nodes = [load.view for load in fitting.values()]
+        demands = self.devices.demands(pod, demand, backed, nodes) if backed else dict.fromkeys(fitting, demand)
+        if demand.empty and not backed:
+            if fitting:
+                if tabled:
+                    self._keep_table(scorer, demand, position, fitting, dict.fromkeys(fitting, FITS))
+                node = scorer.best(self._preemptor.preferred(view, fitting))
+                return self._assume(Decision(pod, view, node, (), began))
+            await self._failed.no_node(pod, view, demand, backed, rejected, {}, began)
+            return None
+        fits = await self.devices.fits(demands, nodes, self._preemptor.kept(view))
+        fitting_nodes = {name: load for name, load in fitting.items() if not fits[name].reason}
+        if fitting_nodes:
+            if tabled:
+                self._keep_table(scorer, demand, position, fitting_nodes, fits)
+            fitting_nodes = self.devices.binding.untried(view.uid, fitting_nodes)
+            return self._reserved(pod, scorer, demands, fitting_nodes, fits, began)
+        why = self._failed.explained(pod, view, demands, nodes, fits, rejected)
+        rejected |= {name: [fit.reason] for name, fit in fits.items()}
+        if why is not None:
+            await self._failed.no_node(pod, view, demand, backed, rejected, fits, began, why)
+        return None
+
+    # tables of nodes
+
+    def _is_tabled(self, view: PodView, demand: Demand, backed: frozenset[str]) -> bool:
+        """Return True if the pod is like others: it prefers no node, and nothing is kept for or from it."""
+        special = backed or demand.allocated or len(self._preemptor.nominations) or view.uid in self.cache.placed
+        retried = self.devices.binding.tried(view.uid)
+        return not special and not retried and not self.cache.has_preferences(view)
+
+    async def _choose_from_table(self, pod: Object, view: PodView, demand: Demand, began: float) -> Decision | None:
+        kind, changes = (view.shape, demand.signature), self.cache.changes
+        table = self.devices.tables.get(kind, self.devices.catalog.revision)
+        if table is None or not changes.knows(table.position):
+            return None
+        self.devices.tables.drop(kind)  # it stays away if a search fails
+        changed, table.position = list(changes.since(table.position)), changes.position
+        await self._update_table(table, view, demand, changed)
+        if not table.scores or table.revision != self.devices.catalog.revision:
+            return None
+        self.devices.tables.put(kind, table)
+        node = self._dice.choice(table.best())
+        if demand.empty:
+            return self._assume(Decision(pod, view, node, (), began))
+        assignments = self.devices.reserve(demand, node, table.fits[node])
+        return None if assignments is None else self._assume(Decision(pod, view, node, assignments, began))
+
+    async def _update_table(self, table: NodeTable, view: PodView, demand: Demand, changed: list[str]) -> None:
+        loads = {}
+        for name in changed:
+            table.drop(name)
+            load = self.cache.nodes.get(name)
+            if load is not None and not reasons(view, load):
+                loads[name] = load
+        nodes = [load.view for load in loads.values()]
+        fits = await self.devices.fit.fits(demand, nodes)
+        scorer = NodeScorer(view, {}, self._dice)
+        for name, load in loads.items():
+            if not fits[name].reason and self.cache.nodes.get(name) is load:
+                table.put(name, scorer.score(load), fits[name])
+
+    def _keep_table(
+        self, scorer: NodeScorer, demand: Demand, position: int, fitting: dict[str, NodeLoad], fits: dict[str, Fit]
+    ) -> None:  # fmt: skip
+        table = NodeTable(position, self.devices.catalog.revision)
+        for name, load in fitting.items():
+            table.put(name, scorer.score(load), fits[name])
+        self.devices.tables.put((scorer.pod.shape, demand.signature), table)
+
+    # all nodes
+
+    async def _feasible(self, view: PodView, backed: frozenset[str]) -> tuple[dict[str, NodeLoad], Verdict]:
+        """Filter nodes. An assumed pod keeps its node: its binding may have been written without a response."""
+        assumed = self.cache.assumed_node(view.uid)
+        if assumed:
+            return {assumed: self.cache.nodes[assumed]}, {}
+        fitting, rejected = await self.cache.feasible(view, backed)
+        crowded = self._preemptor.crowded(view, fitting, backed)
+        return {name: load for name, load in fitting.items() if name not in crowded}, rejected | crowded
+
+    def _reserved(
+        self, pod: Object, scorer: NodeScorer, demands: Demands, fitting_nodes: dict[str, NodeLoad],
+        fits: dict[str, Fit], began: float,
+    ) -> Decision | None:  # fmt: skip
+        view = scorer.pod
+        node = scorer.best(_first_choices(self._preemptor.preferred(view, fitting_nodes), fits))
+        assignments = self.devices.reserve(demands[node], node, fits[node])
+        if assignments is None:  # a device was taken since the search
+            self._queue.park(view.uid, ANY_ROOM)
+            self._queue.add(view.uid)
+            return None
+        return self._assume(Decision(pod, view, node, assignments, began))
+
+    def _assume(self, decision: Decision) -> Decision:
+        self.cache.place(decision.node, decision.view)
+        return decision
