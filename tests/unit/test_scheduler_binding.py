@@ -12,28 +12,35 @@ from actors.scheduler import actor
 from protocols.actor.metrics import page
 from protocols.dra.binding import READY, verdict
 from protocols.dra.pods import results_of
-from protocols.kube.meta import Object, meta
-from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, Resource
+from protocols.kube.meta import meta
+from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
+    ATTACHED,
     DRIVER,
+    FAILED,
     Life,
+    asking,
     bound,
+    finish_deletions,
     heard,
     held,
     held_by_all,
     node_of,
     put_claim,
     put_class,
+    put_extended_class,
     put_node,
     put_pod,
     put_slice,
+    report,
     says,
+    slow,
     the,
     until,
 )
 
-ATTACHED, FAILED = "example.com/attached", "example.com/failed"
+SLOW = {**slow("a-slow"), "bindsToNode": True}
 
 
 @asynccontextmanager
@@ -44,25 +51,10 @@ async def world(nodes: int = 2, plain: int = 0) -> AsyncIterator[MemoryApi]:
         put_class(api)
         for at in range(1, nodes + 1):
             put_node(api, f"n{at}")
-            put_slice(api, f"n{at}", slow())
+            put_slice(api, f"n{at}", SLOW)
             if plain:
                 put_slice(api, f"n{at}", *({"name": f"d{each}"} for each in range(plain)), driver="z.example.com")
         yield api
-
-
-def slow(name: str = "a-slow") -> Object:
-    return {"name": name, "bindingConditions": [ATTACHED], "bindingFailureConditions": [FAILED], "bindsToNode": True}
-
-
-def report(api: MemoryApi, claim: str, condition: str, status: str = "True") -> None:
-    """Write a condition of all devices of a claim, as their driver does."""
-    obj = the(api, RESOURCECLAIMS, claim)
-    entry = {"type": condition, "status": status, "reason": "Because", "message": "it is so"}
-    devices = [
-        {**{key: each[key] for key in ("driver", "pool", "device")}, "conditions": [entry]}
-        for each in obj["status"]["allocation"]["devices"]["results"]
-    ]
-    api.put(RESOURCECLAIMS, {**obj, "status": {**obj["status"], "devices": devices}})
 
 
 async def waiting(api: MemoryApi, life: Life, pod: str) -> None:
@@ -217,21 +209,11 @@ async def test_pods_that_share_a_failed_claim_all_leave_it() -> None:
             await until("both are bound", lambda: len(bound(api)) == 2)
 
 
-async def finish_deletions(api: MemoryApi) -> None:
-    """Remove the finalizers of deleted claims, as their controller does."""
-    while True:
-        for claim in list(api.objects["resourceclaims"].values()):
-            if meta(claim).get("deletionTimestamp") and not results_of(claim):
-                api.drop(RESOURCECLAIMS, meta(claim)["name"], "ns")
-        await asyncio.sleep(0.002)
-
-
 @pytest.mark.parametrize("killed", [False, True])
 async def test_claim_of_extended_resources_that_fails_is_made_anew(killed: bool) -> None:
-    gpu = "example.com/gpu"
     async with world() as api:
-        api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": gpu}})
-        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {gpu: "1"}}}])
+        put_extended_class(api)
+        put_pod(api, "p", containers=asking())
 
         deleting = asyncio.ensure_future(finish_deletions(api))
 
@@ -269,7 +251,7 @@ async def test_gate_off_never_allocates_devices_with_conditions() -> None:
         async with Life(api, {"DRADeviceBindingConditions": False}):
             await until("it waits", lambda: says(api, "p"))
             assert "it has binding conditions, whose feature gate is off" in says(api, "p")
-            put_slice(api, "n1", slow(), {"name": "b"})
+            put_slice(api, "n1", SLOW, {"name": "b"})
             await until("bound", lambda: node_of(api, "p"))
             assert held(api, "c") == ["n1/b"]
 

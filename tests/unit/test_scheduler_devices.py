@@ -30,15 +30,19 @@ from protocols.kube.resources import (
 from tests.support.memory_api import MemoryApi, away, conflict
 from tests.support.scheduler_life import (
     DRIVER,
+    GPU,
     Life,
+    asking,
     bound,
     devices,
+    finish_deletions,
     heard,
     held,
     held_by_all,
     node_of,
     put_claim,
     put_class,
+    put_extended_class,
     put_node,
     put_pod,
     put_slice,
@@ -381,14 +385,11 @@ async def test_a_node_that_goes_is_forgotten() -> None:
             await until("p bound", lambda: node_of(api, "p") == "n1")
 
 
-GPU = "example.com/gpu"
-
-
 async def test_an_extended_resource_is_backed_by_a_class() -> None:
     async with playing() as api:
         world(api, nodes=2, each=2)
-        api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
-        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "2"}}}])
+        put_extended_class(api)
+        put_pod(api, "p", containers=asking(2))
         async with Life(api) as life:
             await until("p bound", lambda: node_of(api, "p"))
             (claim,) = api.objects["resourceclaims"].values()
@@ -401,7 +402,7 @@ async def test_an_extended_resource_is_backed_by_a_class() -> None:
                     {"containerName": "main", "resourceName": GPU, "requestName": "container-0-request-0"}
                 ],
             }
-            put_pod(api, "q", containers=[{"name": "main", "resources": {"limits": {GPU: "3"}}}])
+            put_pod(api, "q", containers=asking(3))
             await until("q waits", lambda: "2 cannot allocate all claims" in says(api, "q"))
             assert len(life.scheduler._devices.ledger) == 2
 
@@ -409,14 +410,14 @@ async def test_an_extended_resource_is_backed_by_a_class() -> None:
 async def test_a_node_that_has_the_resource_itself_needs_no_claim_and_a_class_wakes_who_waits() -> None:
     async with playing() as api:
         world(api, nodes=1)
-        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
+        put_pod(api, "p", containers=asking())
         async with Life(api):
             await until("p waits", lambda: f"1 Insufficient {GPU}" in says(api, "p"))
-            api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
+            put_extended_class(api)
             await until("p bound", lambda: node_of(api, "p"))
             status = {"allocatable": {"pods": "9", GPU: "1"}, "conditions": [{"type": "Ready", "status": "True"}]}
             api.put(NODES, {"metadata": {"name": "n9"}, "status": status})
-            put_pod(api, "q", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
+            put_pod(api, "q", containers=asking())
             await until("q bound", lambda: node_of(api, "q") == "n9")
             assert len(api.objects["resourceclaims"]) == 1
 
@@ -425,8 +426,8 @@ async def test_a_node_that_has_the_resource_itself_needs_no_claim_and_a_class_wa
 async def test_killed_while_a_claim_is_made_for_extended_resources(when: str) -> None:
     async with playing() as api:
         world(api, nodes=1, each=1)
-        api.put(DEVICECLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": GPU}})
-        put_pod(api, "p", containers=[{"name": "main", "resources": {"limits": {GPU: "1"}}}])
+        put_extended_class(api)
+        put_pod(api, "p", containers=asking())
         failing = {
             "create": lambda verb, resource: verb == "create" and resource is RESOURCECLAIMS,
             "claims": lambda verb, resource: verb == "update" and resource is RESOURCECLAIMS,
@@ -449,22 +450,13 @@ async def test_killed_while_a_claim_is_made_for_extended_resources(when: str) ->
             await until("the point is reached", lambda: met)
         api.fault = api.lose = lambda verb, resource, name: None
         async with Life(api):
-            freed = asyncio.create_task(_finalizers(api))
+            freed = asyncio.create_task(finish_deletions(api))
             await until("p bound", lambda: node_of(api, "p"))
             await until("one claim is left", lambda: len(api.objects["resourceclaims"]) == 1)
             freed.cancel()
         (claim,) = api.objects["resourceclaims"].values()
         status = the(api, PODS, "p")["status"]["extendedResourceClaimStatus"]
         assert (status["resourceClaimName"], held(api, meta(claim)["name"])) == (meta(claim)["name"], ["n1/dev-0"])
-
-
-async def _finalizers(api: MemoryApi) -> None:
-    """What the claim controller does with claims that are deleted and hold nothing."""
-    while True:
-        for claim in list(api.objects["resourceclaims"].values()):
-            if meta(claim).get("deletionTimestamp") and not held(api, meta(claim)["name"]):
-                api.drop(RESOURCECLAIMS, meta(claim)["name"], "ns")
-        await asyncio.sleep(0.01)
 
 
 FIGURES = (

@@ -6,34 +6,41 @@ import random
 
 import pytest
 
-from protocols.kube.meta import Object, meta
-from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCECLAIMS
+from protocols.kube.meta import meta
+from protocols.kube.resources import PODS, RESOURCECLAIMS
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
-    DRIVER,
+    ATTACHED,
     Life,
+    allocate,
+    asking,
     devices,
+    events_of,
+    freed,
+    gone,
     heard,
     held,
     held_by_all,
+    leaving,
     node_of,
+    nominated,
     put_claim,
     put_class,
+    put_extended_class,
     put_node,
     put_pod,
     put_slice,
+    report,
+    running,
     says,
+    shared,
+    slow,
     the,
     until,
+    using,
 )
-from tests.unit.test_scheduler_binding import report
-from tests.unit.test_scheduler_preemption import freed, gone, leaving, nominated, running, using
 
-GPU = "example.com/gpu"
 SEEDS = range(30 if os.environ.get("NODEPLANE_FUZZ") else 3)
-ATTACHED = "example.com/attached"
-FAILED = "example.com/failed"
-SLOW = {"name": "dev", "bindingConditions": [ATTACHED], "bindingFailureConditions": [FAILED]}
 
 
 async def test_room_of_a_nomination_that_ends_goes_to_pods_that_waited_for_it() -> None:
@@ -76,35 +83,14 @@ async def test_nominated_pod_whose_claim_is_deleted_gives_up_its_room() -> None:
         assert nominated(api, "high") == ""
 
 
-def slow_share(amount: int) -> Object:
-    return {
-        "name": "dev",
-        "allowMultipleAllocations": True,
-        "capacity": {"m": {"value": str(amount)}},
-        "bindingConditions": [ATTACHED],
-        "bindingFailureConditions": [FAILED],
-    }
-
-
 async def test_share_of_a_nominated_pod_counts_once_while_its_device_is_prepared() -> None:
     api = MemoryApi()
     put_class(api)
     put_node(api, "n1")
-    put_slice(api, "n1", slow_share(10))
+    put_slice(api, "n1", {**slow("dev"), **shared("dev", 10)})
     running(api, "low", "n1", "c-low")
-    claim = put_claim(api, "c-low")
-    result = {
-        "request": "r",
-        "driver": DRIVER,
-        "pool": "n1",
-        "device": "dev",
-        "shareID": "s",
-        "consumedCapacity": {"m": "8"},
-    }
-    reserved = [{"resource": "pods", "name": "low", "uid": meta(the(api, PODS, "low"))["uid"]}]
-    api.put(
-        RESOURCECLAIMS, {**claim, "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}}
-    )
+    put_claim(api, "c-low")
+    allocate(api, "c-low", "n1", "dev", "low", shareID="s", consumedCapacity={"m": "8"})
     async with asyncio.timeout(60), Life(api):
         put_claim(api, "c-high", capacity={"requests": {"m": "5"}})
         put_pod(api, "high", "c-high", priority=5)
@@ -114,14 +100,6 @@ async def test_share_of_a_nominated_pod_counts_once_while_its_device_is_prepared
         put_claim(api, "c-new", capacity={"requests": {"m": "5"}})
         put_pod(api, "new", "c-new", priority=1)
         await until("the rest is allocated", lambda: held(api, "c-new"))
-
-
-def put_extended_class(api: MemoryApi) -> None:
-    api.put(DEVICECLASSES, {"metadata": {"name": "gpu", "generation": 1}, "spec": {"extendedResourceName": GPU}})
-
-
-def asking(count: int = 1) -> list[Object]:
-    return [{"name": "main", "resources": {"limits": {GPU: str(count)}}}]
 
 
 async def test_device_is_kept_for_a_nominated_extended_resource_over_a_restart() -> None:
@@ -153,14 +131,14 @@ async def test_pod_that_waits_for_its_device_is_preempted_and_its_wait_ends() ->
     api = MemoryApi()
     put_class(api)
     put_node(api, "n1")
-    put_slice(api, "n1", SLOW)
+    put_slice(api, "n1", slow("dev"))
     put_claim(api, "c-low")
     async with asyncio.timeout(60), Life(api) as life:
         put_pod(api, "low", "c-low", priority=1)
         await until("low waits for its device", lambda: life.scheduler._devices.binding.waiting)
         put_claim(api, "c-high")
         put_pod(api, "high", "c-high", priority=5)
-        await until("low is preempted", lambda: told(life, "low", "Preempted"))
+        await until("low is preempted", lambda: events_of(life, "Preempted", "low"))
         await until("high has the device", lambda: held(api, "c-high"))
         await until("low waits for the device again", lambda: says(api, "low"))
 
@@ -169,7 +147,7 @@ async def test_pod_that_waits_again_after_a_restart_is_preempted_as_well() -> No
     api = MemoryApi()
     put_class(api)
     put_node(api, "n1")
-    put_slice(api, "n1", SLOW)
+    put_slice(api, "n1", slow("dev"))
     put_claim(api, "c-low")
     async with asyncio.timeout(60):
         async with Life(api) as life:
@@ -182,15 +160,11 @@ async def test_pod_that_waits_again_after_a_restart_is_preempted_as_well() -> No
         assert "low" in {meta(pod)["name"] for pod in api.objects["pods"].values()}
 
 
-def told(life: Life, pod: str, reason: str) -> bool:
-    return any(each[:2] == (f"ns/{pod}", reason) for each in life.events.told)
-
-
 async def test_admin_access_takes_nobody_s_share_and_is_no_victim() -> None:
     api = MemoryApi()
     put_class(api)
     put_node(api, "n1")
-    put_slice(api, "n1", {"name": "dev", "allowMultipleAllocations": True, "capacity": {"m": {"value": "10"}}})
+    put_slice(api, "n1", shared("dev", 10))
     async with asyncio.timeout(60), Life(api):
         put_claim(api, "c-all")
         put_pod(api, "all", "c-all", priority=1)
@@ -240,7 +214,7 @@ async def test_most_important_pods_get_devices_that_are_prepared_late_over_rando
     put_class(api)
     for at in range(2):
         put_node(api, f"n{at}")
-        put_slice(api, f"n{at}", SLOW)
+        put_slice(api, f"n{at}", slow("dev"))
     names = {f"p{at}": at for at in range(6)}
     for name in chance.sample(sorted(names), len(names)):
         put_claim(api, f"c-{name}")

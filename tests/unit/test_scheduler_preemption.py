@@ -8,74 +8,36 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from protocols.dra.pods import deallocated
-from protocols.kube.meta import Object, condition, meta, terminating
-from protocols.kube.resources import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.kube.meta import condition, meta
+from protocols.kube.resources import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCESLICES, Resource
 from protocols.messages.trace import SpanBatch, SpanQuery
 from protocols.trace import RECORDER
 from tests.support.memory_api import MemoryApi, away
 from tests.support.scheduler_life import (
     Life,
     devices,
+    events_of,
+    freed,
+    gone,
     heard,
     held,
+    leaving,
     node_of,
+    nominated,
+    put_allocated,
     put_claim,
     put_class,
     put_node,
     put_pod,
     put_slice,
+    running,
     says,
     the,
     until,
+    using,
 )
 
 DISRUPTED = ("True", "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod")
-
-
-def nominated(api: MemoryApi, name: str) -> str:
-    return str((the(api, PODS, name).get("status") or {}).get("nominatedNodeName") or "")
-
-
-def leaving(api: MemoryApi) -> list[str]:
-    return sorted(meta(pod)["name"] for pod in api.objects["pods"].values() if terminating(pod))
-
-
-def running(api: MemoryApi, name: str, node: str, *claims: str, priority: int = 0, **more: Any) -> Object:
-    """Put a pod that is bound, with its claims allocated to the node's devices of the claims' numbers."""
-    labels = more.pop("labels", {})
-    pod = put_pod(api, name, *claims, nodeName=node, priority=priority, **more)
-    return api.put(PODS, {**pod, "metadata": {**meta(pod), "labels": labels}})
-
-
-def allocated(api: MemoryApi, name: str, node: str, device: int, *users: str) -> None:
-    claim = put_claim(api, name)
-    result = {"request": "r", "driver": "d.example.com", "pool": node, "device": f"dev-{device}"}
-    reserved = [{"resource": "pods", "name": user, "uid": meta(the(api, PODS, user))["uid"]} for user in users]
-    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
-    api.put(RESOURCECLAIMS, {**claim, "status": status})
-
-
-def using(api: MemoryApi, name: str, node: str, device: int, priority: int = 0) -> None:
-    running(api, name, node, name, priority=priority)
-    allocated(api, name, node, device, name)
-
-
-def gone(api: MemoryApi, name: str) -> None:
-    """A terminating pod ends; its claims are freed by the claim controller."""
-    uid = meta(the(api, PODS, name))["uid"]
-    api.drop(PODS, name, "ns")
-    freed(api, uid)
-
-
-def freed(api: MemoryApi, uid: str) -> None:
-    for claim in list(api.objects["resourceclaims"].values()):
-        status = claim.get("status") or {}
-        left = [each for each in status.get("reservedFor") or () if each["uid"] != uid]
-        if left != (status.get("reservedFor") or []):
-            api.put(
-                RESOURCECLAIMS, {**claim, "status": {**status, "reservedFor": left}} if left else deallocated(claim)
-            )
 
 
 def preemptions(uid: str) -> list[tuple[str | None, str | None]]:
@@ -99,7 +61,7 @@ async def test_pod_of_lower_priority_makes_room() -> None:
         assert entry["observedGeneration"] == 3
         assert nominated(api, "high") == "n1"
         assert says(api, "high") == "0/1 nodes are available: 1 Too many pods."
-        await until("the event", lambda: any(each[1] == "Preempted" for each in life.events.told))
+        await until("the event", lambda: events_of(life, "Preempted"))
         assert ("ns/low", "Preempted", f"Preempted by pod {meta(high)['uid']} on node n1") in life.events.told
         gone(api, "low")
         await until("high is bound", lambda: node_of(api, "high") == "n1")
@@ -176,8 +138,8 @@ async def test_shared_claim_is_freed_only_if_all_its_pods_can_go() -> None:
         put_slice(api, node, *devices(1))
     for name, node, priority in (("a", "n1", 1), ("b", "n1", 9), ("c", "n2", 1), ("d", "n2", 2)):
         running(api, name, node, f"on-{node}", priority=priority)
-    allocated(api, "on-n1", "n1", 0, "a", "b")
-    allocated(api, "on-n2", "n2", 0, "c", "d")
+    put_allocated(api, "on-n1", "n1", 0, "a", "b")
+    put_allocated(api, "on-n2", "n2", 0, "c", "d")
     async with asyncio.timeout(60), Life(api):
         put_claim(api, "mine")
         put_pod(api, "high", "mine", priority=3)
@@ -198,7 +160,7 @@ async def test_device_of_the_network_is_taken_from_a_pod_on_another_node() -> No
     spec = {"driver": "d.example.com", "allNodes": True, "pool": pool, "devices": devices(1)}
     api.put(RESOURCESLICES, {"metadata": {"name": "net"}, "spec": spec})
     running(api, "far", "n1", "far")
-    allocated(api, "far", "net", 0, "far")
+    put_allocated(api, "far", "net", 0, "far")
     async with asyncio.timeout(60), Life(api):
         put_claim(api, "c")
         put_pod(api, "high", "c", priority=3, nodeSelector={"zone": "z"})
@@ -419,7 +381,7 @@ class SmallCluster:
             made = running(api, pod.name, pod.node, *pod.claims, priority=pod.priority, **cpu_of(pod.cpu))
             api.put(PODS, {**made, "status": {"startTime": f"2026-01-01T00:00:{at:02}Z"}})
         for claim, (node, device) in self.users.items():
-            allocated(api, claim, node, device, *(pod.name for pod in self.pods if claim in pod.claims))
+            put_allocated(api, claim, node, device, *(pod.name for pod in self.pods if claim in pod.claims))
         put_claim(api, "mine", count=self.wants)
 
 

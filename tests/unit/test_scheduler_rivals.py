@@ -14,11 +14,13 @@ from protocols.dra.allocator import Holdings
 from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
-from tests.support.memory_api import Fault, MemoryApi, away, conflict
+from tests.support.memory_api import Fault, MemoryApi
 from tests.support.scheduler_life import (
     Life,
+    allocate,
     bound,
     devices,
+    flaky,
     heard,
     held,
     node_of,
@@ -27,7 +29,9 @@ from tests.support.scheduler_life import (
     put_node,
     put_pod,
     put_slice,
+    short_life,
     the,
+    try_in_reverse,
     until,
 )
 
@@ -68,14 +72,9 @@ async def test_two_schedulers_by_mistake_give_no_device_twice(seed: int) -> None
     api = Watched(seed)
     chance = random.Random(seed)
     fill(api, 12)
-
-    def flaky(verb: str, resource: Resource, name: str) -> Exception | None:
-        return chance.choice([conflict, away])() if chance.random() < 0.08 else None
-
     async with Life(api), Life(api) as other:
-        ready = other.scheduler._queue.ready
-        other.scheduler._queue.ready = lambda now: ready(now)[::-1]  # type: ignore[method-assign] # so that they meet
-        api.lose = flaky
+        try_in_reverse(other)
+        api.lose = flaky(chance)
         await until("some are bound", lambda: len(bound(api)) >= 4)
         api.lose = lambda verb, resource, name: None
         await until("all are bound", lambda: len(bound(api)) == 12)
@@ -90,11 +89,7 @@ async def test_killed_at_any_time_the_next_one_goes_on(seed: int) -> None:
     fill(api, 12)
     lives = 0
     while len(bound(api)) < 12 and lives < 60:
-        life = Life(api)
-        await life.scheduler.start()
-        for _ in range(chance.randint(1, 120) if lives < 25 else 3000):
-            await asyncio.sleep(0)
-        await life.kill()
+        await short_life(api, chance.randint(1, 120) if lives < 25 else 3000)
         lives += 1
     async with Life(api):
         await until("all are bound", lambda: len(bound(api)) == 12)
@@ -102,11 +97,8 @@ async def test_killed_at_any_time_the_next_one_goes_on(seed: int) -> None:
 
 def another_binds(api: MemoryApi, claim: str, device: str) -> None:
     """As another scheduler does: claim and pod of the claim's name, on node n0."""
+    allocate(api, claim, "n0", device, f"p{claim}")
     pod = the(api, PODS, f"p{claim}")
-    result = {"request": "r", "driver": "d.example.com", "pool": "n0", "device": device}
-    reserved = [{"resource": "pods", "name": f"p{claim}", "uid": meta(pod)["uid"]}]
-    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
-    api.put(RESOURCECLAIMS, {**the(api, RESOURCECLAIMS, claim), "status": status})
     api.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "n0"}})
 
 

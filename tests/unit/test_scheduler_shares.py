@@ -1,6 +1,5 @@
 """Shares of devices over claims, from the API's point of view: never more of a capacity than there is."""
 
-import asyncio
 import random
 from collections import Counter
 from typing import Any
@@ -10,35 +9,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.claims.device_ledger import DeviceLedger
-from protocols.dra.pods import consumer, results_of
+from protocols.dra.pods import results_of
 from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, meta, terminating
 from protocols.kube.quantity import parse_quantity
-from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCESLICEPATCHES, Resource
-from tests.support.memory_api import MemoryApi, away, conflict
+from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCESLICEPATCHES, Resource
+from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     DRIVER,
     Life,
+    allocate,
+    asking,
     bound,
+    events_of,
+    flaky,
     heard,
     held,
     node_of,
     put_claim,
     put_class,
+    put_extended_class,
     put_node,
     put_pod,
     put_slice,
     says,
+    shared,
+    short_life,
     the,
+    try_in_reverse,
     until,
 )
 
 ROOM = 10
-
-
-def shared(name: str, amount: int = ROOM, **policy: Any) -> Object:
-    capacity = {"value": str(amount), **({"requestPolicy": policy} if policy else {})}
-    return {"name": name, "allowMultipleAllocations": True, "capacity": {"m": capacity}}
 
 
 def put_share(api: MemoryApi, name: str, amount: int) -> None:
@@ -120,14 +122,9 @@ async def test_two_schedulers_by_mistake_never_overcommit_capacity(seed: int) ->
     api = Counted(seed)
     chance = random.Random(seed)
     pods = fill(api, chance)
-
-    def flaky(verb: str, resource: Resource, name: str) -> Exception | None:
-        return chance.choice([conflict, away])() if chance.random() < 0.08 else None
-
     async with Life(api), Life(api) as other:
-        ready = other.scheduler._queue.ready
-        other.scheduler._queue.ready = lambda now: ready(now)[::-1]  # type: ignore[method-assign] # so that they meet
-        api.lose = flaky
+        try_in_reverse(other)
+        api.lose = flaky(chance)
         await until("some are bound", lambda: len(bound(api)) >= 2)
         api.lose = lambda verb, resource, name: None
         await until("what fits is bound", lambda: len(bound(api)) + waiting(api) == pods)
@@ -170,8 +167,8 @@ async def test_capacity_lowered_below_what_is_consumed_admits_nothing_and_evicts
         await until("p0 is bound", lambda: node_of(api, "p0"))
         put_patch(api, "5")
         text = f"device {DRIVER}/n0/dev: claims consume 8 of {DRIVER}/m, which is 5 now; nothing more is allocated"
-        await until("an event", lambda: [each for each in life.events.told if each[1] == "DeviceCapacityExceeded"])
-        ((key, _, message),) = [each for each in life.events.told if each[1] == "DeviceCapacityExceeded"]
+        await until("an event", lambda: events_of(life, "DeviceCapacityExceeded"))
+        ((key, _, message),) = events_of(life, "DeviceCapacityExceeded")
         assert key.endswith(f"n0-{DRIVER}")
         assert message == f"{text} until 3 are free, and nothing is evicted"
         put_share(api, "p1", 1)
@@ -194,12 +191,7 @@ async def test_killed_at_any_time_the_next_one_overcommits_nothing(seed: int) ->
     pods = fill(api, chance)
     lives = 0
     while len(bound(api)) + waiting(api) < pods and lives < 60:
-        life = Life(api)
-        await life.scheduler.start()
-        for _ in range(chance.randint(1, 120) if lives < 25 else 3000):
-            await asyncio.sleep(0)
-        await life.kill()
-        assert not life.broken, life.broken
+        await short_life(api, chance.randint(1, 120) if lives < 25 else 3000)
         lives += 1
     async with Life(api):
         await until("what fits is bound", lambda: len(bound(api)) + waiting(api) == pods)
@@ -209,11 +201,9 @@ async def test_killed_at_any_time_the_next_one_overcommits_nothing(seed: int) ->
 def put_used(api: MemoryApi, name: str, amount: int, priority: int) -> None:
     """Put a pod that runs on n0 with a share of dev."""
     put_claim(api, f"c-{name}", capacity={"requests": {"m": str(amount)}})
-    pod = put_pod(api, name, f"c-{name}", nodeName="n0", priority=priority)
-    result = {"request": "r", "driver": DRIVER, "pool": "n0", "device": "dev", "shareID": f"share-{name}"}
-    devices = {"results": [{**result, "consumedCapacity": {"m": str(amount)}}]}
-    status = {"allocation": {"devices": devices}, "reservedFor": [consumer(pod)]}
-    api.put(RESOURCECLAIMS, {**the(api, RESOURCECLAIMS, f"c-{name}"), "status": status})
+    put_pod(api, name, f"c-{name}", nodeName="n0", priority=priority)
+    consumed = {"m": str(amount)}
+    allocate(api, f"c-{name}", "n0", "dev", name, shareID=f"share-{name}", consumedCapacity=consumed)
 
 
 async def test_shares_of_pods_of_lower_priority_make_room() -> None:
@@ -237,13 +227,12 @@ async def test_shares_of_pods_of_lower_priority_make_room() -> None:
 
 async def test_extended_resource_takes_the_default_of_a_shared_device() -> None:
     api = Counted()
-    gpu = "example.com/gpu"
-    api.put(DEVICECLASSES, {"metadata": {"name": "gpu", "generation": 1}, "spec": {"extendedResourceName": gpu}})
+    put_extended_class(api)
     put_node(api, "n0")
     put_slice(api, "n0", shared("dev", default="4"))
     async with Life(api):
         for name in ("p0", "p1", "p2"):
-            put_pod(api, name, containers=[{"name": "main", "resources": {"limits": {gpu: "1"}}}])
+            put_pod(api, name, containers=asking())
         await until("two are bound", lambda: len(bound(api)) == 2)
         await until(
             "the third waits", lambda: "cannot allocate all claims" in "".join(says(api, f"p{n}") for n in range(3))
@@ -277,15 +266,9 @@ async def test_of_two_schedulers_one_killed_again_and_again_overcommits_nothing(
     pods = fill(api, chance)
     lives = 0
     async with Life(api) as steady:
-        ready = steady.scheduler._queue.ready
-        steady.scheduler._queue.ready = lambda now: ready(now)[::-1]  # type: ignore[method-assign] # so that they meet
+        try_in_reverse(steady)
         while len(bound(api)) + waiting(api) < pods and lives < 40:
-            life = Life(api)
-            await life.scheduler.start()
-            for _ in range(chance.randint(1, 150)):
-                await asyncio.sleep(0)
-            await life.kill()
-            assert not life.broken, life.broken
+            await short_life(api, chance.randint(1, 150))
             lives += 1
         await until("what fits is bound", lambda: len(bound(api)) + waiting(api) == pods)
     assert all(amount <= ROOM for amount in api.consumed().values())
