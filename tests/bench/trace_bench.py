@@ -11,6 +11,7 @@ from statistics import median
 
 import msgspec
 
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.traces import record_stored
 from actors.apiserver.resources.pods.pods import PODS
 from protocols.process.layout import Layout
@@ -38,7 +39,7 @@ LOOK_LIMIT_MS = 500.0
 def run() -> list[Row]:
     """Cost of a span; then a plane that is filled with simulated pods, idles, and is asked for a trace."""
     one = max(_cold_us(_recorded), _cold_us(_block))
-    stored = _cold_us(lambda: record_stored(PODS, STORED, 1, 7))
+    stored = _cold_us(lambda: record_stored(PODS, Stored("default/some-pod", 7, STORED), 1, 7))
     rows = [
         at_most("trace, a span, caches cold", [one], "us", SPAN_LIMIT_US),
         at_most("trace, a span of the API server, caches cold", [stored], "us", STORED_LIMIT_US),

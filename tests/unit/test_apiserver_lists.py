@@ -1,5 +1,7 @@
 """Long lists: their parts joined are the list in every form; labels are read without the rest; gzip where asked for."""
 
+from typing import Any
+
 import msgspec
 import pytest
 import yaml
@@ -57,6 +59,25 @@ def test_no_labels(raw: bytes) -> None:
 def test_labels_of_the_wrong_type_are_no_failure() -> None:
     odd = Stored("a", 1, b'{"metadata":{"labels":{"on":1},"name":"a"}}')
     assert not selection(CONFIGMAPS, "on=1", "").matches(odd)
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+@pytest.mark.parametrize(
+    ("metadata", "uid", "labels"),
+    [
+        ({"uid": "u", "labels": {"a": "b"}}, "u", {"a": "b"}),
+        ({"labels": {"a": "b"}}, "", {"a": "b"}),
+        ({"uid": 7, "labels": {"a": "b"}}, "", {"a": "b"}),
+        ({"uid": "u", "labels": {"a": 1}}, "u", {"a": 1}),
+        (None, "", {}),
+    ],
+)
+def test_uid_and_labels_are_those_of_the_object(metadata: Any, uid: str, labels: dict[str, Any], decoded: bool) -> None:
+    first, second = (Stored("a", 1, msgspec.json.encode({"metadata": metadata})) for _ in range(2))
+    if decoded and metadata is not None:
+        assert all(each.obj for each in (first, second))
+    assert (first.uid, first.labels) == (uid, labels)
+    assert (second.labels, second.uid) == (labels, uid)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_writes_of_pods_are_named_by_verb_and_subresource(after: int) -> None:
 def test_other_objects_and_dry_runs_are_not_recorded(after: int) -> None:
     record_written(Target(CONFIGMAPS, "create", "default"), Stored("default/p", 7, RAW), 1, "me")
     record_written(Target(PODS, "create", "default"), Stored("default/p", 0, RAW), 1, "me")
-    record_stored(CONFIGMAPS, RAW, 1, 7)
+    record_stored(CONFIGMAPS, Stored("default/p", 7, RAW), 1, 7)
     assert spans(after) == []
 
 
@@ -56,6 +56,6 @@ def test_other_objects_and_dry_runs_are_not_recorded(after: int) -> None:
     ],
 )
 def test_unreadable_objects_are_not_recorded(after: int, raw: bytes) -> None:
-    record_stored(PODS, raw, 1, 7)
+    record_stored(PODS, Stored("default/p", 7, raw), 1, 7)
     record_watched(Stored("default/p", 7, raw), 3)
     assert spans(after) == []

@@ -44,6 +44,7 @@ class _SoundObject(msgspec.Struct):
 
 
 class _Metadata(msgspec.Struct):
+    uid: str | None = None
     labels: dict[str, str] | None = None
 
 
@@ -72,7 +73,7 @@ def corruption(raw: bytes, custom: bool = False) -> str:
 class Stored:
     """One object at one revision. Immutable: shared by all requests and watches that show it."""
 
-    __slots__ = ("_json", "_labels", "_obj", "key", "raw", "rv", "view")
+    __slots__ = ("_json", "_labels", "_obj", "_uid", "key", "raw", "rv", "view")
 
     def __init__(self, key: str, rv: int, raw: bytes) -> None:
         self.key = key
@@ -81,6 +82,7 @@ class Stored:
         self._obj: Object | None = None
         self._json: bytes | None = None
         self._labels: Mapping[str, str] | None = None
+        self._uid: str | None = None
         self.view: tuple[object, Stored | None] | None = None
         """Cache of CachedConverter: the converter and its view, which is None if it equals this object."""
 
@@ -98,8 +100,30 @@ class Stored:
     def labels(self) -> Mapping[str, str]:
         """The labels, decoded without the rest, which takes several times as long and would be cached."""
         if self._labels is None:
-            self._labels = _labels_of(self.raw) if self._obj is None else at(self._obj, "metadata", "labels") or _NONE
+            self._labels, self._uid = self._read_head()
         return self._labels
+
+    @property
+    def uid(self) -> str:
+        """The uid; empty if the object has none that is readable. Decoded with the labels."""
+        if self._uid is None:
+            try:
+                self._labels, self._uid = self._read_head()
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._uid = ""
+        return self._uid
+
+    def _read_head(self) -> tuple[Mapping[str, str], str]:
+        """Return labels and uid. Raises DecodeError, UnicodeDecodeError and RecursionError."""
+        if self._obj is None:
+            try:
+                metadata = _head(self.raw).metadata or _Metadata()
+                return metadata.labels or _NONE, metadata.uid or ""
+            except msgspec.ValidationError:  # not as our own validation leaves it
+                pass
+        metadata = at(self._obj or read_json(self.raw), "metadata")
+        uid = at(metadata, "uid")
+        return at(metadata, "labels") or _NONE, uid if isinstance(uid, str) else ""
 
     @property
     def json(self) -> bytes:
@@ -122,14 +146,6 @@ class Stored:
     def at(self, rv: int) -> "Stored":
         """Return the same content at another revision, that of a deletion."""
         return Stored(self.key, rv, self.raw)
-
-
-def _labels_of(raw: bytes) -> Mapping[str, str]:
-    try:
-        metadata = _head(raw).metadata
-    except msgspec.ValidationError:  # not as our own validation leaves it
-        return at(read_json(raw), "metadata", "labels") or _NONE
-    return metadata.labels or _NONE if metadata is not None else _NONE
 
 
 def decode_stored(raw: bytes, rv: int) -> Object:

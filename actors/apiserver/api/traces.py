@@ -1,7 +1,5 @@
 """Record what happens to pods in this process as spans of their traces."""
 
-import msgspec
-
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.target import Target
@@ -9,42 +7,23 @@ from protocols.messages.trace import WATCH
 from protocols.trace import clock, record
 
 
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _Head(msgspec.Struct):
-    metadata: _Metadata
-
-
-_head = msgspec.json.Decoder(_Head).decode
-
-
 def is_pods(resource: Resource) -> bool:
     return resource.plural == "pods" and not resource.group
 
 
-def record_stored(resource: Resource, raw: bytes, began: int, revision: int) -> None:
-    """Record that the store acknowledged a write, if it is of a pod."""
+def record_stored(resource: Resource, stored: Stored, began: int, revision: int) -> None:
+    """Record that the store acknowledged a write, if it is of a pod; `stored` is the object before a deletion."""
     if is_pods(resource):
-        record(_uid(raw), "store", began, revision=revision)
+        record(stored.uid, "store", began, revision=revision)
 
 
 def record_written(target: Target, stored: Stored, began: int, user: str) -> None:
     """Record a request that wrote a pod; `began` is when it arrived. A dry run wrote nothing."""
     if is_pods(target.resource) and stored.rv:
         name = f"{target.verb} {target.subresource}".strip()
-        record(_uid(stored.raw), name, began, pod=stored.key, user=user)
+        record(stored.uid, name, began, pod=stored.key, user=user)
 
 
 def record_watched(stored: Stored, kinds: int) -> None:
     """Record that a change of a pod was sent to `kinds` of watches: those that ask for the same share one encoding."""
-    record(_uid(stored.raw), WATCH, clock(), resourceVersion=stored.rv, kinds=kinds)
-
-
-def _uid(raw: bytes) -> str:
-    """Return the uid; empty if the object has none that is readable. Decodes nothing else of it."""
-    try:
-        return _head(raw).metadata.uid
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
+    record(stored.uid, WATCH, clock(), resourceVersion=stored.rv, kinds=kinds)

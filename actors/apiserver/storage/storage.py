@@ -193,8 +193,9 @@ class Storage:
             done = await store.create_if_absent(_full_key(resource, key), raw, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
-            record_stored(resource, raw, began, done.revision)
-            return Stored(key, done.revision, raw)
+            made = Stored(key, done.revision, raw)
+            record_stored(resource, made, began, done.revision)
+            return made
         if done.current is None:
             raise Taken(done.taken) if done.taken else RevisionConflict(None)
         raise KeyExists(_stored(resource, done.current))
@@ -216,8 +217,9 @@ class Storage:
             done = await store.update_if_revision(full, raw, old.rv, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
-            record_stored(resource, raw, began, done.revision)
-            return Stored(old.key, done.revision, raw)
+            made = Stored(old.key, done.revision, raw)
+            record_stored(resource, made, began, done.revision)
+            return made
         if done.taken and done.current is not None and done.current.mod_revision == old.rv:
             raise Taken(done.taken)
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
@@ -231,7 +233,7 @@ class Storage:
             done = await store.delete_if_revision(full, old.rv, TIMEOUT, _reserved(resource, old.raw, None))
         self._meter.saw_revision(number, done.revision)
         if done.ok:
-            record_stored(resource, old.raw, began, done.revision)
+            record_stored(resource, old, began, done.revision)
             return done.revision
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
