@@ -6,6 +6,10 @@ from typing import Any
 
 UNROUTED = "nodeplane.dev/unrouted"
 """Annotation of a service whose clusterIP leads nowhere: pods get no variables of it."""
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+"""Label of an EndpointSlice: the service that it belongs to."""
+SLICE_MANAGER_LABEL, SLICE_MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
+"""Label of the EndpointSlices that the controller makes of pods, and its value."""
 Object = dict[str, Any]
 """One API object as plain JSON values."""
 

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from actors.apiserver.resources.services.endpoint_rules import slice_causes
 from actors.controllers.services.controller import trim_pod
-from actors.controllers.services.endpoints import MAX_ENDPOINTS, SERVICE_LABEL, desired_slices, differs
-from protocols.kube.meta import Object, name_of
+from actors.controllers.services.endpoints import MAX_ENDPOINTS, desired_slices, differs
+from protocols.kube.meta import SERVICE_NAME_LABEL, Object, name_of
 
 
 def service(name: str = "web", **spec: Any) -> Object:
@@ -59,7 +59,7 @@ def test_slice_of_a_pod_names_its_ports_node_and_owner() -> None:
     ]
     assert found["metadata"]["labels"] == {
         "chart": "a",
-        SERVICE_LABEL: "web",
+        SERVICE_NAME_LABEL: "web",
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
     }
     assert found["metadata"]["ownerReferences"][0]["uid"] == "u-web"

@@ -6,9 +6,6 @@ from collections.abc import Awaitable
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.services.endpoints import (
-    MANAGER,
-    MANAGER_LABEL,
-    SERVICE_LABEL,
     desired_slices,
     differs,
     selector_of,
@@ -16,7 +13,20 @@ from actors.controllers.services.endpoints import (
 )
 from protocols.actor import Context
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of, version_of
+from protocols.kube.meta import (
+    SERVICE_NAME_LABEL,
+    SLICE_MANAGER,
+    SLICE_MANAGER_LABEL,
+    Object,
+    key_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    terminating,
+    uid_of,
+    version_of,
+)
 from protocols.kube.resources import ENDPOINTSLICES, PODS, SERVICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -52,7 +62,7 @@ class EndpointSliceController:
         self._pods: dict[str, dict[str, Object]] = {}
         self._slices: dict[str, dict[str, Object]] = {}
         """Slices of this controller by key of their service, then by name."""
-        mine = InformerOptions(label_selector=f"{MANAGER_LABEL}={MANAGER}")
+        mine = InformerOptions(label_selector=f"{SLICE_MANAGER_LABEL}={SLICE_MANAGER}")
         pods = ChangeHandler(self._pod_changed, self._pod_gone)
         self.informers = (
             Informer(client, SERVICES, InformerOptions(), ChangeHandler(self._service_changed, self._service_gone)),
@@ -157,4 +167,4 @@ async def _overtaken(write: Awaitable[Object]) -> None:
 
 
 def _service_key(found: Object) -> str:
-    return f"{namespace_of(found)}/{labels_of(found).get(SERVICE_LABEL, '')}"
+    return f"{namespace_of(found)}/{labels_of(found).get(SERVICE_NAME_LABEL, '')}"

@@ -11,10 +11,20 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.meta import Object, condition_true, labels_of, name_of, namespace_of, terminating, uid_of
+from protocols.kube.meta import (
+    SERVICE_NAME_LABEL,
+    SLICE_MANAGER,
+    SLICE_MANAGER_LABEL,
+    Object,
+    condition_true,
+    labels_of,
+    name_of,
+    namespace_of,
+    terminating,
+    uid_of,
+)
 
-MANAGER_LABEL, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
-SERVICE_LABEL, HEADLESS_LABEL = "kubernetes.io/service-name", "service.kubernetes.io/headless"
+HEADLESS_LABEL = "service.kubernetes.io/headless"
 MAX_ENDPOINTS = 100
 """Endpoints of one slice."""
 MAX_NAME = 240
@@ -117,8 +127,8 @@ def _slice(service: Object, family: str, ports: bytes, at: int, endpoints: list[
     labels = {
         **{name: value for name, value in labels_of(service).items() if name != HEADLESS_LABEL},
         **({HEADLESS_LABEL: ""} if headless else {}),
-        SERVICE_LABEL: name_of(service),
-        MANAGER_LABEL: MANAGER,
+        SERVICE_NAME_LABEL: name_of(service),
+        SLICE_MANAGER_LABEL: SLICE_MANAGER,
     }
     return {
         "apiVersion": "discovery.k8s.io/v1",

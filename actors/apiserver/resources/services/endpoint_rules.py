@@ -3,7 +3,7 @@
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_many, unsupported
 from actors.apiserver.api.objects import items
 from actors.apiserver.resources.parts import PROTOCOLS, ip_causes
-from protocols.kube.meta import Object, labels_of
+from protocols.kube.meta import SLICE_MANAGER, SLICE_MANAGER_LABEL, Object, labels_of
 from protocols.kube.names import label_faults, qualified_faults, subdomain_faults
 
 MOST_PORT = 65535
@@ -12,7 +12,6 @@ TYPES = {"FQDN": 0, "IPv4": 4, "IPv6": 6}
 ENDPOINTS, ADDRESSES, PORTS, HINTS = 1000, 100, 20000, 8
 NO_ADDRESS = "must specify `addresses` or `notReadyAddresses`"
 PORT_RANGE = "must be between 1 and 65535, inclusive"
-MANAGER_LABEL, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 LOOPBACK = ("127.0.0.1", "::1")
 """Pods on the host's network of a plane that only this machine reaches: slices made of pods may have them."""
 
@@ -67,7 +66,7 @@ def slice_causes(obj: Object) -> list[Cause]:
     if len(endpoints) > ENDPOINTS:
         causes.append(too_many("endpoints", len(endpoints), ENDPOINTS))
     else:
-        allowed = LOOPBACK if labels_of(obj).get(MANAGER_LABEL) == MANAGER else ()
+        allowed = LOOPBACK if labels_of(obj).get(SLICE_MANAGER_LABEL) == SLICE_MANAGER else ()
         places = ((f"endpoints[{at}]", each) for at, each in enumerate(endpoints))
         causes += [cause for path, each in places for cause in _endpoint(path, each, kind, allowed)]
     if len(ports) > PORTS:

@@ -22,7 +22,7 @@ from actors.apiserver.resources.services.services import service_networks
 from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage, Taken
 from actors.apiserver.writes.metadata import stamp_new
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import UNROUTED, Object
+from protocols.kube.meta import SERVICE_NAME_LABEL, UNROUTED, Object
 
 INTERVAL_S = 2.0
 """Longest absence of a deleted object."""
@@ -167,7 +167,7 @@ def endpoint_slice(servers: list[Server]) -> Object:
     return {
         "kind": "EndpointSlice",
         "apiVersion": "discovery.k8s.io/v1",
-        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": NAME}},
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {SERVICE_NAME_LABEL: NAME}},
         "addressType": f"IPv{version}",
         "endpoints": [{"addresses": [host], "conditions": {"ready": True}} for host in same],
         "ports": [_port(port)],

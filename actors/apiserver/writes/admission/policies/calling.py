@@ -16,13 +16,12 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.writes.admission.policies.webhook import Service, Webhook, WebhookFailed
-from protocols.kube.meta import Object
+from protocols.kube.meta import SERVICE_NAME_LABEL, Object
 
 ANSWER_BYTES = 3 * 1024 * 1024
 CONNECTIONS, PER_HOST = 64, 16
 """Open connections of a process: calls beyond them wait within their deadline."""
 CONTEXTS = 64
-SLICE_OF = "kubernetes.io/service-name"
 
 Slices = Callable[[str], Iterable[Object]]
 """Return the EndpointSlices of a namespace."""
@@ -54,7 +53,7 @@ def destination_of(service: Service, found: Object | None, slices: Iterable[Obje
 
 
 def _endpoints(found: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
-    if at(found, "metadata", "labels", SLICE_OF) != service:
+    if at(found, "metadata", "labels", SERVICE_NAME_LABEL) != service:
         return
     numbers = [each.get("port") for each in items(found, "ports") if (each.get("name") or "") == (port or "")]
     number = numbers[0] if numbers else None
