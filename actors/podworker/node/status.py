@@ -1,6 +1,6 @@
 """Compute the Node object. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -15,7 +15,6 @@ from protocols.messages.podworker import INSTANCE
 from protocols.node.cpulist import parse_list
 
 MAX_PODS = 110
-HANDLERS = "runtimeHandlers"
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
@@ -55,9 +54,9 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     placement: Placement | None = None
     """None until the device manager has reported: CPUs and memory in the API's status are retained."""
     handlers: tuple[RuntimeHandler, ...] | None = None
+    """None until the runtime has reported: those in the API's status are retained."""
     images: tuple[Object, ...] | None = None
     """None until the runtime has listed them: those in the API's status are retained."""
-    """None until the runtime has reported: those in the API's status are retained."""
     advertised: frozenset[str] = frozenset()
     """Extended resources that other clients wrote to the capacity; all of them are allocatable."""
 
@@ -101,31 +100,20 @@ def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
         "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
         "declaredFeatures": list(DECLARED_FEATURES),
         "nodeInfo": _node_info(inputs, before),
-        **_runtime_handlers(inputs, before),
-        **_images(inputs, before),
+        **_retained("runtimeHandlers", None if inputs.handlers is None else map(_handler, inputs.handlers), before),
+        **_retained("images", inputs.images, before),
     }
 
 
-def _images(inputs: NodeStatusInputs, before: Object) -> Object:
-    found = before.get("images") if inputs.images is None else list(inputs.images)
-    return {"images": found} if found or "images" in before else {}
+def _retained(field: str, found: Iterable[Object] | None, before: Object) -> Object:
+    """Return a field of the runtime's: as in `before` until it is reported, and not at all while it is empty."""
+    values = before.get(field) if found is None else list(found)
+    return {field: values} if values or field in before else {}
 
 
-def _runtime_handlers(inputs: NodeStatusInputs, before: Object) -> Object:
-    """Return the field, without it if the runtime reports none."""
-    if inputs.handlers is None:
-        return {key: before[key] for key in (HANDLERS,) if key in before}
-    found = [
-        {
-            "name": handler.name,
-            "features": {
-                "recursiveReadOnlyMounts": handler.recursive_read_only,
-                "userNamespaces": handler.user_namespaces,
-            },
-        }
-        for handler in inputs.handlers
-    ]
-    return {HANDLERS: found} if found or HANDLERS in before else {}
+def _handler(handler: RuntimeHandler) -> Object:
+    features = {"recursiveReadOnlyMounts": handler.recursive_read_only, "userNamespaces": handler.user_namespaces}
+    return {"name": handler.name, "features": features}
 
 
 def advertised_resources(known: Object, found: Object) -> frozenset[str]:
