@@ -30,13 +30,18 @@ class RenderContext:
         final: bool,
         verdicts: Mapping[str, Verdict] | None = None,
         removed: bool = False,
+        recursive: bool = False,
     ) -> None:
-        """`removed`: podworker removed the runs of containers that have none, to start all of them again."""
+        """`removed`: podworker removed the runs of containers that have none, to start all of them again.
+
+        `recursive`: the runtime can make mounts below a read-only one read-only.
+        """
         self.spec = spec
         self.runtime = runtime
         self.default = Waiting(default_reason)
         self.verdicts = verdicts or {}
         self.removed = removed
+        self.recursive = recursive
         self.final = final
         """Nothing of the pod runs or will run: every container gets a terminated state."""
 
@@ -52,15 +57,29 @@ def render(
 
     `attempts`: runs, newest first. `waiting`: reason not to start. `before`: status in the API.
     """
-    if not attempts:
-        return _without_run(context, container, waiting, before)
+    if attempts:
+        status = _of_runs(context, container, attempts, waiting, before)
+    else:
+        status = _without_run(context, container, waiting, before)
+    if mounts := mount_statuses(container, before or {}, context.recursive):
+        status["volumeMounts"] = mounts
+    return status
+
+
+def _of_runs(
+    context: RenderContext,
+    container: ContainerSpec,
+    attempts: list[ContainerStatus],
+    waiting: Waiting | None,
+    before: Object | None,
+) -> Object:
     newest = attempts[0]
     state, last = _states(context, attempts, waiting)
     if not last and newest.restart_count:
         last = (before or {}).get("lastState") or {}  # its run was removed
     running = "running" in state
     verdict = context.verdicts.get(newest.id, FINE)
-    status: Object = {
+    return {
         "name": container.name,
         "state": state,
         "lastState": last,
@@ -71,7 +90,6 @@ def render(
         "containerID": f"{context.runtime}://{newest.id}",
         "started": running and verdict.started,
     }
-    return status
 
 
 def mount_statuses(container: ContainerSpec, before: Object, recursive: bool) -> list[Object]:

@@ -19,7 +19,7 @@ from actors.podworker.pods.status.conditions import (
     compute_phase,
     observed_generation,
 )
-from actors.podworker.pods.status.container import RenderContext, mount_statuses, render
+from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kube.meta import Object
 from protocols.kube.times import format_ns
@@ -149,10 +149,10 @@ def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[st
             inputs.final and inputs.rejected is None,
             inputs.verdicts,
             removed,
+            inputs.recursive,
         )
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(context, container, runs, inputs.waiting.get(container.name), known)
-        _add_mounts(statuses[container.name], container, known or {}, inputs.recursive)
         _add_sizes(statuses[container.name], container, runs, inputs.sizes, known or {})
     return statuses
 
@@ -169,18 +169,17 @@ def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
     attempts = runtime_status.by_name(inputs.runtime)
     old = {c.get("name", ""): c for c in before.get("ephemeralContainerStatuses") or ()}
     context = RenderContext(
-        inputs.spec, inputs.runtime_name, "ContainerCreating", inputs.final and inputs.rejected is None
+        inputs.spec,
+        inputs.runtime_name,
+        "ContainerCreating",
+        inputs.final and inputs.rejected is None,
+        recursive=inputs.recursive,
     )
-    names = [(c, c.name) for c in inputs.spec.ephemeral]
-    shown = [render(context, c, attempts.get(name, []), inputs.waiting.get(name), old.get(name)) for c, name in names]
-    for status, (container, name) in zip(shown, names, strict=True):
-        _add_mounts(status, container, old.get(name) or {}, inputs.recursive)
+    shown = [
+        render(context, c, attempts.get(c.name, []), inputs.waiting.get(c.name), old.get(c.name))
+        for c in inputs.spec.ephemeral
+    ]
     return [{**{k: v for k, v in status.items() if k != "started"}, "ready": False} for status in shown]
-
-
-def _add_mounts(status: Object, container: ContainerSpec, known: Object, recursive: bool) -> None:
-    if mounts := mount_statuses(container, known, recursive):
-        status["volumeMounts"] = mounts
 
 
 def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
