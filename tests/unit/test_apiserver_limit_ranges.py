@@ -1,11 +1,19 @@
 """LimitRanges: the kind, and admission by it. Rules and texts are kube-apiserver 1.36's."""
 
-from typing import Any
+from copy import deepcopy
+from typing import Any, cast
 
 import pytest
 
+from actors.apiserver.api.errors import Forbidden, Invalid
+from actors.apiserver.api.target import Target
+from actors.apiserver.api.user import User
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.resources.policy.limits import LIMITRANGES
+from actors.apiserver.writes.admission.admission import Admission, PolicyObjects
 from actors.apiserver.writes.admission.limits import ANNOTATION, limit_fault, set_defaults
+from actors.apiserver.writes.update import updated
 from protocols.kube.meta import Object
 
 
@@ -162,6 +170,60 @@ def test_claim_outside_the_limits_is_rejected() -> None:
         "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 512Mi"
     )
     assert limit_fault("persistentvolumeclaims", claim("1.5Gi"), ranges) == ""
+
+
+BOUNDS = item(max={"cpu": "2"}, default={"cpu": "1"}, defaultRequest={"cpu": "500m"})
+
+
+def resized(old: Object, *limits: Object, cpu: str = "600m") -> Object:
+    """Return the pod after its first container requests `cpu`, in a namespace with these limits."""
+
+    def mutate(before: Object) -> Object:
+        new = deepcopy(before)
+        new["spec"]["containers"][0].setdefault("resources", {}).setdefault("requests", {})["cpu"] = cpu
+        return updated(target, new, before, patching=True)
+
+    target = Target(PODS, "patch", "ns", "p", "resize")
+    policies = PolicyObjects(limit_ranges=lambda namespace: [limit_range(*limits)])
+    admission = Admission(cast(Authorizer, None), lambda name: None, policies=policies)
+    new = admission.mutation(User("me"), target, mutate)(deepcopy(old))
+    assert new is not None
+    return new
+
+
+def stored(*containers: Object, **metadata: Any) -> Object:
+    obj = pod(*({**each, "image": "i"} for each in containers))
+    obj |= {"apiVersion": "v1", "kind": "Pod", "status": {"qosClass": "Burstable"}}
+    obj["metadata"] |= {"namespace": "ns", "uid": "u", "resourceVersion": "1", "generation": 1, **metadata}
+    PODS.strategy.default(obj)
+    return obj
+
+
+def test_resized_pod_gets_the_defaults_that_its_containers_lack_and_no_annotation() -> None:
+    new = resized(stored(container("a", {"cpu": "100m"}), container("b")), BOUNDS)
+    assert [each["resources"] for each in new["spec"]["containers"]] == [
+        {"requests": {"cpu": "600m"}, "limits": {"cpu": "1"}},
+        {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}},
+    ]
+    assert "annotations" not in new["metadata"]
+    assert new["metadata"]["generation"] == 2
+
+
+def test_resize_outside_the_limits_is_rejected() -> None:
+    old = stored(container("a", {"cpu": "100m"}, {"cpu": "3"}))
+    with pytest.raises(Forbidden, match="maximum cpu usage per Container is 2, but limit is 3"):
+        resized(old, BOUNDS)
+
+
+def test_resize_whose_defaults_change_the_qos_class_is_rejected() -> None:
+    old = stored(container("a", {"cpu": "100m"}))
+    with pytest.raises(Invalid, match="Pod QOS Class may not change"):
+        resized(old, item(default={"cpu": "600m", "memory": "1Gi"}))
+
+
+def test_limits_do_not_bind_a_resize_of_a_terminating_pod() -> None:
+    new = resized(stored(container("a", {"cpu": "100m"}), deletionTimestamp="2026-01-01T00:00:00Z"), BOUNDS, cpu="3")
+    assert new["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "3"}}
 
 
 def claim(storage: str) -> Object:

@@ -29,7 +29,8 @@ from actors.apiserver.writes.admission.priority import apply_priority, class_nam
 from actors.apiserver.writes.admission.quota import QuotaAdmission
 from actors.apiserver.writes.admission.service_accounts import FindAccount, admit_pod
 from actors.apiserver.writes.loop import Charge, Mutation
-from protocols.kube.meta import Object
+from actors.apiserver.writes.update import updated
+from protocols.kube.meta import Object, terminating
 
 OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}
 """Upstream's admission operations by verb; all other verbs are updates."""
@@ -162,11 +163,16 @@ class Admission(msgspec.Struct, frozen=True):
             return mutate
 
         def checked(old: Object) -> Object | None:
+            bounds = [] if terminating(old) else ranges
+            before = fresh_copy(old) if bounds else old
             new = mutate(old)
-            if new is not None:
-                classes = self.policies.priority_classes() if name == CLASSES else []
-                fault = limit_fault(name, new, ranges) or second_default(new, classes, creating=False)
-                self._reject(_attributes("update", target, new), fault)
+            if new is None:
+                return None
+            if bounds and name == "pods":
+                new = _with_defaults(target, new, before, bounds)
+            classes = self.policies.priority_classes() if name == CLASSES else []
+            fault = limit_fault(name, new, bounds) or second_default(new, classes, creating=False)
+            self._reject(_attributes("update", target, new), fault)
             return new
 
         return checked
@@ -192,6 +198,16 @@ class Admission(msgspec.Struct, frozen=True):
     def _reject(self, wanted: Attributes, fault: str) -> None:
         if fault:
             raise Forbidden(f'{full_name(wanted)} "{wanted.name}" is forbidden: {fault}', attributes_details(wanted))
+
+
+def _with_defaults(target: Target, new: Object, old: Object, ranges: list[Object]) -> Object:
+    """Return a resized pod with the defaults of limit ranges, which nobody owns. Raises Invalid if they do not fit."""
+    filled = fresh_copy(new)
+    set_defaults(filled, ranges)
+    if filled == new:
+        return new
+    entries = new["metadata"].get("managedFields") or []
+    return updated(target, filled, old, patching=True, owners=lambda obj, before, sent: entries)
 
 
 def _attributes(verb: str, target: Target, obj: Object) -> Attributes:
