@@ -1,8 +1,8 @@
-"""Metrics of a process: counters under upstream's exact names, metrics of the bus, and the page that shows them."""
+"""Metrics of a process: counters under upstream's exact names, and metrics of the bus."""
 
 from collections.abc import Iterable, Sequence
 
-from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -127,8 +127,3 @@ class SpanCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         return []
-
-
-def page(registry: CollectorRegistry) -> str:
-    """The registry in Prometheus text format."""
-    return generate_latest(registry).decode()

@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings, one_line
 from protocols.actor.heartbeats import STOPPING, Heartbeats, LivenessDeadlines
 from protocols.actor.memory import Heap, Trimmer
-from protocols.actor.metrics import BusCollector, SpanCollector, page
+from protocols.actor.metrics import BusCollector, SpanCollector
+from protocols.actor.metrics_text import page
 from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
@@ -177,7 +178,7 @@ def _serve_metrics(bus: Bus, registry: CollectorRegistry) -> None:
     registry.register(SpanCollector(RECORDER))
 
     async def metrics(request: Empty, call: Call) -> MetricsText:
-        return MetricsText(page(registry))
+        return MetricsText(await page(registry))
 
     bus.serve(METRICS, Empty, metrics)
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.podworker.endpoint.errors import RuntimeUnavailable, StreamTargetMissing
 from actors.podworker.endpoint.stats import Container, Sample, Sampler
-from protocols.actor.metrics import page
+from protocols.actor.metrics_text import page
 from protocols.bus import Bus, BusError
 from protocols.messages.pleg import PodStatus
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
@@ -47,7 +47,7 @@ class MetricsPages:
         if kind == "":
             return _text(await self._shared_page())
         if kind == "probes":
-            return _text("".join(families(page(self._registry), lambda name: name.startswith(PROBES))))
+            return _text("".join(families(await page(self._registry), lambda name: name.startswith(PROBES))))
         if kind != "resource":
             raise StreamTargetMissing(f"the node serves /metrics, {_listed()}, not /metrics/{kind}")
         try:
@@ -64,7 +64,7 @@ class MetricsPages:
 
     async def _page(self) -> str:
         texts = await asyncio.gather(*(self._ask(name) for name in PEERS))
-        own = families(page(self._registry), lambda name: not name.startswith((*FOREIGN[:2], PROBES)))
+        own = families(await page(self._registry), lambda name: not name.startswith((*FOREIGN[:2], PROBES)))
         joined = {text.split(" ", 3)[2]: text for text in (*own, *_upstream(texts))}
         name = f'kubelet_node_name{{node="{self._node}"}} 1\n'
         return "".join(joined.values()) + _head("kubelet_node_name", "gauge", "The node's name.") + name

@@ -1,0 +1,74 @@
+"""The metrics page of a process: equal to the library's text, and written in turns."""
+
+import asyncio
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+    UntypedMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from actors.apiserver.api.counters import Tally, WeightedHistogram
+from protocols.actor.metrics import PlainCounter
+from protocols.actor.metrics_text import TURN, page
+
+
+class Families(Collector):
+    def __init__(self, *families: Metric) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return list(self._families)
+
+
+def mixed() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    PlainCounter("plain_count", "A counter\nof upstream's \\name.", ("kind",), registry).labels("a").inc()
+    Counter("asked", "Requests.", ("verb", "code"), registry=registry).labels("GET", "200").inc(1e21)
+    Gauge("level", "Level.", registry=registry).set(-0.25)
+    Histogram("seconds", "Time.", ("path",), buckets=(0.1, 1), registry=registry).labels('a"b\\c\nd').observe(0.5)
+    Tally("tally", "Tally.", ("z", "a"), registry).of("1", "2").inc(12345678)
+    WeightedHistogram("sizes", "Sizes.", ("resource",), (1e3, 1e6), registry).labels("pods").observe(2000, 3)
+    registry.register(Families(CounterMetricFamily("whole", "No labels.", 3), GaugeMetricFamily("empty", "Empty.")))
+    registry.register(Families(SummaryMetricFamily("sum", "Summary.", 2, 1.5), UntypedMetricFamily("any", "Any.", 7)))
+    return registry
+
+
+async def test_page_equals_the_librarys() -> None:
+    registry = mixed()
+    assert await page(registry) == generate_latest(registry).decode()
+
+
+@given(st.text(), st.floats())
+def test_labels_and_values_equal_the_librarys(text: str, value: float) -> None:
+    registry = CollectorRegistry()
+    Gauge("g", "G.", ("label",), registry=registry).labels(text).set(value)
+    assert asyncio.run(page(registry)) == generate_latest(registry).decode()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0, True])
+async def test_special_values_equal_the_librarys(value: float) -> None:
+    registry = CollectorRegistry()
+    registry.register(Families(GaugeMetricFamily("g", "G.", value)))
+    assert await page(registry) == generate_latest(registry).decode()
+
+
+async def test_page_leaves_the_event_loop_to_others() -> None:
+    registry = CollectorRegistry()
+    gauge = Gauge("g", "G.", ("number",), registry=registry)
+    for number in range(20 * TURN):
+        gauge.labels(str(number)).set(number)
+    made, turns = asyncio.create_task(page(registry)), 0
+    while not made.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 20
+    assert (await made).count("\n") == 20 * TURN + 2
