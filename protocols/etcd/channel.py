@@ -1,15 +1,15 @@
-"""One channel to one member of a cluster, or to the only one: over connections of our own (line_channel.py)."""
+"""One channel to one member of a cluster, or to the only one: over HTTP/2 or over the private endpoint."""
 
 import ssl
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from protocols.etcd.connection_channel import ConnectionChannel
 from protocols.etcd.errors import BadEndpoint
-from protocols.etcd.http2_connection import http2_channel
 from protocols.etcd.options import PRIVATE, SOCKET, EtcdOptions
-from protocols.etcd.private_connection import private_channel
+from protocols.etcd.transport.connection_channel import ConnectionChannel
+from protocols.etcd.transport.http2_connection import http2_channel
+from protocols.etcd.transport.private_connection import private_channel
 from protocols.process.tls import Renewed
 
 Contexts = Callable[[], ssl.SSLContext]

@@ -8,9 +8,9 @@ from typing import Any
 from google.protobuf.message import Message
 
 from protocols.etcd.channel import contexts_of, open_channel
-from protocols.etcd.connection_channel import ConnectionChannel
 from protocols.etcd.errors import BadEndpoint, EtcdError, Unavailable
 from protocols.etcd.options import EtcdOptions
+from protocols.etcd.transport.connection_channel import ConnectionChannel
 
 PATIENCE = 1.0
 """Seconds a member may take to let us connect before the next one is asked."""

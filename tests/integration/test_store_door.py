@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions, Unavailable
-from protocols.etcd.frames import ERROR, GREETING, HEAD, NUMBERS, OK, pack
+from protocols.etcd.transport.frames import ERROR, GREETING, HEAD, NUMBERS, OK, pack
 from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import Api, Lab, lab, listened_at, play, until
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.etcd.options import PRIVATE, private_endpoint
-from protocols.etcd.private_connection import private_channel
+from protocols.etcd.transport.private_connection import private_channel
 from protocols.process.settings import save_settings
 from protocols.wire import etcd_pb2 as pb
 from tests.support.actor_process import Process, start_actor

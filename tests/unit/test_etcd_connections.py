@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd.connection_channel import Connection, ConnectionChannel, OnMessage
-from protocols.etcd.frames import GREETING, OK, Splitter, pack
-from protocols.etcd.private_connection import PrivateConnection
+from protocols.etcd.transport.connection_channel import Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.frames import GREETING, OK, Splitter, pack
+from protocols.etcd.transport.private_connection import PrivateConnection
 from protocols.http2.connection import Address, Http2Connection
 from protocols.wire import etcd_pb2 as pb
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.etcd.frames import GREETING, METHODS, NUMBERS, BadFrame, Frame, Splitter, pack
+from protocols.etcd.transport.frames import GREETING, METHODS, NUMBERS, BadFrame, Frame, Splitter, pack
 
 FRAMES = st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 255), st.binary(max_size=40)), max_size=8)
 CUTS = st.lists(st.integers(1, 30), max_size=40)

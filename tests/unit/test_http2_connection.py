@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
-from protocols.etcd.connection_channel import ConnectionChannel
-from protocols.etcd.http2_connection import http2_channel
+from protocols.etcd.transport.connection_channel import ConnectionChannel
+from protocols.etcd.transport.http2_connection import http2_channel
 from protocols.http2 import connection as line_module
 from protocols.http2 import frames as h2
 from protocols.http2.frames import PREFACE, Splitter, pack

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from actors.store.server.private_endpoint import Connection, PrivateEndpoint
-from protocols.etcd.frames import GREETING, NUMBERS, pack
+from protocols.etcd.transport.frames import GREETING, NUMBERS, pack
 from protocols.wire import etcd_pb2 as pb
 
 ASKED = 2000

@@ -57,7 +57,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def private_socket(self) -> Path:
-        """Socket of the private endpoint, for the plane's own processes (protocols/etcd/frames.py)."""
+        """Socket of the private endpoint, for the plane's own processes (protocols/etcd/transport/frames.py)."""
         return self.socket.with_suffix(".door")
 
     @property

@@ -1,6 +1,7 @@
-"""The private endpoint: the same services as over gRPC, for the plane's own processes (protocols/etcd/frames.py).
+"""The private endpoint: the same services as over gRPC, for the plane's own processes.
 
-Its frames cost a fraction of gRPC's time; the figures are in docs/decisions/0003-store.md.
+Its frames (protocols/etcd/transport/frames.py) cost a fraction of gRPC's time; the figures are in
+docs/decisions/0003-store.md.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from google.protobuf.message import Message
 
 from actors.store.model.errors import StoreUnusable
 from protocols.errors import NodeplaneError
-from protocols.etcd.frames import (
+from protocols.etcd.transport.frames import (
     ERROR,
     GREETING,
     LARGEST_REQUEST,

@@ -4,8 +4,8 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from protocols.etcd.connection_channel import SERVICE, Connection, ConnectionChannel, OnMessage
-from protocols.etcd.frames import ERROR, OK, WATCH
+from protocols.etcd.transport.connection_channel import SERVICE, Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.frames import ERROR, OK, WATCH
 from protocols.http2.connection import Address, Http2Connection, dial
 from protocols.http2.hpack import Header
 

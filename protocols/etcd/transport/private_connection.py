@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from protocols.etcd.connection_channel import LOST, Connection, ConnectionChannel, OnMessage
-from protocols.etcd.frames import ERROR, GREETING, NUMBERS, BadFrame, Splitter, pack
+from protocols.etcd.transport.connection_channel import LOST, Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, BadFrame, Splitter, pack
 
 LARGEST = 256 * 1024 * 1024
 _GONE = f"UNAVAILABLE\0{LOST}".encode()

@@ -1,0 +1,1 @@
+"""gRPC calls to one etcd member over connections of our own: HTTP/2, or frames over the store's private socket."""
