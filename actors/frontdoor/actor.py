@@ -10,15 +10,15 @@ import contextlib
 import time
 from pathlib import Path
 
-from actors.frontdoor.allocatable_feed import AllocatableFeed, MachineSink
-from actors.frontdoor.broadcast import Journal, Watchers, WatchQuota
-from actors.frontdoor.endpoint import Endpoint, EndpointOptions, FairLimiter
-from actors.frontdoor.listener import ConnectionLimits, SocketOptions
-from actors.frontdoor.metrics import FrontDoorMetrics
-from actors.frontdoor.pod_feed import PodFeed
+from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed, MachineSink
+from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.feeds.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import Feed, PodResources, UnaryMethods, UnaryOptions, Watch, WatchOptions
 from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
-from actors.frontdoor.server import Server, ServerOptions
+from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
+from actors.frontdoor.serving.metrics import FrontDoorMetrics
+from actors.frontdoor.serving.server import Server, ServerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Replica, Unavailable
 from protocols.messages import adopt, devices

@@ -12,9 +12,9 @@ import grpc
 import grpc.aio
 import msgspec
 
-from actors.frontdoor.allocatable_feed import AllocatableFeed
-from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers, WatchOutput, parse_revision, serve_watch
-from actors.frontdoor.encoding import (
+from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, WatchOutput, parse_revision, serve_watch
+from actors.frontdoor.feeds.encoding import (
     LIST_POD_FIELD,
     bookmark,
     field,
@@ -22,11 +22,11 @@ from actors.frontdoor.encoding import (
     sequence,
     v1alpha1_pod_without_resources,
 )
-from actors.frontdoor.endpoint import Endpoint
-from actors.frontdoor.errors import MetadataInvalid, PodUnknown, PositionLost, RateExceeded, WatchDisabled
-from actors.frontdoor.listener import Peer
-from actors.frontdoor.metrics import FrontDoorMetrics
-from actors.frontdoor.pod_feed import PodFeed
+from actors.frontdoor.feeds.pod_feed import PodFeed
+from actors.frontdoor.serving.endpoint import Endpoint
+from actors.frontdoor.serving.errors import MetadataInvalid, PodUnknown, PositionLost, RateExceeded, WatchDisabled
+from actors.frontdoor.serving.listener import Peer
+from actors.frontdoor.serving.metrics import FrontDoorMetrics
 from protocols.errors import NodeplaneError
 from protocols.messages.podworker import NodePod
 from protocols.wire import podresources_v1_pb2 as v1

@@ -12,11 +12,11 @@ import grpc
 import grpc.aio
 from prometheus_client import Counter
 
-from actors.frontdoor.broadcast import EncodedEvent, Watchers, WatchOutput, serve_watch
-from actors.frontdoor.encoding import field
-from actors.frontdoor.endpoint import Endpoint
-from actors.frontdoor.errors import PodUnknown, SourcesNotSynced
-from actors.frontdoor.listener import Peer
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Watchers, WatchOutput, serve_watch
+from actors.frontdoor.feeds.encoding import field
+from actors.frontdoor.serving.endpoint import Endpoint
+from actors.frontdoor.serving.errors import PodUnknown, SourcesNotSynced
+from actors.frontdoor.serving.listener import Peer
 from protocols.bus import Event, Op
 from protocols.errors import NodeplaneError
 from protocols.kube.jsons import read_json

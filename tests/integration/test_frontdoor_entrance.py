@@ -14,9 +14,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from actors.frontdoor import endpoint
-from actors.frontdoor.listener import UNKNOWN_PEER, ConnectionLimits
-from actors.frontdoor.relay import PREFACE
+from actors.frontdoor.serving import endpoint
+from actors.frontdoor.serving.listener import UNKNOWN_PEER, ConnectionLimits
+from actors.frontdoor.serving.relay import PREFACE
 from protocols.bus import Event, Op
 from protocols.messages.devices import PodAllocation
 from protocols.wire import podresources_v1_pb2 as v1

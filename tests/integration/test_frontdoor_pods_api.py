@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.frontdoor.broadcast import Watchers, WatchQuota
-from actors.frontdoor.endpoint import Endpoint, EndpointOptions, FairLimiter
-from actors.frontdoor.listener import SocketOptions
-from actors.frontdoor.metrics import FrontDoorMetrics
+from actors.frontdoor.feeds.broadcast import Watchers, WatchQuota
 from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
-from actors.frontdoor.server import Server, ServerOptions
+from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.serving.listener import SocketOptions
+from actors.frontdoor.serving.metrics import FrontDoorMetrics
+from actors.frontdoor.serving.server import Server, ServerOptions
 from protocols.bus import Event, Op
 from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of

@@ -8,7 +8,7 @@ from collections import Counter
 import grpc
 import pytest
 
-from actors.frontdoor.pod_feed import fingerprint, pod_hash
+from actors.frontdoor.feeds.pod_feed import fingerprint, pod_hash
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.messages.podworker import NodePod

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from actors.adopt.allocation_diff import Pods, desired_pods, diff_steps, exclusive_resources, find_conflict
 from actors.adopt.pod_identity import SANDBOX_WAIT_S, PodIdentities, Sandbox
 from actors.adopt.reconciler import AFTER_EVENT_S, MIN_INTERVAL_S, ListSchedule
-from actors.frontdoor.encoding import pod as shown
+from actors.frontdoor.feeds.encoding import pod as shown
 from protocols.messages.devices import AllocatedDevice, AllocatedMemory, ContainerAllocation, PodAllocation
 from protocols.podresources import convert
 from protocols.wire import podresources_v1_pb2 as v1

@@ -5,10 +5,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.frontdoor.allocatable_feed import AllocatableFeed, MachineSink
-from actors.frontdoor.broadcast import Journal, Watchers, WatchQuota
-from actors.frontdoor.encoding import Action, field, pod, pod_bytes, pod_event
-from actors.frontdoor.pod_feed import PodFeed
+from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed, MachineSink
+from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.feeds.encoding import Action, field, pod, pod_bytes, pod_event
+from actors.frontdoor.feeds.pod_feed import PodFeed
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
     NODE,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
-from actors.frontdoor.pod_feed import fingerprint, pod_hash
+from actors.frontdoor.feeds.pod_feed import fingerprint, pod_hash
 
 PODS = (("ns1", "n1"), ("ns1", "n2"), ("ns2", "n1"), ("ns3", "n1"), ("ns3", "n2"))
 

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.frontdoor.endpoint import Endpoint
+from actors.frontdoor.serving.endpoint import Endpoint
 from protocols.process.sockets import prepare_socket, private_sockets
 from protocols.wire.methods import LIMITS, Service
 

@@ -7,8 +7,8 @@ memory blocks.
 from collections.abc import Iterable
 from itertools import groupby, islice
 
-from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers
-from actors.frontdoor.encoding import Action, allocatable_event, devices, memory
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers
+from actors.frontdoor.feeds.encoding import Action, allocatable_event, devices, memory
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedMemory, Device, Machine
 from protocols.wire import podresources_v1_pb2 as v1

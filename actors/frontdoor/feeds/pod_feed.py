@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from xxhash import xxh64_hexdigest, xxh64_intdigest
 
-from actors.frontdoor.broadcast import EncodedEvent, Journal, Watchers
-from actors.frontdoor.encoding import (
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers
+from actors.frontdoor.feeds.encoding import (
     GET_POD_FIELD,
     LIST_POD_FIELD,
     Action,

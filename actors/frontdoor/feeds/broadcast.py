@@ -18,7 +18,7 @@ from typing import Any
 import grpc.aio
 import msgspec
 
-from actors.frontdoor.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
+from actors.frontdoor.serving.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import MARK_SHIFT
 

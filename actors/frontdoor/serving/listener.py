@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.frontdoor.relay import ClientEnd, ClientEndEvents, RelayEnd
+from actors.frontdoor.serving.relay import ClientEnd, ClientEndEvents, RelayEnd
 from protocols.process.sockets import let_group_in, prepare_socket, remove_socket
 
 BACKLOG = 1024

@@ -8,9 +8,16 @@ from typing import Any
 
 import grpc.aio
 
-from actors.frontdoor.errors import RateExceeded
-from actors.frontdoor.listener import UNKNOWN_PEER, ConnectionLimits, Listener, ListenerOptions, Peer, SocketOptions
-from actors.frontdoor.metrics import FrontDoorMetrics
+from actors.frontdoor.serving.errors import RateExceeded
+from actors.frontdoor.serving.listener import (
+    UNKNOWN_PEER,
+    ConnectionLimits,
+    Listener,
+    ListenerOptions,
+    Peer,
+    SocketOptions,
+)
+from actors.frontdoor.serving.metrics import FrontDoorMetrics
 from protocols.errors import NodeplaneError
 
 Context = grpc.aio.ServicerContext[Any, Any]

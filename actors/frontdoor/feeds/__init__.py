@@ -1,0 +1,1 @@
+"""Replicas of the streams that clients list and watch: encoded state, journal, watchers."""

@@ -1,0 +1,1 @@
+"""Public sockets and the gRPC servers behind them: connections, limits, errors, metrics."""
