@@ -11,8 +11,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
+from actors.apiserver.api.request.workers import prepare_process
 from actors.apiserver.api.resource import Resource, Table
-from actors.apiserver.api.workers import prepare_process
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
 from actors.apiserver.authorization.node_rules import NodeRules

@@ -11,8 +11,8 @@ from statistics import median
 
 import msgspec
 
+from actors.apiserver.api.request.traces import record_stored
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.traces import record_stored
 from actors.apiserver.resources.pods.pods import PODS
 from protocols.process.layout import Layout
 from protocols.trace import clock, record, span

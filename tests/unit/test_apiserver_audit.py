@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit import (
     ANONYMOUS_BURST,
     CUT,

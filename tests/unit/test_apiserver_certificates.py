@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.target import Attributes, Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.resources.certificates import RequestStrategy, condition_cell, signer_causes
 from actors.apiserver.writes.admission.certificates import certificate_fault, set_requester
 from protocols.kube.meta import Object

@@ -6,8 +6,8 @@ import pytest
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Invalid
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import USERS, Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import read_rules

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.deferred import _Deferred, deferred
 from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.strategy import _Deferred, deferred
 
 FLAGS = ("has_status", "has_generation", "parts")
 ROWS = [row for row in TABLE.built_in if isinstance(row.strategy, _Deferred)]

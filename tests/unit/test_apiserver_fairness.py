@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.apiserver.api.errors import TooManyRequests
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.user import User
 from actors.apiserver.http.fairness import control, levels
 from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import (

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from actors.apiserver.api.errors import Forbidden, Invalid
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.resources.policy.limits import LIMITRANGES

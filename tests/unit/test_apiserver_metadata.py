@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.errors import Conflict, Invalid
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.resources.config import CONFIGMAPS
 from actors.apiserver.writes.delete import check_preconditions, delete_options
 from actors.apiserver.writes.metadata import (

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from actors.apiserver.api.errors import NotFound
+from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import Attributes
 from actors.apiserver.authorization.node_graph import NodeGraph, references
 from actors.apiserver.writes.admission.nodes import NodeWrite, node_fault, node_may_label
 from protocols.kube.meta import Object

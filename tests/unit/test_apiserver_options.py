@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import Form, check_form, negotiate, wants_aggregated
 from actors.apiserver.api.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound, NotThisView
-from actors.apiserver.api.query import list_options, write_options
-from actors.apiserver.api.selection import selection
+from actors.apiserver.api.request.query import list_options, write_options
+from actors.apiserver.api.request.selection import selection
+from actors.apiserver.api.request.target import parse_target
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import parse_target
 from actors.apiserver.reads.reader import decode_token, encode_token
 
 PODS = TABLE.of("pods")

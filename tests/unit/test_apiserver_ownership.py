@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.query import WriteOptions
+from actors.apiserver.api.request.query import WriteOptions
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.api.target import Target
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.create import _default, _prepared
 from actors.apiserver.writes.fields import clean

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.update import updated
 from protocols.kube.errors import StatusError

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
+from actors.apiserver.api.request.user import User
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.user import User
 from actors.apiserver.writes.admission.policies.index import CREATE, UPDATE
 from actors.apiserver.writes.admission.policies.matching import Write, read_match
 from protocols.cel.text.mutations import as_maps

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver.api.errors import Conflict, Forbidden
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored, encode_object
-from actors.apiserver.api.target import Target
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.resources.policy.quotas import QUOTAS

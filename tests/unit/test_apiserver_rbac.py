@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden, NotFound, TooManyRequests, Unauthorized
-from actors.apiserver.api.target import Attributes, Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.cover import uncovered

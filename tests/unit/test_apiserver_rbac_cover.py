@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.budget import BudgetSpent
-from actors.apiserver.api.target import Attributes
+from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.rules import PolicyRule, resource_matches, rule_allows
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import MethodNotAllowed, NotFound
+from actors.apiserver.api.request.target import Attributes, Target, parse_target, query_of
 from actors.apiserver.api.resource import Table
-from actors.apiserver.api.target import Attributes, Target, parse_target, query_of
 from actors.apiserver.http.routing.route import CACHED_PATHS, LONGEST_PATH, Action, Routes
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, Unauthorized
+from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.api.stored import encode_object, same
-from actors.apiserver.api.target import Attributes, Target
-from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy

@@ -6,7 +6,7 @@ import pytest
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.pods import apply_class

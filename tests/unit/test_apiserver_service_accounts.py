@@ -6,8 +6,8 @@ import pytest
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission import service_accounts
 from actors.apiserver.writes.admission.admission import Admission

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Expired
-from actors.apiserver.api.query import EXACT, ListOptions
-from actors.apiserver.api.selection import selection
+from actors.apiserver.api.request.query import EXACT, ListOptions
+from actors.apiserver.api.request.selection import selection
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import Target
 from actors.apiserver.reads.reader import Reader, decode_token, encode_token, objects_at
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.window import Change, Window

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.errors import Invalid, Unauthorized
-from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.authentication.authenticator import bearer, user_of
 from actors.apiserver.http.authentication.signing import (
     BadToken,

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.traces import record_stored, record_watched, record_written
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.traces import record_stored, record_watched, record_written
 from actors.apiserver.resources.config import CONFIGMAPS
 from actors.apiserver.resources.pods.pods import PODS
 from protocols.messages.trace import Span, SpanBatch, SpanQuery

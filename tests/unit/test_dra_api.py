@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.resources.dra.administration import PatchStrategy, RuleStrategy
 from actors.apiserver.resources.dra.devices import claim_state
 from actors.apiserver.resources.dra.slices import SliceStrategy

@@ -12,7 +12,7 @@ import pytest
 from yarl import URL
 
 from actors.apiserver.api.errors import TooManyRequests
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.user import User
 from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.routing import stalled as stalled_module
 from actors.apiserver.http.routing.call import Call

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.api.target import Target
 from actors.apiserver.http.endpoints.subresources import scale_of, with_replicas
 from actors.apiserver.resources.workloads.cells import label_text
 from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted

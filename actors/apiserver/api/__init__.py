@@ -1,1 +1,1 @@
-"""Vocabulary of the API: resources, targets, selections, request options."""
+"""Vocabulary of the API: resources, stored objects, errors, metrics."""

@@ -1,6 +1,8 @@
-"""Strategies: hooks of the write path for each kind of object."""
+"""Strategies: hooks of the write path for each kind of object, and strategies that are imported when first used."""
 
+import importlib
 from collections.abc import Callable, Collection
+from typing import Any, cast
 
 from actors.apiserver.api.causes import Cause
 from protocols.kube.meta import Object
@@ -100,3 +102,37 @@ def restore(new: Object, old: Object, *keys: str) -> None:
 
 def restore_all_but(new: Object, old: Object, *kept: str) -> None:
     restore(new, old, *((set(new) | set(old)) - set(kept)))
+
+
+class _Deferred:
+    """Stand for a strategy until its first object is written: a kind that nobody uses costs no memory for it.
+
+    Flags and the gate are set without an import.
+    """
+
+    def __init__(self, module: str, name: str, flags: dict[str, Any]) -> None:
+        self.__dict__.update(flags)
+        self._module, self._name = module, name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        made = self.__dict__.get("_made") or self._load()
+        found = self.__dict__[attribute] = getattr(made, attribute)
+        return found
+
+    def _load(self) -> Strategy:
+        made: Strategy = getattr(importlib.import_module(self._module), self._name)()
+        if gate := self.__dict__.get("gate"):
+            made.gate = gate
+        self.__dict__["_made"] = made
+        return made
+
+
+def deferred(module: str, name: str, **flags: Any) -> Strategy:
+    """Return the strategy `name` of `module`. `flags` are those attributes that differ from Strategy's.
+
+    Attributes that reads and discovery need must be among them, or the first read imports the module.
+    """
+    defaults = {"has_status": False, "has_generation": False, "parts": (), "propagation": "", "unasked_warning": ""}
+    return cast(Strategy, _Deferred(module, name, {**defaults, **flags}))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import msgspec
 
 from actors.apiserver.api.errors import Forbidden, TooManyRequests, Unauthorized
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.node_rules import READ, NodeRules, node_of
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import Decision, PolicyRule

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import msgspec
 
 from actors.apiserver.api.objects import text
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import User
 from protocols.kube.meta import Object
 
 NODES = "system:nodes"

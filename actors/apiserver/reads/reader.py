@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, CorruptObject, TooLargeVersion
-from actors.apiserver.api.query import EXACT, INT64_MAX, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.api.request.query import EXACT, INT64_MAX, NOT_OLDER_THAN, ListOptions
+from actors.apiserver.api.request.selection import Selection
+from actors.apiserver.api.request.target import Target, not_found
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.selection import Selection
 from actors.apiserver.api.stored import Stored, corruption
-from actors.apiserver.api.target import Target, not_found
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.replica import Replica

@@ -2,9 +2,9 @@
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.api.objects import at, items
+from actors.apiserver.api.request.target import forbidden as forbidden_request
 from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.api.target import forbidden as forbidden_request
 from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.parts import changed_causes, label_causes, tolerations_causes
 from protocols.kube.meta import Object

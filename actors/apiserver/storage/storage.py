@@ -8,9 +8,9 @@ from typing import ClassVar
 import msgspec
 
 from actors.apiserver.api.errors import CorruptObject, Expired, TooLargeVersion
+from actors.apiserver.api.request.traces import record_stored
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, corruption
-from actors.apiserver.api.traces import record_stored
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.stores import Stores
 from protocols.errors import NodeplaneError

@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from actors.apiserver.api.errors import Expired
-from actors.apiserver.api.query import ListOptions
+from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.window import Change

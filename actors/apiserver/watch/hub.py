@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from actors.apiserver.api.errors import Expired
+from actors.apiserver.api.request.traces import is_pods, record_watched
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.traces import is_pods, record_watched
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.bookmarks import BookmarkPacer, BookmarkSweep, ChangeVolume

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from actors.apiserver.api.encoding.negotiate import Form
-from actors.apiserver.api.selection import Selection
+from actors.apiserver.api.request.selection import Selection
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.window import Change
 from protocols.kube.meta import Object

@@ -5,10 +5,10 @@ from functools import partial
 
 from actors.apiserver.api.causes import invalid_object
 from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed
+from actors.apiserver.api.request.target import Target, already_exists, details, name_exhausted, not_found
+from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
-from actors.apiserver.api.target import Target, already_exists, details, name_exhausted, not_found
-from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import KeyExists, Storage, Taken
 from actors.apiserver.writes.fields import complete

@@ -8,9 +8,9 @@ import msgspec
 
 from actors.apiserver.api.causes import invalid, invalid_options, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.query import integer
+from actors.apiserver.api.request.query import integer
+from actors.apiserver.api.request.target import Target, forbidden
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.target import Target, forbidden
 from actors.apiserver.writes.metadata import finished, is_namespace
 from protocols.kube.meta import Object
 

@@ -10,9 +10,9 @@ from functools import partial
 
 import msgspec
 
+from actors.apiserver.api.request.target import Target, conflict, may_be_stale, not_found
+from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
-from actors.apiserver.api.target import Target, conflict, may_be_stale, not_found
-from actors.apiserver.api.workers import offload
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage, Taken
 from actors.apiserver.writes.fields import complete

@@ -8,8 +8,8 @@ import msgspec
 from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object, required, too_long
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import now
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.target import Target
 from protocols.kube.meta import Object, new_uid
 from protocols.kube.names import (
     LABEL,

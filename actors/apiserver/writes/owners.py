@@ -6,9 +6,9 @@ import msgspec
 
 from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.query import WriteOptions
+from actors.apiserver.api.request.query import WriteOptions
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.api.target import Target
 from actors.apiserver.writes.metadata import FIELD
 from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, OwnedByOthers, applied, without_nulls
 from actors.apiserver.writes.ownership.compare import owned

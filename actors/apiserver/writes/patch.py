@@ -7,9 +7,9 @@ from actors.apiserver.api.causes import forbidden, invalid_options, required
 from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_yaml
 from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.query import WriteOptions
+from actors.apiserver.api.request.query import WriteOptions
+from actors.apiserver.api.request.target import Target, conflict
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.api.target import Target, conflict
 from actors.apiserver.writes.fields import WrongType
 from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata

@@ -6,8 +6,8 @@ from typing import Any
 from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, now
+from actors.apiserver.api.request.target import Target, conflict
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.api.target import Target, conflict
 from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import (
     carry_over,

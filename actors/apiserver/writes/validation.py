@@ -11,9 +11,9 @@ import msgspec
 from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.api.errors import BadRequest, Invalid
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.target import Target
 from actors.apiserver.writes.fields import WrongType, clean, clean_field, complete
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object

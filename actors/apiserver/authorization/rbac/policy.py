@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.rbac.rules import (
     Binding,
     Decision,

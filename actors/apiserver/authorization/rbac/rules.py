@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.target import Attributes
+from actors.apiserver.api.request.target import Attributes
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
 from protocols.kube.selectors import label_selector_from_object

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Mapping
 
 from actors.apiserver.api.objects import at
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.api.target import Target
 from actors.apiserver.custom.definitions.definition import CLEANUP, Names
 from actors.apiserver.custom.definitions.names import ObservedDefinition, Taken, new_status, taken
 from actors.apiserver.replica.replica import Replica

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from multidict import CIMultiDictProxy
 
 from actors.apiserver.api.errors import BadRequest, Unauthorized
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import ANONYMOUS, AUTHENTICATED, User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.rbac.rules import ACCOUNT
 from actors.apiserver.http.authentication.token_authority import TokenAuthority

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.user import AUTHENTICATED, User
+from actors.apiserver.api.request.user import AUTHENTICATED, User
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object
 from protocols.kube.times import parse_time

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.user import User
 from actors.apiserver.http.authentication.bootstrap_tokens import (
     NAMESPACE,
     BootstrapToken,

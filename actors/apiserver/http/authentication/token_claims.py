@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.rbac.rules import account_name
 from actors.apiserver.http.authentication.signing import BadToken
 from protocols.kube.meta import Object

@@ -14,11 +14,11 @@ from aiohttp import hdrs, web
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import Form
 from actors.apiserver.api.errors import BadRequest, BodyTooLarge
-from actors.apiserver.api.query import ListOptions
-from actors.apiserver.api.selection import Selection
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import User
-from actors.apiserver.api.workers import offload
+from actors.apiserver.api.request.query import ListOptions
+from actors.apiserver.api.request.selection import Selection
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
+from actors.apiserver.api.request.workers import offload
 
 BODY_LIMIT = 3 * 1024 * 1024
 YAML_FACTOR = 4

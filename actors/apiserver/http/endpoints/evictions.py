@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import items, now
+from actors.apiserver.api.request.target import Target, not_found
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import Target, not_found
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.admission.admission import Admission

@@ -9,8 +9,8 @@ import msgspec
 
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
 from actors.apiserver.api.errors import ServiceUnavailable
+from actors.apiserver.api.request.target import unknown_path
 from actors.apiserver.api.resource import Table
-from actors.apiserver.api.target import unknown_path
 from actors.apiserver.http.authentication.signing import NoSigningKey
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER

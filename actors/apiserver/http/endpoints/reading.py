@@ -15,8 +15,8 @@ from actors.apiserver.api.causes import forbidden, invalid_options
 from actors.apiserver.api.encoding.negotiate import PLAIN, Headers
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
 from actors.apiserver.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable
-from actors.apiserver.api.query import flag, resource_version
-from actors.apiserver.api.workers import offload, workers
+from actors.apiserver.api.request.query import flag, resource_version
+from actors.apiserver.api.request.workers import offload, workers
 from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply, Response

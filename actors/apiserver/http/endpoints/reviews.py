@@ -7,9 +7,9 @@ from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, TooManyRequests
 from actors.apiserver.api.objects import at, items, now, text
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import User
-from actors.apiserver.api.workers import offload, workers
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import User
+from actors.apiserver.api.request.workers import offload, workers
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import node_of
 from actors.apiserver.http.authentication.signing import BadToken

@@ -8,9 +8,9 @@ from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.query import write_options
+from actors.apiserver.api.request.query import write_options
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.api.target import Target
 from actors.apiserver.custom.printing.columns import format_value
 from actors.apiserver.custom.serving.strategy import value_at
 from actors.apiserver.http.connection.requests import Request, read_body, read_object

@@ -10,9 +10,9 @@ from actors.apiserver.api.causes import Cause, invalid, invalid_object, required
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
 from actors.apiserver.api.objects import at, items, now, text
-from actors.apiserver.api.query import write_options
+from actors.apiserver.api.request.query import write_options
+from actors.apiserver.api.request.target import Attributes, details, not_found
 from actors.apiserver.api.resource import Table
-from actors.apiserver.api.target import Attributes, details, not_found
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import is_node, node_of
 from actors.apiserver.http.authentication.signing import NoSigningKey

@@ -13,11 +13,11 @@ from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
 from actors.apiserver.api.errors import NotFound, StoreReadError
-from actors.apiserver.api.query import WriteOptions, write_options
+from actors.apiserver.api.request.query import WriteOptions, write_options
+from actors.apiserver.api.request.target import Attributes, Target, conflict, forbidden, not_found
+from actors.apiserver.api.request.traces import record_written
+from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, corruption
-from actors.apiserver.api.target import Attributes, Target, conflict, forbidden, not_found
-from actors.apiserver.api.traces import record_written
-from actors.apiserver.api.workers import offload
 from actors.apiserver.http.connection.requests import Request, offload_decoding, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS

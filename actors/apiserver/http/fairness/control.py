@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors.apiserver.api.errors import TooManyRequests
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.user import User
 from actors.apiserver.http.fairness.dispatcher import NOTHING, Dispatcher, Flow, Level, Outcome, State, Ticket
 from actors.apiserver.http.fairness.levels import (
     EXEMPT,

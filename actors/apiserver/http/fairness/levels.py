@@ -8,7 +8,7 @@ import math
 
 import msgspec
 
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.user import User
 
 TOTAL_SEATS = 100
 """Requests that may execute at once in one process, those of exempt users aside (upstream: 600 for a whole server)."""

@@ -9,7 +9,7 @@ from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import text
-from actors.apiserver.api.target import PROXY, Target
+from actors.apiserver.api.request.target import PROXY, Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.dialing import Dialing, answered_error

@@ -8,7 +8,7 @@ from multidict import MultiMapping
 from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.query import integer
+from actors.apiserver.api.request.query import integer
 from protocols.kube.meta import Object
 
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")

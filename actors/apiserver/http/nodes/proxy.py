@@ -12,7 +12,7 @@ from multidict import CIMultiDict, MultiMapping
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import text
-from actors.apiserver.api.target import PROXY
+from actors.apiserver.api.request.target import PROXY
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.client import Forwarded, NodeClient
 from actors.apiserver.http.nodes.location import Location, address

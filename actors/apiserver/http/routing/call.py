@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_api_error
-from actors.apiserver.api.target import Target
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.routing.route import Route

@@ -8,14 +8,14 @@ import msgspec
 from aiohttp import hdrs, web
 from msgspec.structs import replace
 
-from actors.apiserver.api import workers
 from actors.apiserver.api.encoding.negotiate import check_form, negotiate
 from actors.apiserver.api.errors import MethodNotAllowed, NotFound, Unauthorized
-from actors.apiserver.api.query import ListOptions, flag, list_options, request_seconds
+from actors.apiserver.api.request import workers
+from actors.apiserver.api.request.query import ListOptions, flag, list_options, request_seconds
+from actors.apiserver.api.request.selection import equalities, selection
+from actors.apiserver.api.request.target import Attributes, query_of
+from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.api.resource import Table
-from actors.apiserver.api.selection import equalities, selection
-from actors.apiserver.api.target import Attributes, query_of
-from actors.apiserver.api.user import ANONYMOUS, User
 from actors.apiserver.custom.serving.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
 from actors.apiserver.http.connection.connection import WatchStarted

@@ -7,9 +7,9 @@ import msgspec
 from aiohttp import web
 
 from actors.apiserver.api.errors import ApiError
+from actors.apiserver.api.request.selection import Selection, selection
+from actors.apiserver.api.request.target import Attributes, Target, parse_target
 from actors.apiserver.api.resource import Table
-from actors.apiserver.api.selection import Selection, selection
-from actors.apiserver.api.target import Attributes, Target, parse_target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.evictions import Evicting

@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from actors.apiserver.api.target import Target, query_of
-from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.api.request.target import Target, query_of
+from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.fairness.control import STREAM, FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import MAX_WIDTH, State

@@ -23,8 +23,8 @@ import msgspec
 from aiohttp import web
 
 from actors.apiserver.api.errors import TooManyRequests
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.http.routing.call import Call
 from protocols.process import stalls
 from protocols.process.stalls import Stall

@@ -21,8 +21,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.counters import Tally
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import ANONYMOUS, User
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
 from protocols.kube.meta import new_uid
 

@@ -7,8 +7,8 @@ from types import TracebackType
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.target import Target
 from actors.apiserver.storage.metrics import SECONDS
 from actors.apiserver.watch.watcher import Meter
 

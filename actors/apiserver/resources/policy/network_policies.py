@@ -1,7 +1,7 @@
 """NetworkPolicies. The API server stores them; enforcing them is the task of a network plugin."""
 
-from actors.apiserver.api.deferred import deferred
 from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.workloads.cells import selector
 

@@ -1,7 +1,7 @@
 """Core workloads: replication controllers and templates of pods."""
 
-from actors.apiserver.api.deferred import deferred
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME, field
 from actors.apiserver.resources.workloads.cells import COUNTS, SCALE, WORKLOAD, container_columns, labels
 

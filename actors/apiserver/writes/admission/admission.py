@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from actors.apiserver.api.causes import invalid_object
 from actors.apiserver.api.errors import Forbidden, Invalid
 from actors.apiserver.api.objects import at, is_mirror
+from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.api.target import Attributes, Target
-from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
 from actors.apiserver.authorization.node_rules import Lookup, is_node, node_of
 from actors.apiserver.authorization.rbac.rules import GROUP as RBAC

@@ -8,8 +8,8 @@ import base64
 import binascii
 
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.target import Attributes, Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import MASTERS, Authorizer
 from actors.apiserver.authorization.node_rules import is_node
 from protocols.kube.meta import Object

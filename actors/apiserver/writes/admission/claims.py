@@ -11,8 +11,8 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden
 from actors.apiserver.api.objects import items
-from actors.apiserver.api.target import Attributes, Target
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer, denied
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults

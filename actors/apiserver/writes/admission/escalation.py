@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.objects import text
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule, quoted, read_rules

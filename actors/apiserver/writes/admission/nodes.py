@@ -10,7 +10,7 @@ import msgspec
 
 from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, text
-from actors.apiserver.api.target import Attributes
+from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.authorization.node_graph import references
 from actors.apiserver.authorization.node_rules import LEASE_NAMESPACE, Lookup
 from protocols.kube.meta import Object

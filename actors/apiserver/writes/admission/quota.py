@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import msgspec
 
 from actors.apiserver.api.errors import InternalError
+from actors.apiserver.api.request.target import Target, conflict, forbidden
 from actors.apiserver.api.stored import Stored, encode_object, fresh_copy
-from actors.apiserver.api.target import Target, conflict, forbidden
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
 from protocols.errors import NodeplaneError

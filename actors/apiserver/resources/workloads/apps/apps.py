@@ -1,8 +1,8 @@
 """apps/v1: deployments, replica sets, daemon sets, stateful sets and controller revisions."""
 
-from actors.apiserver.api.deferred import deferred
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME, NONE, field
 from actors.apiserver.resources.workloads.cells import (
     COUNTS,

@@ -1,8 +1,8 @@
 """batch/v1: jobs and cron jobs."""
 
-from actors.apiserver.api.deferred import deferred
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME, NONE, age_of, cell, field, seconds_since, short_duration
 from actors.apiserver.resources.workloads.cells import SELECTOR, WORKLOAD, container_columns, has_condition, selector
 from protocols.kube.meta import Object

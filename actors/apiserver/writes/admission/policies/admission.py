@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actors.apiserver.api.query import WriteOptions
+from actors.apiserver.api.request.query import WriteOptions
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.index import CREATE, DELETE, UPDATE, PolicyIndex
 from protocols.kube.meta import Object

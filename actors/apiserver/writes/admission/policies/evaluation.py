@@ -10,8 +10,8 @@ import msgspec
 
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.target import Attributes
-from actors.apiserver.api.user import AUTHENTICATED, User
+from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import AUTHENTICATED, User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.matching import Write
 from protocols.cel.text.source import CelError, EvaluationError

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at, items
+from actors.apiserver.api.request.user import User
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.api.user import User
 from protocols.kube.meta import Object
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 

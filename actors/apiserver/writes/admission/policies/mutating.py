@@ -4,8 +4,8 @@ from typing import Any
 
 from actors.apiserver.api.errors import ApiError
 from actors.apiserver.api.objects import items, text
+from actors.apiserver.api.request.target import details
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.api.target import details
 from actors.apiserver.writes.admission.policies.evaluation import Input, fault_of
 from actors.apiserver.writes.admission.policies.matching import Write
 from actors.apiserver.writes.admission.policies.validating import Binding, Policy

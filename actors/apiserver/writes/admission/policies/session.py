@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.apiserver.api.errors import BadRequest, InternalError
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object, fresh_copy, same
-from actors.apiserver.api.target import Target
-from actors.apiserver.api.workers import offload
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
 from actors.apiserver.writes.admission.policies.evaluation import Input, request_of

@@ -7,7 +7,7 @@ import msgspec
 
 from actors.apiserver.api.errors import ApiError, BodyTooLarge, Forbidden, Invalid
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.target import details
+from actors.apiserver.api.request.target import details
 from actors.apiserver.writes.admission.policies.evaluation import Condition, Input, fault_of, read_conditions
 from actors.apiserver.writes.admission.policies.matching import EVERYTHING, Match, Write, read_match
 from protocols.cel.text.source import CelError

@@ -1,8 +1,8 @@
 """Record what happens to pods in this process as spans of their traces."""
 
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.api.target import Target
 from protocols.messages.trace import WATCH
 from protocols.trace import clock, record
 
