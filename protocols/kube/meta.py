@@ -60,6 +60,11 @@ def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
     return meta(obj).get("annotations") or {}
 
 
+def event_time(event: Mapping[str, Any]) -> str:
+    """When an Event happened last, in the form of the API; "" if nothing says so."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or meta(event).get("creationTimestamp") or "")
+
+
 def terminating(obj: Mapping[str, Any]) -> bool:
     return bool(meta(obj).get("deletionTimestamp"))
 

@@ -72,6 +72,7 @@ GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
 OTLP = "otlp"
 """The exporter of traces, which runs only if they are exported."""
+RUNTIME = "runtime"
 EMBEDDED = "embedded"
 """The runtime that runs as an actor of the node group."""
 MAX_WATCHERS = 64
@@ -82,7 +83,7 @@ NODE_GRACE_S = 20.0
 ACTORS = {
     CONTROL: ("store", "watchcache", "controllers", "scheduler", OTLP),
     WATCHER: (APISERVER,),
-    NODE: ("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor", OTLP),
+    NODE: (RUNTIME, "cri", "pleg", "devices", "podworker", "health", "frontdoor", OTLP),
     ADOPT: ("cri", "adopt", "frontdoor"),
 }
 
@@ -159,7 +160,7 @@ def check_nodes(count: int, runtime: str = EMBEDDED) -> None:
 def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:
     if actor == APISERVER:
         return [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
-    if (actor == "store" and not shape.store_embedded) or (actor == "runtime" and not shape.runtime_embedded):
+    if (actor == "store" and not shape.store_embedded) or (actor == RUNTIME and not shape.runtime_embedded):
         return []
     if actor == OTLP and shape.otlp != group:
         return []

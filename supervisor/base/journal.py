@@ -24,9 +24,9 @@ def is_journal(descriptor: int, environment: Mapping[str, str] = os.environ) -> 
     return environment.get("JOURNAL_STREAM", "") == f"{found.st_dev}:{found.st_ino}"
 
 
-def level_of(line: str, otherwise: int = NOTICE) -> int:
-    """Return the level that a line of an actor's log states."""
-    return next((level for level, word in LEVELS if word.search(line[:HEAD])), otherwise)
+def level_of(line: str) -> int:
+    """Return the level that a line of an actor's log states; NOTICE for one that states none."""
+    return next((level for level, word in LEVELS if word.search(line[:HEAD])), NOTICE)
 
 
 def for_journal(text: str, level: int) -> str:

@@ -22,7 +22,6 @@ from supervisor.base.groups import (
     check_watchers,
     watcher,
 )
-from supervisor.report.metrics import own_text
 from supervisor.report.status import actor_status, endpoints
 from supervisor.tree.tree import Tree
 
@@ -38,7 +37,8 @@ class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic time."""
     metrics: Callable[[], str]
     """Returns the URL of the metrics page, or why there is none."""
-    certificates_end: float | None = None
+    own_metrics: Callable[[], str]
+    """Returns the supervisor's own metrics as text."""
     stop: Callable[[bool], None]
     """Begin the shutdown; True also stops containers."""
     stop_nodes: Callable[[list[str]], Awaitable[None]]
@@ -134,4 +134,4 @@ class Control:
         return messages.Empty()
 
     async def _metrics(self, request: messages.Empty, call: Call) -> messages.MetricsText:
-        return messages.MetricsText(own_text(self._tree, self._options.started_at, self._options.certificates_end))
+        return messages.MetricsText(self._options.own_metrics())

@@ -125,7 +125,7 @@ class Supervisor:
             settings=self._settings,
             started_at=self._options.started_at,
             metrics=lambda: self._metrics.endpoint,
-            certificates_end=self._options.certificates_end,
+            own_metrics=self._own_metrics,
             stop=self._stop,
             stop_nodes=self._stop_nodes,
         )
@@ -271,8 +271,10 @@ class Supervisor:
         return 0
 
     async def _page(self) -> str:
-        own = own_text(self._tree, self._options.started_at, self._options.certificates_end)
-        return await whole_page(self._bus, self._prepared.name, own, self._run_dir)
+        return await whole_page(self._bus, self._prepared.name, self._own_metrics(), self._run_dir)
+
+    def _own_metrics(self) -> str:
+        return own_text(self._tree, self._options.started_at, self._options.certificates_end)
 
 
 def run(options: SupervisorOptions, forkserver: ForkClient, issuing: Issuing | None) -> int:

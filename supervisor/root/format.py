@@ -27,7 +27,7 @@ OWN = Format(1, "0.1.0")
 
 def check_format(root: Path) -> None:
     """Raise RootTooNew if only a newer program reads this root, and RootUnusable if its format is unreadable."""
-    found = _read(root / NAME)
+    found = _read(root / NAME) or OWN
     if found.format > OWN.format:
         raise RootTooNew(
             f"{root} has format {found.format}, this program reads up to {OWN.format}: start nodeplane {found.since!r} "
@@ -37,16 +37,16 @@ def check_format(root: Path) -> None:
 
 def mark_format(root: Path) -> None:
     """Write this program's format, unless it is there."""
-    if not (root / NAME).exists() or _read(root / NAME) != OWN:
+    if _read(root / NAME) != OWN:
         write_atomic(root / NAME, msgspec.json.encode(OWN) + b"\n", 0o644)
 
 
-def _read(path: Path) -> Format:
+def _read(path: Path) -> Format | None:
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(LIMIT), type=Format)
     except FileNotFoundError:
-        return OWN
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise RootUnusable(
             f"{path} is damaged: remove it if nodeplane {OWN.since} or this program wrote the root last"

@@ -8,6 +8,7 @@ import ctypes
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from protocols.process.files import is_locked
@@ -53,17 +54,15 @@ def unmount_below(root: Path) -> None:
     """Unmount the volumes in memory (emptyDir) below ROOT/pods, so that a root that is down can be removed."""
     if os.geteuid() != 0:
         return
-    prefix = os.fsencode(root / _PODS) + b"/"
     libc = ctypes.CDLL(None)
-    for place in reversed(_mounts()):
-        if place.startswith(prefix):
+    with suppress(OSError):
+        for place in reversed(mounts_below(root / _PODS)):
             libc.umount2(place, _MNT_DETACH)
 
 
-def _mounts() -> list[bytes]:
-    """Return mount points in the order of mounting."""
-    try:
-        lines = Path("/proc/self/mounts").read_bytes().splitlines()
-    except OSError:
-        return []
-    return [line.split(b" ")[1].replace(b"\\040", b" ") for line in lines]  # the kernel writes spaces in octal
+def mounts_below(directory: Path) -> list[bytes]:
+    """Return the mount points below a directory in the order of mounting. Raises OSError."""
+    prefix = os.fsencode(directory) + b"/"
+    lines = Path("/proc/self/mounts").read_bytes().splitlines()
+    places = (line.split(b" ")[1].replace(b"\\040", b" ") for line in lines)  # the kernel writes spaces in octal
+    return [place for place in places if place.startswith(prefix)]

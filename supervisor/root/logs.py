@@ -1,18 +1,17 @@
 """ROOT/logs: one bounded file per actor. Writers open it with O_APPEND, so it can be copied and truncated meanwhile."""
 
 import os
-import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from supervisor.base.journal import WARNING, level_of
 from supervisor.base.terminal import printable
 
 LIMIT = 8 * 1024 * 1024
 TAIL = 4096
 END = 64 * 1024
 """Bytes that `tail` reads."""
-WARNING_OR_ERROR = re.compile(r"\b(WARNING|ERROR|CRITICAL|warning|error|critical)\b")
 
 
 def path_of(logs: Path, instance: str) -> Path:
@@ -101,4 +100,4 @@ def _shown(line: str) -> str:
 
 def is_warning(line: str) -> bool:
     """Return True for warnings and errors, which a plane in the foreground also prints."""
-    return bool(WARNING_OR_ERROR.search(line[:120]))
+    return level_of(line) <= WARNING

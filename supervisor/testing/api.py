@@ -74,17 +74,15 @@ class Api:
         version, kind = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
         metadata = manifest.get("metadata") or {}
         plural, namespaced = self._kind(version, kind)
-        base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         within = f"/namespaces/{metadata.get('namespace') or 'default'}" if namespaced else ""
-        return f"{base}{within}/{plural}/{metadata.get('name', '')}"
+        return f"{_base(version)}{within}/{plural}/{metadata.get('name', '')}"
 
     def is_namespaced(self, version: str, kind: str) -> bool:
         return self._kind(version, kind)[1]
 
     def _kind(self, version: str, kind: str) -> tuple[str, bool]:
         if (version, kind) not in self._kinds:
-            base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
-            for row in self.get(base)["resources"]:
+            for row in self.get(_base(version))["resources"]:
                 if "/" not in row["name"]:
                     self._kinds[version, row["kind"]] = (row["name"], row["namespaced"])
         try:
@@ -130,3 +128,8 @@ class Api:
         if answer.status >= 400:
             raise ApiError(answer.status, str(found.get("reason", "")), str(found.get("message", answer.reason)))
         return dict(found)
+
+
+def _base(version: str) -> str:
+    """Return the path of an apiVersion: the core group has one of its own."""
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"

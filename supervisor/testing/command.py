@@ -21,7 +21,7 @@ from supervisor.base.errors import Usage
 from supervisor.base.options import FLAGS
 from supervisor.cli.flags import add_plane_flags
 from supervisor.testing.evidence import evidence
-from supervisor.testing.plane import SHORT, FlagsRejected, PlaneNotStarted, TestPlane
+from supervisor.testing.plane import SHORT, FlagsRejected, PlaneNotStarted, TestPlane, search_path
 
 PR_SET_CHILD_SUBREAPER = 36
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -59,11 +59,6 @@ def _cannot_run(program: str) -> int:
     if shutil.which(program, path=search_path()):
         return 0
     return NOT_EXECUTABLE if os.path.sep in program and os.path.exists(program) else NOT_FOUND
-
-
-def search_path() -> str:
-    """Return PATH, with the directory of this installation last: `nodeplane` and kubectl are found there."""
-    return os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
 def flags_of(args: argparse.Namespace) -> list[str]:
@@ -113,8 +108,7 @@ class Run:
         return code
 
     def _run_command(self) -> int:
-        variables = {**os.environ, **self._plane.environment(), "PATH": search_path()}
-        self._command = subprocess.Popen(self._words, env=variables)
+        self._command = subprocess.Popen(self._words, env={**os.environ, **self._plane.environment()})
         if self._signal:  # it came while nothing ran
             self._command.send_signal(self._signal)
         return self._wait(self._command)

@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from protocols.kube.meta import event_time
 from protocols.process.layout import Layout
 from supervisor.base.errors import SupervisorError
 from supervisor.root.logs import tail
@@ -51,7 +52,7 @@ def _events(where: Layout) -> str:
             listed = api.get("/api/v1/events")["items"]
     except (OSError, SupervisorError) as error:
         return f"events cannot be read: {error}"
-    listed.sort(key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]))
+    listed.sort(key=event_time)
     return "\n".join(map(event_line, listed[-MAX_EVENTS:]))
 
 

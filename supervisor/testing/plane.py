@@ -16,7 +16,7 @@ from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.client.connection import Asking, ask
-from supervisor.root.leftovers import unmount_below
+from supervisor.root.leftovers import mounts_below, unmount_below
 
 PREFIX = "np"
 SHORT = "/tmp"
@@ -131,7 +131,10 @@ class TestPlane:
 
 
 def environment_of(where: Layout) -> dict[str, str]:
-    """Return the variables by which programs find a node and its API, with the rights of the administrator."""
+    """Return the variables by which programs find a node and its API, with the rights of the administrator.
+
+    PATH is that of this process, with `nodeplane` and kubectl at its end.
+    """
     settings = load_settings(where.settings)
     endpoints = ask(where, Asking.status).endpoints
     return {
@@ -143,7 +146,13 @@ def environment_of(where: Layout) -> dict[str, str]:
         "NODEPLANE_POD_RESOURCES": str(where.pod_resources_socket),
         "CONTAINER_RUNTIME_ENDPOINT": settings.runtime_endpoint,
         "NODE_NAME": settings.node_name,
+        "PATH": search_path(),
     }
+
+
+def search_path() -> str:
+    """Return PATH, with the directory of this installation last: `nodeplane` and kubectl are found there."""
+    return os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
 def last_lines(text: str) -> list[str]:
@@ -154,8 +163,7 @@ def last_lines(text: str) -> list[str]:
 
 def remove_root(root: Path) -> None:
     """Remove a root, unless something is still mounted below it: that would be emptied too."""
-    mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
-    if not any(line.split()[1].startswith(f"{root}/") for line in mounts):
+    if not mounts_below(root):
         shutil.rmtree(root, ignore_errors=True)
 
 

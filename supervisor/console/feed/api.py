@@ -9,7 +9,7 @@ from protocols.dra.gates import Gates
 from protocols.dra.types import ObjectUnreadable
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import ApiAway
-from protocols.kube.meta import Object, key_of
+from protocols.kube.meta import Object, event_time, key_of
 from protocols.kube.resources import EVENTS, PODS, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -83,7 +83,7 @@ class Api:
         selector = f"involvedObject.uid={uid}"
         found = await self._started().list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
         items: list[Object] = found.get("items") or []
-        return sorted(items, key=_event_time, reverse=True)[:MAX_EVENTS]
+        return sorted(items, key=event_time, reverse=True)[:MAX_EVENTS]
 
     async def log_of(self, namespace: str, name: str, container: str) -> str:
         """Return the end of a container's log. Raises ApiError, ApiAway."""
@@ -195,7 +195,3 @@ def _numa(attributes: Any) -> tuple[int, ...]:
 def _explained(objects: list[Object], device: str) -> str:
     found = snapshot_of(objects, Gates()).explanations(device)
     return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
-
-
-def _event_time(event: Object) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import yaml
 
+from protocols.kube.meta import event_time
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import PLUGIN_GONE, PLUGIN_SERVES, ChaosDevice, PluginView
 from pytest_nodeplane.drivers import PreparedDevice, prepare
@@ -143,9 +144,7 @@ class Node:
     def events(self, about: str = "") -> list[Object]:
         """Return the events of the namespace, or those about the object of this name, the oldest first."""
         found = [event for event in self.objects("v1", "Event") if about in ("", event["involvedObject"].get("name"))]
-        return sorted(
-            found, key=lambda event: str(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
-        )
+        return sorted(found, key=event_time)
 
     # devices
 

@@ -14,21 +14,20 @@ from protocols.messages.supervisor import ActorStatus
 from protocols.process.layout import Layout
 from pytest_nodeplane.waiting import until
 from supervisor.base.errors import Usage
+from supervisor.base.groups import NODE, RUNTIME
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.cli.devices import ResourceRow, resource_rows
 from supervisor.client.connection import Asking, ask
 from supervisor.client.devices import DeviceRow, device_rows
 from supervisor.client.drivers import ClaimDeviceRow, drivers_view
 from supervisor.testing.api import Api
-from supervisor.testing.command import search_path
 from supervisor.testing.plane import TestPlane, environment_of
 from supervisor.trace.collect import PodTrace, pod_trace
+from supervisor.tree.states import SERVING
 
 R = TypeVar("R")
-SERVING = ("ready", "live")
 METRICS_S = 10.0
-NODE_GROUP, RUNTIME = "node", "runtime"
-FURTHER = "node-"
+FURTHER = f"{NODE}-"
 """Actors that are further nodes: node-2, node-3."""
 
 
@@ -71,7 +70,7 @@ class Plane:
 
         PATH ends with the directory of this installation, where `nodeplane` is.
         """
-        return {**self._asking.submit(self._process.environment).result(), "PATH": search_path()}
+        return self._asking.submit(self._process.environment).result()
 
     @cached_property
     def api(self) -> Api:
@@ -129,7 +128,7 @@ class Plane:
     def restart_kubelet(self) -> None:
         """Restart all that a kubelet is, in an orderly way; the runtime and its containers go on."""
         actors = self.actors().values()
-        before = {each.instance: each.pid for each in actors if each.group == NODE_GROUP and each.instance != RUNTIME}
+        before = {each.instance: each.pid for each in actors if each.group == NODE and each.instance != RUNTIME}
 
         async def question(asking: Asking) -> None:
             for instance in before:
@@ -181,8 +180,7 @@ class FurtherNode(Plane):
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        found = self._asking.submit(environment_of, self._where).result()
-        return {**found, "PATH": search_path()}
+        return self._asking.submit(environment_of, self._where).result()
 
     @cached_property
     def api(self) -> Api:

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 import pytest
 
+from supervisor.base.groups import MAX_NODES
+
 FILE = "pyproject.toml"
-MAX_NODES = 32
-"""Nodes that `nodeplane up` starts on one machine."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
