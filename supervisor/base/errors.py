@@ -37,7 +37,7 @@ class AlreadyRunning(SupervisorError):
 
 
 class PortTaken(SupervisorError):
-    """Raised before anything is started when the API's port is in use."""
+    """Raised before anything is started when a port, of the API or of the console's server, is in use."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "FAILED_PRECONDITION"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from protocols.trace import Row
+from protocols.trace.waterfall import kind_of
 from supervisor.base.terminal import Table, printable
 
 if TYPE_CHECKING:
@@ -123,4 +124,4 @@ def line(row: Row) -> str:
 
 
 def _colour(row: Row) -> str:
-    return COLOURS.get(row.actor.rpartition("/")[2].rstrip("-0123456789"), "white")
+    return COLOURS.get(kind_of(row.actor), "white")

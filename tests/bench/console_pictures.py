@@ -10,22 +10,20 @@ import re
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import NamedTuple
 
 from textual.pilot import Pilot
 
 from protocols.process.layout import layout
 from supervisor.console.app import Console
-from tests.support.plane import Plane
+from tests.support.plane import REPO, Plane
+from tests.support.svg import self_contained
 
-TREE = Path(__file__).parents[2]
-PICTURES = TREE / "docs" / "pictures"
+PICTURES = REPO / "docs" / "pictures"
 SIZE = (100, 26)
 DEVICE, DRIVER = "example.com/gpu", "gpu.example.com"
 WARM_S = 75.0
 """Time in which plots get something to show."""
-FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
 WHERE = re.compile(r"/tmp/np\w+")
 SHOWN_ROOT = "/var/lib/nodeplane"
@@ -84,8 +82,8 @@ async def _take(app: Console, pilot: Pilot[None], shot: Shot) -> None:
 
 def save(app: Console, name: str, title: str) -> None:
     """Write a picture that loads nothing from elsewhere."""
-    picture = COMMENT.sub("", FONT.sub("", app.export_screenshot(title="nodeplane console")))
-    picture = WHERE.sub(SHOWN_ROOT, picture).replace("Fira Code", "ui-monospace, Menlo, Consolas")
+    picture = COMMENT.sub("", self_contained(app.export_screenshot(title="nodeplane console")))
+    picture = WHERE.sub(SHOWN_ROOT, picture)
     head, _, rest = picture.partition(">")
     lines = (line.rstrip() for line in f"{head}><title>{title}</title>{rest}".splitlines())
     PICTURES.mkdir(exist_ok=True)
@@ -96,7 +94,7 @@ def play(plane: Plane, ended: threading.Event) -> None:
     """Run pods with devices, break one, and let others come and go until it ends."""
     for number in range(4):
         plane.apply(pod(f"worker-{number}", 2, "sleep 1000"))
-    plane.apply(TREE / "examples" / "gpu-claim.yaml")
+    plane.apply(REPO / "examples" / "gpu-claim.yaml")
     plane.apply(pod("crasher", 0, "sleep 2; exit 3"))
     plane.pod_ready("worker-2")
     plane.nodeplane("chaos", "device", DEVICE, "gpu-5", "unhealthy")

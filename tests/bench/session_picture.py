@@ -14,9 +14,9 @@ from html import escape
 from pathlib import Path
 
 from supervisor.base.terminal import BAD, GOOD, PENDING, STYLES
+from tests.support.plane import REPO
 
-TREE = Path(__file__).parents[2]
-PICTURE = TREE / "docs" / "session.svg"
+PICTURE = REPO / "docs" / "session.svg"
 BIN = Path(sys.executable).parent
 TITLE = "A session: a pod gets two devices, one is made unhealthy, every process is killed, the pod runs on"
 ACTORS = "store watchcache apiserver-0 scheduler controllers runtime cri pleg devices podworker health frontdoor"
@@ -41,7 +41,7 @@ class Session:
     def quiet(self, command: str) -> str:
         shell = ["sh", "-c", command]
         done = subprocess.run(
-            shell, cwd=TREE, env=self._environment, capture_output=True, text=True, timeout=120, check=True
+            shell, cwd=REPO, env=self._environment, capture_output=True, text=True, timeout=120, check=True
         )
         return done.stdout
 

@@ -5,7 +5,6 @@
 
 import asyncio
 import io
-import re
 from pathlib import Path
 
 from rich.console import Console
@@ -14,12 +13,11 @@ from protocols.process.layout import Layout
 from supervisor.trace.collect import pod_trace
 from supervisor.trace.draw import draw, parts, title
 from tests.support.plane import REPO, Plane, until
+from tests.support.svg import self_contained
 
 PICTURE = REPO / "docs" / "explanation" / "trace.svg"
 POD = REPO / "examples" / "gpu-pod.yaml"
 WIDTH = 110
-FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""The fonts that rich would load from elsewhere."""
 
 
 def picture() -> str:
@@ -34,8 +32,7 @@ def picture() -> str:
         console.print(title(part, trace.pod), style="bold", markup=False, highlight=False)
         for line in draw(part, WIDTH):
             console.print(line)
-    svg = console.export_svg(title="nodeplane trace pod/gpu-pod", unique_id="trace")
-    return FONT.sub("", svg).replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, monospace")
+    return self_contained(console.export_svg(title="nodeplane trace pod/gpu-pod", unique_id="trace"))
 
 
 if __name__ == "__main__":

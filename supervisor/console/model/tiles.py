@@ -6,12 +6,11 @@ import msgspec
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY
 from supervisor.console.model.devices import Device, Group
-from supervisor.console.model.text import BAD, CHOSEN, DIM, GOOD, PENDING, TITLE, Line, Part, cut, pad
+from supervisor.console.model.text import BAD, CHOSEN, DIM, PENDING, TITLE, Line, Part, cut, pad, role_of
 
 WIDE_TILE = 26
 WIDE_MOST = 120
 """Devices up to which a tile has its name and its pod; beyond, it is one character."""
-HEALTHS = {HEALTHY: GOOD, UNHEALTHY: BAD}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ def heading(group: Group, width: int) -> Line:
     free = f"{unused} unused, " if unused else ""
     figures = f"  {len(group.devices)} devices, {healthy} healthy, {free}{held} held  "
     name = cut(group.source, max(8, width - len(numa) - len(figures) - 10))
-    role = {"serves": GOOD, "connected": GOOD, "silent": PENDING, "replaced": PENDING}.get(group.connection, BAD)
+    role = role_of(group.connection) or BAD
     return [Part(f"{name}{numa}", TITLE), Part(figures), Part(group.connection, role)]
 
 
@@ -60,7 +59,7 @@ def glyph(device: Device) -> str:
 
 
 def role_of_health(device: Device) -> str:
-    return DIM if device.unused else HEALTHS.get(device.health, PENDING)
+    return DIM if device.unused else role_of(device.health) or PENDING
 
 
 def dense_tile(device: Device, chosen: bool) -> Line:

@@ -1,35 +1,31 @@
 """One actor: its state, its streams, the tail of its log, and what can be done to it."""
 
 import asyncio
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from supervisor.console.model import text
 from supervisor.console.model.plane import Actor
 from supervisor.console.model.text import BAD, DIM, LIT, PENDING, TITLE, Line, Part, cut, cut_middle, pad
-from supervisor.console.screens.dialogs import Help, keys_of
-from supervisor.console.screens.host import Host
+from supervisor.console.screens.detail import DetailScreen
 from supervisor.console.screens.style import text_of
 from supervisor.root.logs import is_warning
 
-LOG_S = 1.0
 LOG_LINES = 200
-ABOUT = (
-    "The streams of a process, the busiest first: messages a second, messages and revisions (MARK) by which the "
-    "follower is behind the owner; then its log. s stops the process (SIGSTOP); "
-    "its supervisor replaces it after some seconds if c does not continue it."
-)
 
 
-class ActorScreen(Screen[None]):
+class ActorScreen(DetailScreen):
+    KIND = "Actor"
+    ABOUT = (
+        "The streams of a process, the busiest first: messages a second, messages and revisions (MARK) by which the "
+        "follower is behind the owner; then its log. s stops the process (SIGSTOP); "
+        "its supervisor replaces it after some seconds if c does not continue it."
+    )
+    READ_S = 1.0
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "close", "back"),
-        Binding("question_mark", "help", "help", key_display="?"),
         Binding("r", "order('restart')", "restart"),
         Binding("k", "order('kill')", "kill"),
         Binding("s", "order('stop')", "stop"),
@@ -41,40 +37,27 @@ class ActorScreen(Screen[None]):
         self.instance = instance
         self._log: list[str] = []
 
-    @property
-    def host(self) -> Host:
-        return cast(Host, self.app)
-
     def compose(self) -> ComposeResult:
         yield Static(id="actor-head")
-        with VerticalScroll(id="actor-body"):
-            yield Static(id="actor-text")
-        yield Footer(compact=True, show_command_palette=False)
-
-    async def on_mount(self) -> None:
-        await self._read_log()
-        self.set_interval(LOG_S, self._read_log)
+        yield from super().compose()
 
     def refresh_world(self, force: bool = False) -> None:
-        actor = self.host.world.house.actors.get(self.instance)
-        self.query_one("#actor-head", Static).update(text_of([head_line(self.instance, actor)]))
-        self.query_one("#actor-text", Static).update(text_of([*self._streams(), *self._log_lines()]))
+        super().refresh_world(force)
+        if self.is_mounted:
+            actor = self.host.world.house.actors.get(self.instance)
+            self.query_one("#actor-head", Static).update(text_of([head_line(self.instance, actor)]))
 
-    def action_close(self) -> None:
-        self.dismiss()
+    def lines(self) -> list[Line]:
+        return [*self._streams(), *self._log_lines()]
 
-    def action_help(self) -> None:
-        self.app.push_screen(Help("Actor", ABOUT, keys_of(self, ())))
+    async def read(self) -> None:
+        self._log = await asyncio.to_thread(self.host.tail_of, self.instance, LOG_LINES)
 
     def action_order(self, action: str) -> None:
         self.host.ask_order(self.instance, action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "order" or not self.host.read_only
-
-    async def _read_log(self) -> None:
-        self._log = await asyncio.to_thread(self.host.tail_of, self.instance, LOG_LINES)
-        self.refresh_world()
 
     def _streams(self) -> list[Line]:
         house, width = self.host.world.house, self.size.width

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from textual.app import ComposeResult
@@ -21,7 +20,6 @@ from supervisor.console.screens.host import Host
 from supervisor.console.screens.style import text_of
 from supervisor.trace.draw import CUT, is_cut
 
-READ_S = 3.0
 MAX_LINES = 400
 EVENT_INDENT = 10
 """The width of an event's time: its further lines begin below its type."""
@@ -34,6 +32,7 @@ class DetailScreen(Screen[None]):
 
     KIND: ClassVar[str] = ""
     ABOUT: ClassVar[str] = ""
+    READ_S: ClassVar[float] = 3.0
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "close", "back"),
         Binding("question_mark", "help", "help", key_display="?"),
@@ -51,7 +50,7 @@ class DetailScreen(Screen[None]):
     async def on_mount(self) -> None:
         self.refresh_world()
         self.run_worker(self._read(), exit_on_error=False)
-        self.set_interval(READ_S, self._read_again)
+        self.set_interval(self.READ_S, self._read_again)
 
     def refresh_world(self, force: bool = False) -> None:
         if self.is_mounted:
@@ -129,7 +128,7 @@ class DeviceScreen(DetailScreen):
         for changed_ns, health, message in model.history(device):
             lines.append([Part(f"{_clock(changed_ns / 1e9)}  {pad(health, 10)} {safe(message)}")])
         if self._explained:
-            lines += [[], [Part("ATTRIBUTES", TITLE)], *_plain(self._explained)]
+            lines += [[], [Part("ATTRIBUTES", TITLE)], *([Part(safe(line))] for line in self._explained.splitlines())]
         return lines
 
 
@@ -224,10 +223,6 @@ class PodScreen(DetailScreen):
     def _log_lines(self, width: int) -> list[Line]:
         head: Line = [Part(f"LOG of {safe(self._log_container() or '-')}", TITLE), Part("  (newest first)", DIM)]
         return [head, *([Part(cut(entry, width))] for entry in reversed(self._log.splitlines()))]
-
-
-def _plain(lines: str | Sequence[str]) -> list[Line]:
-    return [[Part(safe(line))] for line in (lines.splitlines() if isinstance(lines, str) else lines)]
 
 
 def _clock(seconds: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import WSMsgType, web
 
-from protocols.errors import NodeplaneError
+from supervisor.base.errors import PortTaken
 from supervisor.console.web.access import Access, Verdict
 from supervisor.console.web.process import ConsoleProcess
 
@@ -55,10 +55,6 @@ REFUSALS = {
     Verdict.FOREIGN: "this server answers only to its own pages, at 127.0.0.1 or localhost",
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class PortTaken(NodeplaneError):
-    """Raised when the server cannot listen on its port."""
 
 
 class WebConsole:
