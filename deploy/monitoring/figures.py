@@ -28,10 +28,9 @@ def quantile(share: float, histogram: str, *labels: str, where: str = "") -> str
     return f"histogram_quantile({share}, sum by ({by}) (rate({histogram}_bucket{{{select}}}[WINDOW])))"
 
 
-def per_second(counter: str, *labels: str, where: str = "") -> str:
+def per_second(counter: str, *labels: str) -> str:
     by = ", ".join(("instance", *labels))
-    select = f"SELECT, {where}" if where else "SELECT"
-    return f"sum by ({by}) (rate({counter}{{{select}}}[WINDOW]))"
+    return f"sum by ({by}) (rate({counter}{{SELECT}}[WINDOW]))"
 
 
 PLANE, STREAMS, API, STORE, NODE, DEVICES, SCHEDULING = (

@@ -23,7 +23,6 @@ TIMEOUT_S = 5.0
 STORE_REVISION = "nodeplane_store_revision"
 PLEG_NAMES = (
     "kube_pod_missed_events",
-    "nodeplane_pleg_stale_events_total",
     "evented_pleg_notifications_received",
     "kubelet_pleg_relist_duration_seconds_count",
     "kubelet_pleg_relist_duration_seconds_bucket",

@@ -53,16 +53,13 @@ def _pleg_state(world: World, state: PlegState | None) -> None:
 
 
 class Lifecycle:
-    """Sink of an edge stream: each event counts, a snapshot means that some may be missing."""
+    """Sink of an edge stream: only events count."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._synced_once = False
 
     def on_snapshot(self, items: list[tuple[str, PodLifecycleEvent]], mark: int) -> None:
-        if self._synced_once:
-            self._world.pleg.gaps += 1
-        self._synced_once = True
+        """An edge stream retains nothing."""
 
     def on_event(self, event: Any) -> None:
         if event.value is not None:

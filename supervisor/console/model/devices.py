@@ -72,7 +72,6 @@ class Devices:
         self.dra_health: Mapping[str, DeviceHealth] = {}
         self.slices: dict[str, tuple[SliceDevice, ...]] = {}
         """By name of the slice."""
-        self.synced = False
         self._history: dict[tuple[str, str], deque[tuple[int, str, str]]] = {}
         self._devices: list[Device] | None = None
 

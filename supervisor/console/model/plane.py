@@ -172,11 +172,6 @@ class House:
             self._flows = sorted(found, key=lambda flow: (flow.owner, flow.stream, flow.follower))
         return self._flows
 
-    def position(self, owner: str, stream: str) -> tuple[int, int]:
-        """Return seq and mark of an owned stream; zeros when unknown."""
-        found = self._positions.get((owner, stream))
-        return (found.seq, found.mark) if found else (0, 0)
-
     def _next(self, status: ActorStatus, now: float) -> Actor:
         old = self.actors.get(status.instance)
         if old is None:

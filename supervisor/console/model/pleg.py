@@ -33,15 +33,12 @@ class Pleg:
     def __init__(self) -> None:
         self.state = PlegState()
         self.synced = False
-        self.gaps = 0
-        """Times at which lifecycle events may have been missed by the console."""
         self.events: deque[Seen] = deque(maxlen=EVENTS)
         self.switches: deque[Switch] = deque(maxlen=SWITCHES)
         self.latency = Latencies()
         self.event_rate = Series()
         self.relist_rate = Series()
         self.missed = 0.0
-        self.stale = 0.0
         self.received = 0.0
         self.relists = 0.0
         self.relist_p50: float | None = None
@@ -79,7 +76,6 @@ class Pleg:
     def measured(self, page: Page, now: float) -> None:
         """Take the metrics of pleg."""
         self.missed = page.total("kube_pod_missed_events")
-        self.stale = page.total("nodeplane_pleg_stale_events_total")
         self.received = page.total("evented_pleg_notifications_received")
         self.relists = page.total("kubelet_pleg_relist_duration_seconds_count")
         self.relist_p50 = bucket_quantile(page, "kubelet_pleg_relist_duration_seconds", 0.5)

@@ -57,12 +57,6 @@ class Pods:
     def remove(self, key: str) -> None:
         self.items.pop(key, None)
 
-    def phases(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for pod in self.items.values():
-            found[pod.phase] = found.get(pod.phase, 0) + 1
-        return found
-
 
 def pod_of(obj: dict[str, Any]) -> Pod:
     """Return the row of a Pod object. Fields of a wrong type count as missing."""

@@ -19,7 +19,6 @@ from supervisor.console.screens.style import text_of
 TABS = ("house", "devices", "pods", "watch", "pleg", "timeline")
 """Modes of the application in the order of their keys."""
 MAX_FILTER = 100
-KEY_NAMES = {"slash": "/", "question_mark": "?", "escape": "Esc", "enter": "Enter"}
 
 
 class Frame(Screen[None]):
