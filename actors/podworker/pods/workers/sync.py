@@ -117,8 +117,8 @@ class PodSync:
             self.wake_ns = min(self.wake_ns or due, due)
 
     def _waiting(self, plan: Plan) -> dict[str, Waiting]:
-        hooks = {step.name: self._state.hook_failures.get(step.name) for step in plan.start}
-        failed = {name: waiting for name, waiting in hooks.items() if waiting is not None}
+        hooks = self._state.hook_failures
+        failed = {step.name: hooks[step.name] for step in plan.start if step.name in hooks}
         return {**dict.fromkeys(plan.restarting, Waiting(CREATING)), **failed, **self._state.problems, **plan.waiting}
 
     @property

@@ -248,10 +248,9 @@ class Session:
 
     async def _ask(self, hook: WebhookHook, new: Object | None, old: Object | None) -> Object | None:
         """Call a webhook if it matches; return the object that it changed. Raises StatusError."""
-        webhook, views = hook.webhook, _Views(self._write.row, new, old)
-        if not webhook.match.selects(self._write, hook.row, new, old, self._namespace or {}):
+        webhook, row, views = hook.webhook, hook.row, _Views(self._write.row, new, old)
+        if not webhook.match.selects(self._write, row, new, old, self._namespace or {}):
             return None
-        row = hook.row
         shown, before = views.of(row)
         try:
             if not await offload(_size(new), partial(self._holds, hook, row, shown, before)):
@@ -302,7 +301,7 @@ class _Views:
     def of(self, row: Resource) -> tuple[Object | None, Object | None]:
         if row is self._row:
             return self._new, self._old
-        return self._view(row, self._new), self._view(row, self._old)
+        return _converted(self._new, self._row, row), _converted(self._old, self._row, row)
 
     def back(self, row: Resource, obj: Object | None) -> Object | None:
         """Return a patched object of `row` in the version of the write. Raises WebhookFailed for one of other shape."""
@@ -312,9 +311,6 @@ class _Views:
             return _converted(obj, row, self._row)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise WebhookFailed(f"received invalid webhook response: the patched object is no {row.kind}") from None
-
-    def _view(self, row: Resource, obj: Object | None) -> Object | None:
-        return _converted(obj, self._row, row)
 
 
 def _converted(obj: Object | None, row: Resource, to: Resource) -> Object | None:
