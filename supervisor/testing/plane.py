@@ -28,6 +28,8 @@ OF_THE_ROOT = ("NODEPLANE_ROOT", "NODEPLANE_KUBELET_DIR", "NODEPLANE_JOIN")
 """Variables of another plane, which a plane of its own must not take over."""
 START_S, STOP_S, POLL_S = 60.0, 45.0, 0.1
 LINES = 20
+PROGRAMS = "programs"
+"""Directory of the root with records of programs that end with the process that started the plane."""
 PROGRAM = "nodeplane: "
 """Prefix of its messages, which the message of the error has once."""
 
@@ -124,6 +126,11 @@ class TestPlane:
         unmount_below(self.root)
         if remove and self.temporary:
             remove_root(self.root)
+
+    @property
+    def programs(self) -> Path:
+        """The directory for records of programs that must not outlive this process; see testing.programs."""
+        return self.root / PROGRAMS
 
     def environment(self) -> dict[str, str]:
         """Return the variables by which programs find this plane."""

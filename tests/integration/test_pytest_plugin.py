@@ -1,7 +1,9 @@
 """pytest-nodeplane: its wheel runs its own tests and recipes as a user's pytest does, with two processes of xdist."""
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import zipfile
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from deploy.build import version
-from tests.support.plane import REPO
+from tests.support.plane import REPO, until
 
 PROJECT = REPO / "deploy" / "pytest-nodeplane"
 RECIPES = ("test_recipe_plugin", "test_recipe_driver", "test_recipe_agent")
@@ -34,14 +36,19 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "site"
 
 
-def run_pytest(unpacked: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run pytest with the unpacked wheel as a user's environment does, and no other plugin that is installed here."""
+def environment(unpacked: Path) -> dict[str, str]:
+    """Return the variables of a user's environment in which the wheel is installed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NODEPLANE_"))}
     found = os.pathsep.join(map(str, (unpacked, PROJECT / "tests", REPO)))
+    return {**kept, "PYTHONPATH": found, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run_pytest(unpacked: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run pytest with the unpacked wheel as a user's environment does, and no other plugin that is installed here."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "nodeplane", "-v", "--tb=short", "-p", "no:cacheprovider", *words],
         cwd=PROJECT,
-        env={**kept, "PYTHONPATH": found, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        env=environment(unpacked),
         capture_output=True,
         text=True,
         timeout=200,
@@ -54,6 +61,43 @@ def test_wheel_has_the_version_of_nodeplane_and_the_license(unpacked: Path) -> N
     metadata = HeaderParser().parsestr((info / "METADATA").read_text())
     assert metadata["Version"] == version()
     assert (info / "licenses" / "LICENSE").read_text() == (REPO / "LICENSE").read_text()
+
+
+HANGING = """
+import pathlib, time
+
+def test_that_hangs(node):
+    process = node.run("sh", "-c", "sleep 600 & exec sleep 600")
+    pathlib.Path("new").write_text(f"{process.pid} {node.environment['NODEPLANE_ROOT']}")
+    pathlib.Path("new").rename("seen")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_pytest_leaves_neither_programs_nor_a_plane(unpacked: Path, tmp_path: Path, number: int) -> None:
+    (tmp_path / "test_hanging.py").write_text(HANGING)
+    words = [sys.executable, "-m", "pytest", "-p", "nodeplane", "-p", "no:cacheprovider", "test_hanging.py"]
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment(unpacked), stdout=subprocess.DEVNULL)
+    try:
+        until("the program runs", (tmp_path / "seen").exists)
+        group, root = (tmp_path / "seen").read_text().split()
+        assert members(int(group)) == 2
+    finally:
+        process.send_signal(number)
+        process.wait(30)
+    until("the program and its child have ended", lambda: not members(int(group)))
+    until("the root with keys is removed", lambda: not Path(root).exists())
+
+
+def members(group: int) -> int:
+    """Return the number of processes of a group, without those that only wait to be reaped."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            found += its_group == str(group) and state != "Z"
+    return found
 
 
 def test_two_nodes_of_the_settings_are_reached_by_a_fixture(unpacked: Path) -> None:

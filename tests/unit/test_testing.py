@@ -1,6 +1,7 @@
 """`nodeplane test` before it starts a plane, and the parts of what a failed test leaves."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from supervisor.cli.commands import parser_of
 from supervisor.cli.main import main
-from supervisor.testing import command
+from supervisor.testing import command, programs
 from supervisor.testing.evidence import event_line, log_tails
 from supervisor.testing.plane import LINES, OF_THE_ROOT, last_lines, remove_root, without
 
@@ -91,6 +92,36 @@ def test_last_lines_are_each_once_and_without_the_name_of_the_program() -> None:
     waiting = "nodeplane: still waiting; cri: no runtime\n"
     assert last_lines(f"\nsupervisor starts\n{waiting * 9}") == ["supervisor starts", "still waiting; cri: no runtime"]
     assert len(last_lines("\n".join(map(str, range(100))))) == LINES
+
+
+def running_group(*words: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE)
+
+
+def test_recorded_programs_end_with_the_children_of_their_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "STOP_S", 0.2)
+    loop = "trap '' TERM; echo; while :; do sleep 1; done"
+    with running_group("sh", "-c", loop) as stubborn, running_group("sh", "-c", "sleep 60 & echo") as ended:
+        for process in (stubborn, ended):
+            programs.record(tmp_path / "programs", process.pid)
+            assert process.stdout
+            process.stdout.readline()
+        ended.wait(10)
+        programs.end_all(tmp_path / "programs")
+        assert stubborn.wait(10) == -signal.SIGKILL
+        assert ended.stdout
+        assert ended.stdout.read() == b"", "its child held the other end"
+
+
+def test_process_that_has_the_pid_of_a_recorded_one_is_left_alone(tmp_path: Path) -> None:
+    with running_group("sleep", "60") as other:
+        programs.record(tmp_path, other.pid).write_text("1")
+        programs.end_all(tmp_path)
+        programs.end_all(tmp_path / "none")
+        assert other.poll() is None
+        other.kill()
 
 
 def test_tethered_command_line_returns_its_exit_code() -> None:

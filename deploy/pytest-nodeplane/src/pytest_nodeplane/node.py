@@ -246,7 +246,8 @@ class Node:
 
     def run(self, *command: str, environment: Mapping[str, str] | None = None) -> Process:
         """Start a program with `environment` beside the variables of the node; the end of the test stops it."""
-        process = Process(command, {**os.environ, **self.environment, **(environment or {})})
+        variables = {**os.environ, **self.environment, **(environment or {})}
+        process = Process(command, variables, self.plane.programs)
         self.processes.append(process)
         return process
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 from urllib.request import urlopen
 
@@ -53,6 +54,11 @@ class Plane:
     @cached_property
     def layout(self) -> Layout:
         return self._process.layout
+
+    @property
+    def programs(self) -> Path:
+        """Directory for records of programs, which end also when pytest is killed."""
+        return self._process.programs
 
     @cached_property
     def further(self) -> "list[FurtherNode]":
@@ -173,6 +179,10 @@ class FurtherNode(Plane):
     @cached_property
     def layout(self) -> Layout:
         return self._where
+
+    @property
+    def programs(self) -> Path:
+        return self._first.programs
 
     @cached_property
     def further(self) -> "list[FurtherNode]":

@@ -6,7 +6,10 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO
+
+from supervisor.testing.programs import record
 
 STOP_S = 5.0
 MAX_OUTPUT = 64 << 10
@@ -14,9 +17,12 @@ MAX_OUTPUT = 64 << 10
 
 
 class Process:
-    """A started process; the fixture stops it with its children at the end of the test."""
+    """A started process; the fixture stops it with its children at the end of the test.
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    With a record in the directory `records`, the plane stops it where pytest was killed before.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], records: Path | None = None) -> None:
         self.command = list(command)
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 # until `close`
         self._process = subprocess.Popen(
@@ -27,6 +33,7 @@ class Process:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._record = record(records, self.pid) if records else None
 
     @property
     def pid(self) -> int:
@@ -69,4 +76,6 @@ class Process:
 
     def close(self) -> None:
         self.stop()
+        if self._record:
+            self._record.unlink(missing_ok=True)
         self._output.close()
