@@ -12,33 +12,15 @@ from protocols.dra.allocator import (
     Ground,
     Node,
     NodeFault,
-    SelectorFault,
     TimedOut,
     allocation,
-    claim_of,
     first_available_score,
 )
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.gates import Gates
-from protocols.dra.types import Device
+from tests.support.allocator_objects import DRIVER, Words, claim
 
-DRIVER = "d.example.com"
 N1 = Node("n1", {"zone": "a"})
-
-
-class Words:
-    """Selectors of tests: `ATTRIBUTE=VALUE`, or `fail`."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def matches(self, expression: str, driver: str, device: Device) -> bool:
-        self.asked.append(device.name)
-        name, _, value = expression.partition("=")
-        if name == "fail":
-            raise SelectorFault("CEL runtime error: no such key: x")
-        attribute = device.attributes.get(f"{driver}/{name}")
-        return attribute is not None and str(attribute.value) == value
 
 
 def device(name: str, taints: Any = (), consumes: int = 0, **attributes: Any) -> dict[str, Any]:
@@ -67,12 +49,6 @@ def want(**exactly: Any) -> dict[str, Any]:
 
 def selected(word: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": word}}]
-
-
-def claim(*requests: dict[str, Any], name: str = "c", **devices: Any) -> Any:
-    entries = [{"name": f"r{at}", "exactly": each} if "name" not in each else each for at, each in enumerate(requests)]
-    metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
-    return claim_of({"metadata": metadata, "spec": {"devices": {"requests": entries, **devices}}})
 
 
 def class_named(name: str, *words: str, **spec: Any) -> Any:

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Catalog, Ground, Node, claim_of
 from protocols.dra.allocator.pruning import PATIENCE
-from protocols.dra.decode import class_of, slice_of
-from protocols.dra.types import Device
+from protocols.dra.decode import slice_of
+from tests.support.allocator_objects import ANY, DRIVER, Kinds, claim_object, request_objects
 
-DRIVER = "d.example.com"
 NODE = Node("n1", {})
-CLASSES = {"any": class_of({"metadata": {"name": "any"}, "spec": {}})}
+CLASSES = {"any": ANY}
 SLOTS = 3
 
 devices = st.lists(
@@ -55,11 +54,6 @@ steps = st.one_of(
 )
 
 
-class Kinds:
-    def matches(self, expression: str, driver: str, device: Device) -> bool:
-        return device.attributes[f"{driver}/kind"].value == expression
-
-
 def slice_json(pool: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     announced = {"name": pool, "generation": 1, "resourceSliceCount": 2}
     sets = [{"name": "set", "counters": {"slots": {"value": str(SLOTS)}}}]
@@ -84,16 +78,9 @@ def device_json(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
-    entries = []
-    for at, alternatives in enumerate(claim["requests"]):
-        if len(alternatives) == 1:
-            entries.append({"name": f"r{at}", "exactly": want_json(alternatives[0])})
-        else:
-            each = [{"name": f"s{sub}", **want_json(want)} for sub, want in enumerate(alternatives)]
-            entries.append({"name": f"r{at}", "firstAvailable": each})
     constraint = {f"{claim['bond']}Attribute": f"{DRIVER}/numa", "requests": [claim["of"]] if claim["of"] else []}
-    devices = {"requests": entries, "constraints": [constraint] if claim["bond"] else []}
-    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"devices": devices}}
+    constraints = [constraint] if claim["bond"] else []
+    return claim_object(name, request_objects(claim["requests"], want_json), constraints=constraints)
 
 
 def want_json(want: dict[str, Any]) -> dict[str, Any]:

@@ -5,25 +5,18 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import AllocationFault, Catalog, Ground, Node, allocation, claim_of
+from protocols.dra.allocator import AllocationFault, Catalog, Ground, Node, allocation
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
 from protocols.dra.allocator.shares import Held, held_by_picks, held_by_results
-from protocols.dra.decode import class_of, slice_of
-from protocols.dra.types import Device, DeviceId
+from protocols.dra.decode import slice_of
+from protocols.dra.types import DeviceId
 from protocols.kube.quantity import NANO
+from tests.support.allocator_objects import ANY, DRIVER, Kinds, claim
 
-DRIVER = "d.example.com"
-CLASSES = {"any": class_of({"metadata": {"name": "any"}, "spec": {}})}
+CLASSES = {"any": ANY}
 NODE = Node("n1", {})
 RANGE = {"default": "2", "validRange": {"min": "2", "max": "4", "step": "2"}}
 VALUES = {"default": "1", "validValues": ["1", "2", "5"]}
-
-
-class Kinds:
-    """Selectors of tests: the value of attribute `kind`."""
-
-    def matches(self, expression: str, driver: str, device: Device) -> bool:
-        return device.attributes[f"{driver}/kind"].value == expression
 
 
 def held(shares: dict[str, dict[str, int]], whole: tuple[str, ...]) -> Held:
@@ -49,12 +42,6 @@ def want(count: int = 1, **capacity: str) -> dict[str, Any]:
     """`count` 0 stands for all."""
     mode = {"count": count} if count else {"allocationMode": "All"}
     return {"deviceClassName": "any", **mode, **({"capacity": {"requests": capacity}} if capacity else {})}
-
-
-def claim(*requests: dict[str, Any], name: str = "c", **devices: Any) -> Any:
-    entries = [{"name": f"r{at}", "exactly": each} if "name" not in each else each for at, each in enumerate(requests)]
-    metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
-    return claim_of({"metadata": metadata, "spec": {"devices": {"requests": entries, **devices}}})
 
 
 class World:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Catalog, Ground, Node, NodeFault, claim_of
+from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Catalog, Ground, Node, NodeFault
 from protocols.dra.allocator.result import allocation
 from protocols.dra.allocator.shares import Held
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.types import Device, DeviceId
 from protocols.kube.meta import Object
+from tests.support.allocator_objects import claim
 
 NODE = Node("n1", {"region": "west", "planet": "earth"})
 CLASSES = {
@@ -69,15 +70,6 @@ def want(driver: str = "a.com", count: int = 1, *words: str, admin: bool = False
 
 def either(*wants: Object) -> Object:
     return {"firstAvailable": [{"name": f"s{at}", **each} for at, each in enumerate(wants)]}
-
-
-def claim(*requests: Object, name: str = "c", **devices: Any) -> Any:
-    entries = [
-        {"name": f"r{at}", **(each if "firstAvailable" in each else {"exactly": each})}
-        for at, each in enumerate(requests)
-    ]
-    metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
-    return claim_of({"metadata": metadata, "spec": {"devices": {"requests": entries, **devices}}})
 
 
 def match(attribute: str, *requests: str) -> Object:

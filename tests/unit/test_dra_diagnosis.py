@@ -6,27 +6,15 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import Catalog, Node, SelectorFault, claim_of
+from protocols.dra.allocator import Catalog, Node
 from protocols.dra.allocator.shares import Held
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import MAX_TEXT, one_line
 from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, Case, Group, Report
 from protocols.dra.gates import Gates
-from protocols.dra.types import Device, DeviceId
-
-DRIVER = "d.example.com"
-
-
-class Words:
-    """Selectors of tests: `ATTRIBUTE=VALUE`, or `fail`."""
-
-    def matches(self, expression: str, driver: str, device: Device) -> bool:
-        name, _, value = expression.partition("=")
-        if name == "fail":
-            raise SelectorFault("CEL runtime error: no such key: x")
-        attribute = device.attributes.get(f"{driver}/{name}")
-        return attribute is not None and str(attribute.value) == value
+from protocols.dra.types import DeviceId
+from tests.support.allocator_objects import ANY, DRIVER, Words, claim
 
 
 def device(name: str, attributes: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
@@ -55,12 +43,6 @@ def request(name: str = "gpu", *selectors: str, **exactly: Any) -> dict[str, Any
     return {"name": name, "exactly": {"deviceClassName": "any", "selectors": cel, **exactly}}
 
 
-def claim(*requests: dict[str, Any], name: str = "c", **devices: Any) -> Any:
-    metadata = {"name": name, "namespace": "ns", "uid": name}
-    return claim_of({"metadata": metadata, "spec": {"devices": {"requests": list(requests), **devices}}})
-
-
-ANY = class_of({"metadata": {"name": "any"}, "spec": {}})
 MODEL_A = class_of({"metadata": {"name": "a"}, "spec": {"selectors": [{"cel": {"expression": "model=A"}}]}})
 NODES = tuple(Node(name, {"zone": name}) for name in ("n1", "n2"))
 

@@ -22,14 +22,14 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.pruning import PATIENCE
 from protocols.dra.allocator.shares import held_by_picks, held_by_results
-from protocols.dra.decode import class_of, patch_of, slice_of
+from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.types import Device, DeviceId
+from protocols.dra.types import DeviceId
 from protocols.kube.quantity import NANO
+from tests.support.allocator_objects import ANY, DRIVER, Kinds, claim_object, request_objects
 
-DRIVER = "d.example.com"
 NODE = Node("n1", {})
-CLASSES = {"any": class_of({"metadata": {"name": "any"}, "spec": {}})}
+CLASSES = {"any": ANY}
 SLOTS = 3
 POLICIES: list[dict[str, Any]] = [
     {},
@@ -72,11 +72,6 @@ steps = st.one_of(
 )
 
 
-class Kinds:
-    def matches(self, expression: str, driver: str, device: Device) -> bool:
-        return device.attributes[f"{driver}/kind"].value == expression
-
-
 def device_json(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"name": name, "attributes": {"kind": {"string": entry["kind"]}}}
     if entry["shared"]:
@@ -109,16 +104,8 @@ def slices_json(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
-    entries = []
-    for at, alternatives in enumerate(claim["requests"]):
-        if len(alternatives) == 1:
-            entries.append({"name": f"r{at}", "exactly": want_json(alternatives[0])})
-        else:
-            each = [{"name": f"s{sub}", **want_json(want)} for sub, want in enumerate(alternatives)]
-            entries.append({"name": f"r{at}", "firstAvailable": each})
     constraints = [{f"{claim['bond']}Attribute": f"{DRIVER}/kind"}] if claim["bond"] else []
-    spec = {"devices": {"requests": entries, "constraints": constraints}}
-    return {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": spec}
+    return claim_object(name, request_objects(claim["requests"], want_json), constraints=constraints)
 
 
 def want_json(want: dict[str, Any]) -> dict[str, Any]:
