@@ -1,6 +1,7 @@
 """Writes Kubernetes Events without ever holding its caller up: bounded, aggregated, patient while the API is away."""
 
 import asyncio
+import hashlib
 import time
 import uuid
 from collections import OrderedDict
@@ -61,8 +62,13 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self.dropped = 0
 
-    def event(self, obj: Object, type: str, reason: str, message: str, field_path: str = "") -> None:
-        """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted."""
+    def event(
+        self, obj: Object, type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
+    ) -> None:
+        """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted.
+
+        With `once`, the event is not written again after a restart, as long as the API keeps the one of before.
+        """
         reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
         identity = (reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
         key = (*identity, field_path, type, reason, message)
@@ -71,7 +77,8 @@ class EventRecorder:
             waiting.count += 1
             waiting.last = now
             return
-        self._waiting[key] = _Waiting(_name_for(reference), reference, type, reason, message, now, now)
+        suffix = _digest((self._options.component, *key)) if once else uuid.uuid4().hex[:16]
+        self._waiting[key] = _Waiting(_name_for(reference, suffix), reference, type, reason, message, now, now)
         if len(self._waiting) > WAITING:
             self._waiting.popitem(last=False)
             self.dropped += 1
@@ -129,7 +136,7 @@ class EventRecorder:
             await self._client.create(EVENTS, self._object(waiting), _namespace(waiting))
         except ApiError as error:
             if error.reason != "AlreadyExists":
-                raise  # it does when an earlier try got through and its answer was lost
+                raise  # it does when an earlier try got through and its answer was lost, or before a restart
 
     def _remember(self, key: Key, waiting: _Waiting) -> None:
         self._written[key] = _Written(waiting.name, _namespace(waiting), waiting.count)
@@ -156,8 +163,12 @@ class EventRecorder:
         }
 
 
-def _name_for(reference: dict[str, str]) -> str:
-    return f"{reference.get('name', 'object')[:200].rstrip('-.')}.{uuid.uuid4().hex[:16]}"
+def _name_for(reference: dict[str, str], suffix: str) -> str:
+    return f"{reference.get('name', 'object')[:200].rstrip('-.')}.{suffix}"
+
+
+def _digest(parts: tuple[str, ...]) -> str:
+    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).hexdigest()
 
 
 def _namespace(waiting: _Waiting) -> str:

@@ -256,7 +256,9 @@ class Events(EventRecorder):
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []
 
-    def event(self, obj: Object, type: str, reason: str, message: str, field_path: str = "") -> None:
+    def event(
+        self, obj: Object, type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
+    ) -> None:
         self.told.append((key_of(obj), reason, message))
 
     async def run(self) -> None:

@@ -16,6 +16,7 @@ from actors.scheduler.model import queue
 from protocols.dra.pods import consumer, deallocated, results_of
 from protocols.kube.meta import Object, condition, meta, terminating
 from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.kubeclient.events import EventRecorder
 from protocols.process.layout import layout
 from tests.support.memory_api import Events, Fault, MemoryApi, away, conflict
 from tests.support.waiting import until_async
@@ -27,9 +28,15 @@ ATTACHED, FAILED = "example.com/attached", "example.com/failed"
 
 
 class Life:
-    """One life of a scheduler. `async with Life(api) as life`; kill() is the end without a farewell."""
+    """One life of a scheduler. `async with Life(api) as life`; kill() is the end without a farewell.
 
-    def __init__(self, api: MemoryApi, gates: dict[str, bool] | None = None, binding_timeout: float = 600) -> None:
+    Events are kept in `events`; with `writes_events` they go to the API.
+    """
+
+    def __init__(
+        self, api: MemoryApi, gates: dict[str, bool] | None = None, binding_timeout: float = 600, *,
+        writes_events: bool = False,
+    ) -> None:  # fmt: skip
         self.api, self.tasks = api, set[asyncio.Task[Any]]()
         self.events = Events()
         self.broken: list[BaseException] = []
@@ -53,9 +60,10 @@ class Life:
         )
         events = self.events
         recorder = SimpleNamespace(event=events.event, run=events.run)
+        recorders: Any = EventRecorder if writes_events else lambda client, options: recorder
         with (
             mock.patch.object(actor, "ApiClient", return_value=api),
-            mock.patch.object(actor, "EventRecorder", return_value=recorder),
+            mock.patch.object(actor, "EventRecorder", recorders),
         ):
             self.scheduler = actor.Scheduler(context)
 

@@ -184,6 +184,29 @@ async def test_capacity_lowered_below_what_is_consumed_admits_nothing_and_evicts
         assert results_of(the(api, RESOURCECLAIMS, "c-p1"))[0]["consumedCapacity"] == {"m": "2"}
 
 
+async def test_capacity_that_stays_lowered_has_one_event_over_restarts() -> None:
+    api = Counted()
+    put_class(api)
+    put_node(api, "n0")
+    put_slice(api, "n0", shared("dev"))
+
+    def excesses() -> list[Object]:
+        return [each for each in api.objects["events"].values() if each["reason"] == "DeviceCapacityExceeded"]
+
+    async with Life(api):
+        put_share(api, "p0", 8)
+        await until("p0 is bound", lambda: node_of(api, "p0"))
+    put_patch(api, "5")
+    for _ in range(3):
+        async with Life(api, writes_events=True) as life:
+            recorder = life.scheduler._tracker_events
+            await until("an event is written", lambda recorder=recorder: recorder._written)
+    assert [each["count"] for each in excesses()] == [1]
+    async with Life(api, writes_events=True):
+        put_patch(api, "4")
+        await until("another event", lambda: len(excesses()) == 2)
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_killed_at_any_time_the_next_one_overcommits_nothing(seed: int) -> None:
     api = Counted(seed)

@@ -107,7 +107,7 @@ class DynamicResources:
         for change in changes:
             self.catalog.change(*change)
             for warning in warnings_of(change, self.ledger.consumed):
-                self._recorder.event(warning.slice, "Warning", REASON, warning.message)
+                self._recorder.event(warning.slice, "Warning", REASON, warning.message, once=True)
         self._changed(DEVICES)
 
     def classes_changed(self) -> None:
