@@ -12,6 +12,7 @@ from actors.scheduler import actor
 from protocols.actor.metrics import page
 from protocols.dra.binding import READY, verdict
 from protocols.dra.pods import results_of
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
 from tests.support.memory_api import MemoryApi
@@ -309,3 +310,30 @@ async def test_pods_are_bound_only_when_ready_over_random_reports_and_kills(seed
                 step((ATTACHED,))
                 await asyncio.sleep(0.002)
         assert broken == []
+
+
+@pytest.mark.parametrize(("verb", "resource"), [("create", PODS), ("update", RESOURCECLAIMS)])
+async def test_room_of_a_pod_that_is_gone_before_its_binding_goes_to_pods_that_wait(
+    verb: str, resource: Resource
+) -> None:
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1", pods=1)
+    put_slice(api, "n1", {"name": "dev"})
+    put_claim(api, "c")
+    gate = api.gates[verb, resource.plural] = asyncio.Event()
+
+    def gone(*_: object) -> ApiError:
+        api.fault = lambda verb, resource, name: None
+        api.drop(PODS, "p", "ns")
+        return ApiError(404, {"message": "it is gone", "reason": "NotFound"})
+
+    async with asyncio.timeout(60), Life(api) as life:
+        put_pod(api, "p", "c")
+        await until("p is assumed", lambda: life.scheduler._cache.placed)
+        put_pod(api, "other")
+        await until("other waits", lambda: says(api, "other"))
+        await until("its backoff is over", lambda: life.scheduler._queue.next_at() is None)
+        api.fault = lambda *write: gone() if write[:2] == (verb, resource) else None
+        gate.set()
+        await until("other is bound", lambda: node_of(api, "other"))

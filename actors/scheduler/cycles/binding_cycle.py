@@ -79,7 +79,7 @@ class BindingCycle:
         finally:
             if result != "done":
                 self._cache.forget(decision.view.uid)
-                self._queue.changed(DEVICES)
+                self._queue.changed(ROOM, DEVICES)
             self._metrics.allocated(result, claims)
         return written
 
@@ -137,8 +137,8 @@ class BindingCycle:
             with span(view.uid, "bind", node=node):
                 await self._binder.bind(pod, node)
         except ApiError as error:
-            if error.code != 409:
-                self._cache.forget(view.uid)
+            if error.code != 409 and self._cache.forget(view.uid):
+                self._queue.changed(ROOM)
             raise
         self._queue.remove(view.uid)
         self._devices.binding.bound(view.uid)
