@@ -39,8 +39,8 @@ class MemoryApi:
         self.fault: Fault = lambda verb, resource, name: None
         self.lose: Fault = lambda verb, resource, name: None
         self.random = random.Random(seed) if seed is not None else None
-        self.gates: dict[tuple[str, str], asyncio.Event] = {}
-        """Events that writes wait for, by verb and resource."""
+        self.gates: dict[tuple[str, str, str], asyncio.Event] = {}
+        """Events that writes wait for, by verb, resource and name."""
         self.writes = 0
         self.deaf: set[str] = set()
 
@@ -138,7 +138,7 @@ class MemoryApi:
 
     async def _write(self, verb: str, resource: Resource, name: str, change: Callable[[], Object]) -> Object:
         await self._pause()
-        if (gate := self.gates.get((verb, resource.plural))) is not None:
+        if (gate := self.gates.get((verb, resource.plural, name))) is not None:
             await gate.wait()
         if (fault := self.fault(verb, resource, name)) is not None:
             raise fault

@@ -321,7 +321,7 @@ async def test_room_of_a_pod_that_is_gone_before_its_binding_goes_to_pods_that_w
     put_node(api, "n1", pods=1)
     put_slice(api, "n1", {"name": "dev"})
     put_claim(api, "c")
-    gate = api.gates[verb, resource.plural] = asyncio.Event()
+    gate = api.gates[verb, resource.plural, "c" if resource is RESOURCECLAIMS else "p"] = asyncio.Event()
 
     def gone(*_: object) -> ApiError:
         api.fault = lambda verb, resource, name: None

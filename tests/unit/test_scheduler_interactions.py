@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import meta
-from protocols.kube.resources import PODS, RESOURCECLAIMS
+from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     ATTACHED,
@@ -16,6 +17,7 @@ from tests.support.scheduler_life import (
     asking,
     devices,
     events_of,
+    finish_deletions,
     freed,
     gone,
     heard,
@@ -158,6 +160,55 @@ async def test_pod_that_waits_again_after_a_restart_is_preempted_as_well() -> No
         async with Life(api):
             await until("high has the device", lambda: held(api, "c-high"))
         assert "low" in {meta(pod)["name"] for pod in api.objects["pods"].values()}
+
+
+@pytest.mark.parametrize("rejected", [False, True])
+async def test_pod_whose_claims_are_being_written_is_preempted_and_not_deleted(rejected: bool) -> None:
+    """Also if the second claim is rejected: the first one must not stay reserved."""
+    api = MemoryApi()
+    put_class(api)
+    put_node(api, "n1", pods=1)
+    put_slice(api, "n1", *devices(2))
+    put_claim(api, "c1")
+    put_claim(api, "c2")
+    gate = api.gates["update", "resourceclaims", "c1"] = asyncio.Event()
+
+    def fault(verb: str, resource: Resource, name: str) -> Exception | None:
+        return ApiError(403, {"message": "no", "reason": "Forbidden"}) if (rejected, name) == (True, "c2") else None
+
+    api.fault = fault
+    async with asyncio.timeout(60), Life(api) as life:
+        put_pod(api, "low", "c1", "c2", priority=1)
+        await until("low is assumed", lambda: life.scheduler._cache.placed)
+        put_pod(api, "high", priority=5)
+        await until("high is nominated", lambda: nominated(api, "high"))
+        await heard()
+        assert leaving(api) == []
+        gate.set()
+        await until("high is bound", lambda: node_of(api, "high") == "n1")
+        await until("low has no device", lambda: not held_by_all(api))
+        await until("low waits", lambda: says(api, "low"))
+        assert events_of(life, "Preempted", "low")
+        assert life.scheduler._devices.binding._giving_way == {}
+
+
+async def test_claim_of_extended_resources_that_is_being_written_is_released_for_a_preemptor() -> None:
+    api = MemoryApi()
+    put_extended_class(api)
+    put_node(api, "n1")
+    put_slice(api, "n1", *devices(1))
+    gate = api.gates["patch", "pods", "low"] = asyncio.Event()
+    async with asyncio.timeout(60), Life(api) as life:
+        finishing = asyncio.create_task(finish_deletions(api))
+        put_pod(api, "low", priority=1, containers=asking())
+        await until("low has the device", lambda: held_by_all(api))
+        put_pod(api, "high", priority=5, containers=asking())
+        await until("high is nominated", lambda: life.scheduler._preemptor.nominations)
+        await heard()
+        gate.set()
+        await until("high is bound", lambda: node_of(api, "high") == "n1")
+        await until("low waits", lambda: says(api, "low"))
+        finishing.cancel()
 
 
 async def test_admin_access_takes_nobody_s_share_and_is_no_victim() -> None:

@@ -8,7 +8,8 @@ claims, so that a scheduler that starts anew goes on with it.
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from actors.scheduler.model.claim_demand import Assignment
@@ -29,8 +30,23 @@ class BindingWait:
         self._failed_nodes: OrderedDict[str, set[str]] = OrderedDict()
         self._waits: dict[str, asyncio.Event] = {}
         """Events that wake the waits, by uid of the pod."""
+        self._writing: set[str] = set()
+        """Pods whose claims are being written."""
         self._giving_way: dict[str, asyncio.Event] = {}
         """Set once the claims of a preempted pod are released."""
+
+    @contextmanager
+    def interruptible(self, uid: str) -> Iterator[None]:
+        """Let a pod give way while its claims are written; raise WaitPreempted at the end if it has to."""
+        self._writing.add(uid)
+        try:
+            yield
+        except Exception:
+            self._check_preempted(uid)
+            raise
+        finally:
+            self._writing.discard(uid)
+        self._check_preempted(uid)
 
     @property
     def waiting(self) -> int:
@@ -67,8 +83,7 @@ class BindingWait:
 
     def _next_deadline(self, pod: Object, assignments: Collection[Assignment], end: float) -> float | None:
         """Return when the wait ends, or None if all claims are ready. Raises the errors of `wait`."""
-        if uid_of(pod) in self._giving_way:
-            raise WaitPreempted("a pod of higher priority takes its place")
+        self._check_preempted(uid_of(pod))
         waiting = []
         for each in assignments:
             claim = self._claim(each.key)
@@ -83,6 +98,10 @@ class BindingWait:
             raise BindingFailed("device binding timeout")
         return min(*waiting, end) if waiting else None
 
+    def _check_preempted(self, uid: str) -> None:
+        if uid in self._giving_way:
+            raise WaitPreempted("a pod of higher priority takes its place")
+
     def _verdict(self, claim: Object) -> Verdict:
         return verdict(claim, time.time(), self._timeout)
 
@@ -93,13 +112,19 @@ class BindingWait:
             del self._woken[key]
 
     async def give_way(self, uid: str) -> bool:
-        """End the wait of a preempted pod. Return True once its claims are released, False if it does not wait."""
+        """End the binding cycle of a preempted pod.
+
+        Return True once its claims are released, False if the pod neither waits nor has claims that are being written:
+        then it is about to be bound.
+        """
         done = self._giving_way.get(uid)
         if done is None:
-            if (changed := self._waits.get(uid)) is None:
+            changed = self._waits.get(uid)
+            if changed is None and uid not in self._writing:
                 return False
             done = self._giving_way[uid] = asyncio.Event()
-            changed.set()
+            if changed is not None:
+                changed.set()
         await done.wait()
         return True
 

@@ -196,7 +196,14 @@ class DynamicResources:
                 self._changed(DEVICES)
 
     async def assign(self, pod: Object, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
-        """Write the assignments; return them with the claims that exist now. Raises what ClaimWriter.assign raises."""
+        """Write the assignments; return them with the claims that exist now.
+
+        Raises what ClaimWriter.assign raises, or WaitPreempted: then `leave` releases the claims.
+        """
+        with self.binding.interruptible(uid_of(pod)):
+            return await self._written(pod, assignments)
+
+    async def _written(self, pod: Object, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         last = assignments[-1] if assignments else None
         if last is None or last.extended is None:
             await self.writer.assign(pod, assignments)
@@ -218,8 +225,11 @@ class DynamicResources:
         return any(done)
 
     async def leave(self, pod: Object, keys: Iterable[str]) -> None:
-        """Release the claims of a pod that is preempted while it waits. Raises ApiError, ApiAway or TimeoutError."""
-        for claim in filter(None, map(self.claims.get, keys)):
+        """Release the claims of a pod that is preempted before it is bound, those of extended resources as well.
+
+        Raises ApiError, ApiAway or TimeoutError.
+        """
+        for claim in (*filter(None, map(self.claims.get, keys)), *self.claims.of_extended(pod)):
             await self.writer.leave(claim, uid_of(pod))
 
     async def deallocate_unused(self, pod: Object, demand: Demand, fits: Iterable[Fit]) -> str:

@@ -51,7 +51,7 @@ class BindingCycle:
             await self._prepared(decision, written, slots)
             await self._bind(pod, view, decision.node)
         except WaitPreempted as preempted:
-            await self._give_way(decision, written, preempted)
+            await self._give_way(decision, preempted)
             return False
         except BindingFailed as failure:
             await self._not_prepared(decision, written, failure)
@@ -115,12 +115,10 @@ class BindingCycle:
         self._failed.retry(pod, failure, decision.began)
         await self._failed.report(pod, f'running PreBind plugin "DynamicResources": {failure}', REASON_ERROR)
 
-    async def _give_way(
-        self, decision: Decision, written: tuple[Assignment, ...], preempted: WaitPreempted
-    ) -> None:  # fmt: skip
-        """Release the claims of a pod that is preempted while it waits, and queue it again."""
+    async def _give_way(self, decision: Decision, preempted: WaitPreempted) -> None:
+        """Release the claims of a pod that is preempted before it is bound, and queue it again."""
         try:
-            await self._devices.leave(decision.pod, (each.key for each in written))
+            await self._devices.leave(decision.pod, (each.key for each in decision.assignments))
         except (ApiAway, ApiError, TimeoutError) as error:
             self._log.info("claims stay allocated for now pod=%s error=%s", key_of(decision.pod), error)
         finally:
