@@ -174,7 +174,7 @@ def read_pod(kubeconfig: Path, key: str) -> tuple[Object, list[Object]]:
             if error.code != 404:
                 raise
             raise Usage(f"no pod {namespace or 'default'}/{name}; give it as NAMESPACE/NAME") from None
-        return pod, await list_objects(client, (*RESOURCES, RESOURCECLAIMS, NODES))
+        return pod, await list_objects(client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
 
     return _asked(kubeconfig, read)
 

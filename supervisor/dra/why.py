@@ -1,24 +1,26 @@
-"""Why a pod waits for its devices: its claims, the nodes it may use, and the rules that reject devices."""
+"""Why a pod waits: its claims, the nodes without room for it, and the rules that reject devices on the others."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Mapping
 
 import msgspec
 
 from protocols.dra.allocator import Claim, Node, claim_of
-from protocols.dra.allocator.extended import TooManyRequests, backing
+from protocols.dra.allocator.extended import Backing, TooManyRequests, backing
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.diagnosis.diagnose import Diagnosis
-from protocols.dra.diagnosis.types import Case, Report
+from protocols.dra.diagnosis.tally import Tally
+from protocols.dra.diagnosis.types import Case, Group, Rejection, Report
 from protocols.dra.gates import Gates
-from protocols.dra.pods import allocation_of, device_of, extended_claim_key, results_of
-from protocols.dra.types import DeviceId
+from protocols.dra.pods import device_of, extended_claim_key, results_of
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, condition, condition_true, key_of, labels_of, name_of
-from protocols.kube.selectors import selects, term_matches
-from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
+from protocols.kube.meta import Object, condition, key_of, labels_of, name_of
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.claims import ClaimState, claim_for_extended_resources, named_claims
+from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.snapshot import DeviceSnapshot, snapshot_of
+
+NO_REPORT = Report((), ())
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -28,7 +30,12 @@ class Answer(msgspec.Struct, frozen=True):
     message: str
     """Message of the pod's PodScheduled condition."""
     claims: tuple[ClaimState, ...]
-    report: Report
+    report: Report = NO_REPORT
+    """Why devices do not satisfy the claims, on nodes that have room for the pod."""
+    nodes: tuple[Group, ...] = ()
+    """Nodes that have no room for the pod, whatever its devices; empty once it is bound."""
+    fitting: tuple[str, ...] = ()
+    """Nodes with room and devices; the scheduler also checks affinity to other pods and topology spread."""
     unreadable: tuple[str, ...] = ()
 
 
@@ -45,68 +52,65 @@ def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
 
 
 def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
-    claims = {key_of(obj): obj for obj in objects if obj.get("kind") == "ResourceClaim"}
-    own = list(named_claims(pod, claims))
     node = str((pod.get("spec") or {}).get("nodeName") or "")
+    message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
+    by_kind: defaultdict[str, list[Object]] = defaultdict(list)
+    for obj in objects:
+        by_kind[str(obj.get("kind"))].append(obj)
+    claims = {key_of(obj): obj for obj in by_kind["ResourceClaim"]}
     snapshot = snapshot_of(objects, gates)
+    backed_by = backing(snapshot.tracker.inputs.classes.values())
+    own, pending = _claims_of(pod, claims, backed_by)
+    answer = Answer(key_of(pod), node, message, tuple(own), unreadable=tuple(snapshot.unreadable))
+    if node:
+        return answer
+    allocated = [claims[each.claim] for each in own if each.state == "allocated"]
+    rules = NodeRules(pod, by_kind["Pod"], allocated, backed_by)
+    nodes = sorted(by_kind["Node"], key=name_of)
+    rejected = {name_of(each): rules.rejections(each) for each in nodes}
+    roomy = tuple(Node(name_of(each), labels_of(each)) for each in nodes if not rejected[name_of(each)])
+    if not pending:
+        return msgspec.structs.replace(answer, nodes=_groups(rejected), fitting=tuple(each.name for each in roomy))
+    report = Diagnosis(_case(pending, roomy, rejected, claims, snapshot)).run()
+    return msgspec.structs.replace(answer, report=report, nodes=_groups(rejected), fitting=report.fitting)
+
+
+def _claims_of(
+    pod: Object, claims: Mapping[str, Object], backed_by: Backing
+) -> tuple[list[ClaimState], tuple[Claim, ...]]:
+    """Return the state of the pod's claims, and those to allocate. Raises TooManyRequests."""
+    own = list(named_claims(pod, claims))
     pending = [claim_of(claims[each.claim]) for each in own if each.state == "pending"]
-    extended = claim_for_extended_resources(pod, backing(snapshot.tracker.inputs.classes.values()))
-    named = extended_claim_key(pod)
-    if extended is not None and not node and named not in claims:  # a claim of a failed attempt is deleted
-        own = [each for each in own if each.claim != named]
+    extended, key = claim_for_extended_resources(pod, backed_by), extended_claim_key(pod)
+    if extended is not None and not (pod.get("spec") or {}).get("nodeName") and key not in claims:
+        own = [each for each in own if each.claim != key]  # the claim of a failed attempt is deleted
         own.append(ClaimState(extended.key, "not created: the scheduler creates it for extended resources"))
         pending.append(extended)
-    allocated = [claims[each.claim] for each in own if each.state == "allocated"]
-    case = _case(pod, objects, allocated, tuple(pending), snapshot)
-    report = Diagnosis(case).run() if pending and not node else Report((), ())
-    message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
-    return Answer(key_of(pod), node, message, tuple(own), report, tuple(snapshot.unreadable))
+    return own, tuple(pending)
+
+
+def _groups(rejected: Mapping[str, list[Rejection]]) -> tuple[Group, ...]:
+    tally = Tally()
+    for name, found in rejected.items():
+        for each in found:
+            tally.add(each, name)
+    return tally.groups()
 
 
 def _case(
-    pod: Object, objects: list[Object], allocated: list[Object], pending: tuple[Claim, ...], snapshot: DeviceSnapshot
-) -> Case:
-    nodes, excluded = [], {}
-    holders: dict[DeviceId, str] = {}
-    for obj in objects:
-        if obj.get("kind") == "Node":
-            if why := exclusion(pod, obj, allocated):
-                excluded[name_of(obj)] = why
-            else:
-                nodes.append(Node(name_of(obj), labels_of(obj)))
-        elif obj.get("kind") == "ResourceClaim":
-            holders |= {device_of(each): key_of(obj) for each in results_of(obj) if not each.get("adminAccess")}
+    pending: tuple[Claim, ...], nodes: tuple[Node, ...], rejected: Mapping[str, list[Rejection]],
+    claims: Mapping[str, Object], snapshot: DeviceSnapshot,
+) -> Case:  # fmt: skip
+    results = ((key, each) for key, claim in claims.items() for each in results_of(claim))
+    holders = {device_of(each): key for key, each in results if not each.get("adminAccess")}
     return Case(
         claims=pending,
         catalog=snapshot.catalog,
-        nodes=tuple(sorted(nodes, key=lambda each: each.name)),
+        nodes=nodes,
         classes=snapshot.tracker.inputs.classes,
         engine=CelSelectors(),
         used=snapshot.held,
-        excluded=excluded,
+        excluded={name: ", ".join(each.text for each in found) for name, found in rejected.items() if found},
         holder=lambda device: holders.get(device, ""),
         gates=snapshot.tracker.inputs.gates,
     )
-
-
-def exclusion(pod: Object, node: Object, allocated: Iterable[Object] = ()) -> str:
-    """Return why the pod cannot use the node whatever its devices, or ""; cpu and memory are left to the scheduler."""
-    spec, name, labels = pod.get("spec") or {}, name_of(node), labels_of(node)
-    tolerations = spec.get("tolerations") or ()
-    if not condition_true(node, "Ready"):
-        return "not ready"
-    if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, tolerations):
-        return "unschedulable"
-    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
-        return "does not match the pod's nodeSelector"
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required and not any(term_matches(term, name, labels) for term in required.get("nodeSelectorTerms") or ()):
-        return "does not match the pod's node affinity"
-    if (taint := untolerated(node_taints(node), tolerations)) is not None:
-        return f"untolerated taint {taint_text(taint)}"
-    for claim in allocated:
-        selector = (allocation_of(claim) or {}).get("nodeSelector")
-        if selector and not selects(selector, name, labels):
-            return f"claim {key_of(claim)} is allocated for other nodes"
-    return ""

@@ -8,6 +8,9 @@ from supervisor.dra.why import Answer
 
 DEVICES = ("DEVICES", "RULE", "WHY", "FOR EXAMPLE")
 NODES = ("NODES", "RULE", "WHY", "FOR EXAMPLE")
+SHOWN = 3
+"""Fitting nodes that are named."""
+UNCHECKED = "the scheduler also checks affinity to other pods and topology spread"
 
 
 def answer_parts(found: Answer) -> list[Table | str]:
@@ -43,12 +46,12 @@ def _want(want: WantReport) -> str:
 
 
 def _nodes(found: Answer) -> Iterator[Table | str]:
-    report = found.report
-    if report.nodes:
-        yield Table(NODES, list(_rows(report.nodes)))
-    if report.fitting:
-        rest = "" if len(report.fitting) <= 3 else f" and {len(report.fitting) - 3} more"
-        yield f"devices suffice on {', '.join(report.fitting[:3])}{rest}; what else the pod needs, the scheduler checks"
+    if found.nodes or found.report.nodes:
+        yield Table(NODES, list(_rows((*found.nodes, *found.report.nodes))))
+    if found.fitting:
+        rest = "" if len(found.fitting) <= SHOWN else f" and {len(found.fitting) - SHOWN} more"
+        enough = "room and devices suffice" if found.report.claims else "room suffices"
+        yield f"{enough} on {', '.join(found.fitting[:SHOWN])}{rest}; {UNCHECKED}"
 
 
 def _rows(groups: Iterable[Group]) -> Iterator[tuple[str, ...]]:

@@ -104,6 +104,14 @@ def test_only_patched_devices_match(plane: Plane) -> None:
     plane.kubectl("delete", "resourceslicepatch", "other")
 
 
+def test_why_names_a_shortage_beside_devices(plane: Plane) -> None:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1k"}}}
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "huge"}, "spec": {"containers": [container]}})
+    until("it waits", lambda: "1 Insufficient cpu" in waits(plane, "huge"))
+    assert "Insufficient cpu: requested 1k, free " in plane.nodeplane("devices", "--why", "huge")
+    plane.kubectl("delete", "pod", "huge")
+
+
 def kill_scheduler(plane: Plane) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pids(plane, ["scheduler"])["scheduler"], signal.SIGKILL)

@@ -7,7 +7,8 @@ import pytest
 from protocols.dra.gates import Gates
 from protocols.kube.meta import Object
 from supervisor.base.errors import SupervisorError
-from supervisor.dra.why import Answer, exclusion, pod_answer
+from supervisor.dra.node_rules import NodeRules
+from supervisor.dra.why import Answer, pod_answer
 from supervisor.dra.why_text import answer_parts
 from tests.support.dra_objects import device, slice_object
 
@@ -19,7 +20,12 @@ MODEL_A = f'device.attributes["{DRIVER}"].model == "A"'
 def node(name: str, ready: bool = True, labels: dict[str, str] | None = None, **spec: Any) -> Object:
     conditions = [{"type": "Ready", "status": str(ready)}]
     metadata = {"name": name, "labels": labels or {}}
-    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
+    status = {"conditions": conditions, "allocatable": {"pods": "110", "cpu": "4"}}
+    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+
+def exclusion(pod: Object, node: Object) -> str:
+    return ", ".join(each.text for each in NodeRules(pod, ()).rejections(node))
 
 
 def class_object() -> Object:
@@ -88,7 +94,7 @@ def test_devices_as_patched_are_judged() -> None:
     found = pod_answer(pod("c"), world(wanted, patch), GATES)
     assert found.report.claims[0].wants[0].rejected[0].text == "untolerated taint k:NoSchedule"
     assert found.report.fitting == ("n2",)
-    assert "devices suffice on n2; what else the pod needs, the scheduler checks" in text(found)
+    assert "room and devices suffice on n2; the scheduler also checks affinity to other pods" in text(found)
 
 
 def test_missing_claims_and_bound_pods_are_told_apart() -> None:

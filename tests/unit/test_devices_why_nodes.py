@@ -1,14 +1,20 @@
-"""`nodeplane devices --why POD` and the scheduler reject the same nodes."""
+"""`nodeplane devices --why POD` rejects the nodes that the scheduler rejects, for the same reasons."""
 
 import itertools
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
-from actors.scheduler.nodes.node_cache import reasons
+from actors.scheduler.nodes.node_cache import NOT_READY, SELECTOR, UNSCHEDULABLE, reasons
+from protocols.dra.gates import Gates
 from protocols.kube.meta import Object
-from supervisor.dra.why import exclusion
+from protocols.scheduling.host_ports import NO_PORTS
+from supervisor.dra.node_rules import NodeRules
+from supervisor.dra.why import pod_answer
+from supervisor.dra.why_text import answer_parts
 
 KEY = "node.kubernetes.io/unschedulable"
 CORDONED = {"unschedulable": True}
@@ -22,32 +28,148 @@ TOLERATIONS = (
     [{"key": "k", "operator": "Unknown", "value": "v"}],
     [{"operator": "Exists"}],
 )
+GPU = "example.com/gpu"
 
 
-def node(spec: Object) -> Object:
-    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "10"}}
-    return {"kind": "Node", "metadata": {"name": "n"}, "spec": spec, "status": status}
+def node(spec: Object, ready: bool = True, labels: Object | None = None, **allocatable: str) -> Object:
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {"conditions": conditions, "allocatable": {"pods": "10", "cpu": "2", "memory": "1Gi", **allocatable}}
+    return {"kind": "Node", "metadata": {"name": "n", "labels": labels or {}}, "spec": spec, "status": status}
 
 
-def pod(**spec: Any) -> Object:
-    return {"metadata": {"name": "p", "namespace": "ns", "uid": "p"}, "spec": spec}
+def pod(name: str = "p", phase: str = "Pending", nominated: str = "", **spec: Any) -> Object:
+    metadata = {"name": name, "namespace": "ns", "uid": name}
+    return {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"phase": phase, "nominatedNodeName": nominated},
+    }
 
 
-def filtered(pod: Object, node: Object) -> list[str]:
+def container(port: int = 0, **requests: str) -> Object:
+    ports = [{"containerPort": 80, "hostPort": port}] if port else []
+    return {"name": "c", "resources": {"requests": requests}, "ports": ports}
+
+
+def filtered(pod: Object, node: Object, *placed: Object) -> list[str]:
     """Return what the scheduler's event says."""
-    return reasons(pod_view(pod), NodeLoad(node_view(node)))
+    load = NodeLoad(node_view(node))
+    for each in placed:
+        load.count(pod_view(each))
+    return reasons(pod_view(pod), load)
+
+
+def why(pod: Object, node: Object, *placed: Object) -> list[str]:
+    return [each.text for each in NodeRules(pod, placed).rejections(node)]
+
+
+EVENT = {
+    NOT_READY: "not ready",
+    UNSCHEDULABLE: "unschedulable",
+    SELECTOR: "does not match",
+    NO_PORTS: "no free host port",
+}
+
+
+def as_event(reason: str) -> str:
+    """Return the words with which --why begins where the event gives this reason."""
+    if reason.startswith("node(s) had untolerated taint {"):
+        return "untolerated taint " + reason.split("{")[1].rstrip("}").replace(": ", "=")
+    return EVENT.get(reason, f"{reason}:")
 
 
 @pytest.mark.parametrize(("spec", "tolerations"), list(itertools.product(NODES, TOLERATIONS)))
-def test_why_rejects_a_cordoned_or_tainted_node_when_the_scheduler_does(
+def test_cordoned_and_tainted_nodes_are_rejected_when_the_scheduler_rejects_them(
     spec: Object, tolerations: list[Object]
 ) -> None:
     wanting = pod(tolerations=tolerations)
-    assert bool(exclusion(wanting, node(spec))) == bool(filtered(wanting, node(spec)))
+    assert bool(why(wanting, node(spec))) == bool(filtered(wanting, node(spec)))
 
 
-def test_why_words_a_cordoned_node_as_the_event_does() -> None:
+def test_cordoned_node_is_worded_as_in_the_event() -> None:
     assert filtered(pod(), node(WRITTEN)) == ["node(s) were unschedulable"]
-    assert exclusion(pod(), node(WRITTEN)) == "unschedulable"
+    assert why(pod(), node(WRITTEN)) == ["unschedulable"]
     tolerating = pod(tolerations=[{"key": KEY, "operator": "Exists"}])
-    assert exclusion(tolerating, node(WRITTEN)) == ""
+    assert why(tolerating, node(WRITTEN)) == []
+
+
+CONTAINERS = st.builds(
+    container,
+    st.sampled_from([0, 0, 8080, 8081]),
+    cpu=st.sampled_from(["0", "500m", "2"]),
+    memory=st.sampled_from(["0", "512Mi", "1Gi"]),
+    **{GPU: st.sampled_from(["0", "1"])},
+)
+PODS = st.builds(
+    pod,
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.sampled_from(["Pending", "Running"]),
+    containers=st.lists(CONTAINERS, min_size=1, max_size=2),
+    initContainers=st.lists(CONTAINERS, max_size=1),
+    tolerations=st.sampled_from(TOLERATIONS),
+    nodeSelector=st.sampled_from([{}, {}, {"zone": "a"}]),
+)
+
+
+@given(
+    PODS,
+    st.lists(PODS, max_size=3, unique_by=lambda each: each["metadata"]["name"]),
+    st.sampled_from(NODES),
+    st.booleans(),
+    st.sampled_from([{}, {"zone": "a"}]),
+    st.sampled_from([{}, {GPU: "1"}, {"pods": "2"}]),
+)
+def test_any_node_is_rejected_for_the_reasons_of_the_event(
+    wanting: Object, others: list[Object], spec: Object, ready: bool, labels: Object, allocatable: dict[str, str]
+) -> None:
+    wanting = {**wanting, "metadata": {**wanting["metadata"], "uid": "own"}}
+    where = node(spec, ready, labels, **allocatable)
+    placed = [{**each, "spec": {**each["spec"], "nodeName": "n"}} for each in others]
+    found, event = why(wanting, where, *placed), filtered(wanting, where, *placed)
+    assert len(found) == len(event)
+    assert all(text.startswith(as_event(reason)) for text, reason in zip(found, event, strict=True)), (found, event)
+
+
+def test_shortages_name_what_is_requested_and_what_is_free() -> None:
+    placed = [pod("a", nodeName="n", containers=[container(cpu="1500m", memory="768Mi")])]
+    wanting = pod(containers=[container(cpu="2", memory="512Mi", **{GPU: "1"})])
+    assert why(wanting, node({}), *placed) == [
+        "Insufficient cpu: requested 2, free 500m",
+        "Insufficient example.com/gpu: requested 1, the node has none",
+        "Insufficient memory: requested 512Mi, free 256Mi",
+    ]
+    assert why(pod(), node({}, pods="1"), *placed) == ["Too many pods: 1 allowed"]
+    assert why(pod(containers=[container(8080)]), node({}), pod("a", nodeName="n", containers=[container(8080)])) == [
+        "no free host port: TCP 8080"
+    ]
+
+
+def test_pods_that_ended_count_nowhere_and_nominated_ones_by_their_priority() -> None:
+    wanting = pod(containers=[container(cpu="2")])
+    ended = pod("a", "Succeeded", nodeName="n", containers=[container(cpu="2")])
+    broken = pod("b", nodeName="n", containers=[7])
+    assert why(wanting, node({}), ended, broken) == []
+    nominated = pod("c", nominated="n", priority=5, containers=[container(cpu="2")])
+    assert why(wanting, node({}), nominated) == ["Insufficient cpu: requested 2, free 0"]
+    assert why({**wanting, "spec": {**wanting["spec"], "priority": 9}}, node({}), nominated) == []
+
+
+def test_backed_resource_need_not_be_on_a_node_that_has_none() -> None:
+    wanting = pod(containers=[container(**{GPU: "2"})])
+    assert [each.text for each in NodeRules(wanting, (), backed={GPU}).rejections(node({}))] == []
+    (short,) = NodeRules(wanting, (), backed={GPU}).rejections(node({}, **{GPU: "1"}))
+    assert short.text == f"Insufficient {GPU}: requested 2, free 1"
+
+
+def test_pod_without_claims_hears_which_nodes_lack_room() -> None:
+    wanting = pod(containers=[container(cpu="3")])
+    objects = [node({}), {**node({}, cpu="8"), "metadata": {"name": "m"}}]
+    lines = "\n".join(map(str, answer_parts(pod_answer(wanting, objects, Gates())))).splitlines()
+    assert lines == [
+        "pod ns/p waits: the scheduler has not said why yet",
+        "it uses no ResourceClaims, so no device is in the way",
+        "NODES  RULE       WHY                                    FOR EXAMPLE",
+        "1      resources  Insufficient cpu: requested 3, free 2  n",
+        "room suffices on m; the scheduler also checks affinity to other pods and topology spread",
+    ]

@@ -1,0 +1,122 @@
+"""Why a pod cannot use a node, whatever its devices: the scheduler's filters, on the objects of an API. Pure.
+
+As in the scheduler, the first filter that rejects a node is the reason, except that every insufficient resource is
+named. Affinity to other pods and topology spread constraints are not judged.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from protocols.dra.diagnosis.types import Rejection
+from protocols.dra.pods import ENDED, allocation_of
+from protocols.kube.errors import SHAPE_ERRORS
+from protocols.kube.meta import Object, condition_true, key_of, labels_of, name_of, uid_of
+from protocols.kube.quantity import BINARY_SI, DECIMAL_SI, NANO, Quantity
+from protocols.kube.selectors import selects
+from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
+from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
+from protocols.scheduling.node_selection import required_terms, selects_node
+from protocols.scheduling.requests import Amounts, add, amounts, pod_requests, with_resize
+
+READY, UNSCHEDULABLE, SELECTION, TAINT = "ready", "unschedulable", "node selection", "taint"
+PORTS, RESOURCES, CLAIM = "host ports", "resources", "claim"
+IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+
+
+@dataclass
+class Load:
+    """Requests and host ports of the pods on one node."""
+
+    used: Amounts = field(default_factory=dict)
+    ports: PortsInUse = field(default_factory=PortsInUse)
+
+
+class NodeRules:
+    def __init__(
+        self, pod: Object, pods: Iterable[Object], allocated: Collection[Object] = (),
+        backed: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """`pods` are all pods of the API, `allocated` the pod's claims that have devices.
+
+        `backed` resources need not be on the node if it has none of them at all.
+        """
+        spec = pod.get("spec") or {}
+        self._tolerations = tuple(spec.get("tolerations") or ())
+        self._selector, self._terms = spec.get("nodeSelector") or {}, required_terms(spec)
+        self._ports, self._requests = pod_ports(spec), pod_requests(with_resize(pod, spec))
+        self._allocated, self._backed = allocated, backed
+        self._loads = _loads(pod, pods)
+
+    def rejections(self, node: Object) -> list[Rejection]:
+        """Return why the pod cannot use the node; empty if it has room."""
+        why = self._reason(node)
+        return [why] if why is not None else list(self._shortages(node)) or self._claims(node)
+
+    def _reason(self, node: Object) -> Rejection | None:
+        name, labels = name_of(node), labels_of(node)
+        if not condition_true(node, "Ready"):
+            return Rejection(READY, "not ready")
+        if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, self._tolerations):
+            return Rejection(UNSCHEDULABLE, "unschedulable")
+        if not selects_node(self._selector, (), name, labels):
+            return Rejection(SELECTION, "does not match the pod's nodeSelector")
+        if not selects_node({}, self._terms, name, labels):
+            return Rejection(SELECTION, "does not match the pod's node affinity")
+        if (taint := untolerated(node_taints(node), self._tolerations)) is not None:
+            return Rejection(TAINT, f"untolerated taint {taint_text(taint)}")
+        taken = [_port_text(each) for each in self._ports if self._loads[name].ports.conflict((each,))]
+        return Rejection(PORTS, f"no free host port: {', '.join(taken)}") if taken else None
+
+    def _shortages(self, node: Object) -> Iterator[Rejection]:
+        has, used = amounts((node.get("status") or {}).get("allocatable") or {}), self._loads[name_of(node)].used
+        for name, requested in sorted(self._requests.items()):
+            free = has.get(name, 0) - used.get(name, 0)
+            if requested and requested > free and (has.get(name) or name not in self._backed):
+                yield Rejection(RESOURCES, _shortage_text(name, requested, max(0, free), has.get(name, 0)))
+
+    def _claims(self, node: Object) -> list[Rejection]:
+        for claim in self._allocated:
+            selector = (allocation_of(claim) or {}).get("nodeSelector")
+            if selector and not selects(selector, name_of(node), labels_of(node)):
+                return [Rejection(CLAIM, f"claim {key_of(claim)} is allocated for other nodes")]
+        return []
+
+
+def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, Load]:
+    """Return the load of each node. Pods with a field of the wrong shape count nowhere, as in the scheduler."""
+    found: defaultdict[str, Load] = defaultdict(Load)
+    for pod in pods:
+        try:
+            if uid_of(pod) != uid_of(own) and (node := _node_of(pod, own)):
+                spec = pod.get("spec") or {}
+                requests, ports = pod_requests(with_resize(pod, spec)), pod_ports(spec)
+                add(found[node].used, requests)
+                found[node].ports.add(ports)
+        except SHAPE_ERRORS:
+            continue
+    return found
+
+
+def _node_of(pod: Object, own: Object) -> str:
+    """Return the node whose room the pod has, or that is kept for it after a preemption."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    if status.get("phase") in ENDED:
+        return ""
+    ahead = int(spec.get("priority") or 0) >= int((own.get("spec") or {}).get("priority") or 0)
+    return str(spec.get("nodeName") or (status.get("nominatedNodeName") if ahead else "") or "")
+
+
+def _port_text(port: HostPort) -> str:
+    return f"{port.protocol} {port.port}"
+
+
+def _shortage_text(name: str, requested: int, free: int, has: int) -> str:
+    if name == "pods":
+        return f"Too many pods: {has // NANO} allowed"
+    left = f"free {_quantity(name, free)}" if has else "the node has none"
+    return f"Insufficient {name}: requested {_quantity(name, requested)}, {left}"
+
+
+def _quantity(name: str, amount: int) -> str:
+    return str(Quantity(amount, BINARY_SI if name.startswith(IN_BYTES) else DECIMAL_SI))
