@@ -40,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     one.add_argument("--published", action="store_true", help="each value as its driver publishes it")
     one.add_argument("--explain", metavar="DEVICE", help="one device: NAME or DRIVER/POOL/NAME")
     one.add_argument("--shares", action="store_true", help="shared devices: who consumes how much of their capacity")
-    one.add_argument("--why", metavar="POD", help="why a pod waits, node by node and device by device: NAME or NAMESPACE/NAME")
+    one.add_argument("--why", metavar="POD", help="why a pod waits, by nodes and devices: NAME or NAMESPACE/NAME")
     views.add_argument("--kubeconfig", metavar="FILE", help="of the API to ask (default ROOT/kubeconfig)")
     views.add_argument("--slices", metavar="FILE", action="append", help="read these instead of an API")
     views.add_argument("--patches", metavar="FILE", action="append", help="patches, rules and classes for --slices")
