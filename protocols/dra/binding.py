@@ -69,7 +69,7 @@ def _true(conditions: list[Object]) -> set[str]:
 def _conditions(claim: Object, result: Mapping[str, Any]) -> list[Object]:
     """Return the conditions of an allocated device. Whatever has the wrong shape is left out."""
     devices = (each for each in _rows((claim.get("status") or {}).get("devices")) if isinstance(each, dict))
-    status = next((each for each in devices if _identity(each) == _identity(result)), {})
+    status = next((each for each in devices if allocated_key(each) == allocated_key(result)), {})
     return [each for each in _rows(status.get("conditions")) if isinstance(each, dict)]
 
 
@@ -77,8 +77,9 @@ def _rows(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    return entry.get("driver"), entry.get("pool"), entry.get("device"), entry.get("shareID") or ""
+def allocated_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the same key for a result of an allocation and for its entry in `status.devices`; the driver is first."""
+    return entry.get("driver") or "", entry.get("pool"), entry.get("device"), entry.get("shareID") or ""
 
 
 def _deadline(claim: Object, timeout: float) -> float | None:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from actors.simulator.driver.health import HEALTHY, Health, HealthBoard
 from actors.simulator.driver.options import DriverOptions
+from protocols.dra.binding import allocated_key
 from protocols.dra.pods import results_of
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, key_of, meta, namespace_of
+from protocols.kube.meta import Object, key_of, namespace_of, uid_of
 from protocols.kube.resources import RESOURCECLAIMS
-from protocols.kube.times import format_time
+from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 
@@ -39,7 +40,7 @@ class Attacher:
             self.on_delete(obj)
             return
         known = self._waiting.get(key_of(obj))
-        again = known is not None and meta(known[1]).get("uid") == meta(obj).get("uid")
+        again = known is not None and uid_of(known[1]) == uid_of(obj)
         due = known[0] if known and again else time.monotonic() + self._options.attach
         self._waiting[key_of(obj)] = (due, obj)
         self._changed.set()
@@ -58,9 +59,9 @@ class Attacher:
         try:
             while True:
                 await self._sleep()
-                now = time.monotonic()
+                began = time.monotonic()
                 for key, (due, claim) in list(self._waiting.items()):
-                    if due <= now:
+                    if due <= began:
                         await self._attach(key, claim)
         finally:
             following.cancel()
@@ -97,13 +98,13 @@ class Attacher:
 
     def _missing(self, claim: Object) -> list[Object]:
         """Return our allocated devices with binding conditions and without a report."""
-        reported = {_identity(each) for each in (claim.get("status") or {}).get("devices") or ()}
+        reported = {allocated_key(each) for each in (claim.get("status") or {}).get("devices") or ()}
         return [
             each
             for each in results_of(claim)
             if (each.get("driver"), each.get("pool")) == (self._options.driver, self._options.node)
             and each.get("bindingConditions")
-            and _identity(each) not in reported
+            and allocated_key(each) not in reported
         ]
 
     def _health(self, result: Object) -> Health:
@@ -117,11 +118,7 @@ class Attacher:
             "status": "True",
             "reason": "Attached" if attached else "AttachFailed",
             "message": health.message,
-            "lastTransitionTime": format_time(time.time()),
+            "lastTransitionTime": now(),
         }
         identity = {name: result[name] for name in ("driver", "pool", "device", "shareID") if result.get(name)}
         return {**identity, "conditions": [condition]}
-
-
-def _identity(entry: Object) -> tuple[object, ...]:
-    return entry.get("driver"), entry.get("pool"), entry.get("device"), entry.get("shareID") or ""

@@ -14,4 +14,24 @@ class User(msgspec.Struct, frozen=True):
 
 
 AUTHENTICATED = "system:authenticated"
+ACCOUNT = "system:serviceaccount:"
+"""Prefix of the user names of service accounts."""
+ACCOUNTS = "system:serviceaccounts"
+"""Group of all service accounts."""
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+def account_name(namespace: str, name: str) -> str:
+    """Return the user name of a service account."""
+    return f"{ACCOUNT}{namespace}:{name}"
+
+
+def service_account_of(user: str) -> tuple[str, str] | None:
+    """Return (namespace, name) of the service account with this user name, or None."""
+    namespace, _, name = user.removeprefix(ACCOUNT).partition(":")
+    return (namespace, name) if user.startswith(ACCOUNT) and namespace and name and ":" not in name else None
+
+
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """Return the groups of a namespace's service accounts."""
+    return ACCOUNTS, f"{ACCOUNTS}:{namespace}", AUTHENTICATED

@@ -7,6 +7,7 @@ import msgspec
 
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Attributes
+from actors.apiserver.api.request.user import account_name
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
 from protocols.kube.selectors import label_selector_from_object
@@ -110,14 +111,6 @@ def resource_matches(resources: tuple[str, ...], resource: str, subresource: str
 
 def url_matches(url: str, path: str) -> bool:
     return url in (ANY, path) or (url.endswith(ANY) and path.startswith(url.rstrip(ANY)))
-
-
-ACCOUNT = "system:serviceaccount"
-
-
-def account_name(namespace: str, name: str) -> str:
-    """Return the user name of a service account."""
-    return f"{ACCOUNT}:{namespace}:{name}"
 
 
 def read_rules(obj: Object) -> tuple[PolicyRule, ...]:

@@ -18,9 +18,8 @@ from multidict import CIMultiDictProxy
 
 from actors.apiserver.api.errors import BadRequest, Unauthorized
 from actors.apiserver.api.request.target import Attributes
-from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
+from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User, account_groups, service_account_of
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.authorization.rbac.rules import ACCOUNT
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, AuditLog, Entry, Subject, shortened
 from protocols.errors import NodeplaneError
@@ -95,7 +94,7 @@ def impersonated(authorizer: Authorizer, user: User, headers: CIMultiDictProxy[s
 def _required_rights(
     name: str, groups: tuple[str, ...], headers: CIMultiDictProxy[str], extra: list[str], path: str
 ) -> list[Attributes]:
-    account = _account(name)
+    account = service_account_of(name)
     if account:
         found = [Attributes("impersonate", path, "", "serviceaccounts", "", *account)]
     else:
@@ -110,16 +109,10 @@ def _required_rights(
     return found
 
 
-def _account(name: str) -> tuple[str, str] | None:
-    """Return (namespace, name) of a service account's user name."""
-    parts = name.split(":")
-    return (parts[2], parts[3]) if len(parts) == 4 and name.startswith(f"{ACCOUNT}:") and all(parts) else None
-
-
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    account = _account(name)
+    account = service_account_of(name)
     if account and not groups:
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
+        groups = account_groups(account[0])
     if name == ANONYMOUS.name:
         return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
     return tuple(dict.fromkeys((*groups, AUTHENTICATED)))

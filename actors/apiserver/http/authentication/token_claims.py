@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.request.user import User
-from actors.apiserver.authorization.rbac.rules import account_name
+from actors.apiserver.api.request.user import User, account_groups, account_name
 from actors.apiserver.http.authentication.signing import BadToken
 from protocols.kube.meta import Object
 
@@ -115,7 +114,7 @@ def user_of_claims(claims: dict[str, Any]) -> User:
                 extra[f"authentication.kubernetes.io/{claim}-{field}"] = text(private, claim, field)
     return User(
         name=str(claims["sub"]),
-        groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
+        groups=account_groups(namespace),
         uid=text(private, "serviceaccount", "uid"),
         extra=tuple((key, (value,)) for key, value in sorted(extra.items())),
     )

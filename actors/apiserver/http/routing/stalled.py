@@ -24,7 +24,7 @@ from aiohttp import web
 
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.request.user import User
+from actors.apiserver.api.request.user import ACCOUNT, User
 from actors.apiserver.http.routing.call import Call
 from protocols.process import stalls
 from protocols.process.stalls import Stall
@@ -115,7 +115,6 @@ class LoopMonitor:
 SHOWN = 256
 """Characters of a user and of a path in a record."""
 OWN = "system:"
-ACCOUNT = "system:serviceaccount:"
 
 
 def shape_of(http: web.BaseRequest, user: User, target: Target | None) -> str:

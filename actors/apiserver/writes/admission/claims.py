@@ -12,8 +12,9 @@ from typing import Any
 from actors.apiserver.api.causes import Cause, forbidden
 from actors.apiserver.api.objects import items
 from actors.apiserver.api.request.target import Attributes, Target
-from actors.apiserver.api.request.user import User
+from actors.apiserver.api.request.user import User, service_account_of
 from actors.apiserver.authorization.authorizer import Authorizer, denied
+from protocols.dra.binding import allocated_key
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 
@@ -22,7 +23,6 @@ GROUP, PLURAL = "resource.k8s.io", "resourceclaims"
 BINDING, DRIVER = "binding", "driver"
 ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
 NODE_NAME = "authentication.kubernetes.io/node-name"
-SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 def is_claim_status(target: Target) -> bool:
@@ -71,15 +71,11 @@ def changed_drivers(status: Object, before: Object) -> list[str]:
 
 
 def _entries(status: Object) -> dict[tuple[Any, ...], Object]:
-    return {_key(each): each for each in items(status, "devices")}
+    return {allocated_key(each): each for each in items(status, "devices")}
 
 
 def _allocated(status: Object) -> set[tuple[Any, ...]]:
-    return {_key(each) for each in items(status, "allocation", "devices", "results")}
-
-
-def _key(row: Object) -> tuple[Any, ...]:
-    return row.get("driver") or "", row.get("pool"), row.get("device"), row.get("shareID") or ""
+    return {allocated_key(each) for each in items(status, "allocation", "devices", "results")}
 
 
 def allocated_node(status: Object) -> str:
@@ -97,10 +93,4 @@ def allocated_node(status: Object) -> str:
 def runs_on(user: User, node: str) -> bool:
     """Return True for a service account whose credential is bound to the node."""
     names = dict(user.extra).get(NODE_NAME, ())
-    return (
-        bool(node)
-        and names == (node,)
-        and not subdomain_faults(node)
-        and user.name.startswith(SERVICE_ACCOUNT)
-        and user.name.count(":") == 3
-    )
+    return names == (node,) and not subdomain_faults(node) and service_account_of(user.name) is not None

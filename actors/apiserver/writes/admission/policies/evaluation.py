@@ -11,7 +11,7 @@ import msgspec
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.target import Attributes
-from actors.apiserver.api.request.user import AUTHENTICATED, User
+from actors.apiserver.api.request.user import User, account_groups
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.matching import Write
 from protocols.cel.text.source import CelError, EvaluationError
@@ -113,9 +113,7 @@ def fault_of(expression: str, error: CelError) -> str:
 
 
 def _account(name: str) -> User:
-    namespace = name.split(":")[2]
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-    return User(name, groups)
+    return User(name, account_groups(name.split(":")[2]))
 
 
 def _shown_namespace(namespace: Object | None) -> Object | None:
