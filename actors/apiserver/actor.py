@@ -84,7 +84,7 @@ from actors.apiserver.writes.budgets import Budgets
 from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
-from protocols.actor.metrics import page
+from protocols.actor.metrics_text import page
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 

@@ -108,7 +108,7 @@ class NonResourceOptions(msgspec.Struct):
     table: Table
     health: Health
     openid: OpenId
-    metrics: Callable[[], str]
+    metrics: Callable[[], Awaitable[str]]
     """Return this process's metrics in Prometheus' text format."""
     address: str
     """Host and port of the API."""
@@ -131,7 +131,7 @@ class NonResource:
         if f"/{parts[0]}" in HEALTH:
             return await self._health.reply(path, query)
         if parts == ["metrics"]:
-            return Reply(self._metrics().encode(), media_type=PROMETHEUS)
+            return Reply((await self._metrics()).encode(), media_type=PROMETHEUS)
         if parts[0] in (".well-known", "openid"):
             return await self._openid.reply(path)
         if parts[:2] == ["openapi", "v3"]:
