@@ -11,6 +11,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocols.cel.costs.sizes import pattern_cost
 from protocols.cel.libraries.functions import ON_LISTS, as_written, renamed
 from protocols.cel.libraries.named import EngineText, engine_text
+from protocols.cel.text.nodes import (
+    ARGUMENTS,
+    CALL,
+    CHECKED,
+    EXPRESSION,
+    FUNCTION,
+    ID,
+    KEY,
+    LIST,
+    SOURCE,
+    STRUCT,
+    TYPES,
+    VALUE,
+    messages,
+    number_of,
+    parts,
+    text_of,
+)
 from protocols.cel.text.optionals import check_optionals
 from protocols.cel.text.source import (
     CompileError,
@@ -21,15 +39,14 @@ from protocols.cel.text.source import (
     pointed,
     tokens,
 )
-from protocols.wire.protobuf import Value, fields, message
+from protocols.wire.protobuf import fields, message
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
 
-_CHECKED, _TYPES, _EXPRESSION, _SOURCE, _POSITIONS = 2, 3, 4, 5, 4
-_ID, _CONST, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 5, 6, 7, 8, 9
-_TEXT = 6
+_POSITIONS = 4
+"""Field of the source."""
 _CHECKS = {"matches": "''.matches(text)", "duration": "type(duration(text))", "timestamp": "type(timestamp(text))"}
 DEAREST = 50_000
 """Units of a pattern that is tried: a definition may have thousands."""
@@ -46,15 +63,11 @@ class Fault(NamedTuple):
 
 def literal_faults(serialized: bytes) -> list[Fault]:
     """Return the faulty literals of a checked expression, in their order."""
-    checked = message(serialized, _CHECKED)
-    source = message(checked, _SOURCE)
-    places = dict(_entry(each) for number, each in fields(source) if number == _POSITIONS and isinstance(each, bytes))
-    types = {
-        _number(each, 1): message(each, 2)
-        for number, each in fields(checked)
-        if number == _TYPES and isinstance(each, bytes)
-    }
-    found = _walk(message(checked, _EXPRESSION), types, False)
+    checked = message(serialized, CHECKED)
+    source = message(checked, SOURCE)
+    places = {number_of(each, 1): number_of(each, 2) for each in messages(source, _POSITIONS)}
+    types = {number_of(each, 1): message(each, 2) for each in messages(checked, TYPES)}
+    found = _walk(message(checked, EXPRESSION), types, False)
     return sorted({Fault(places.get(id_, 0), message) for id_, message in found})
 
 
@@ -63,40 +76,29 @@ def _walk(node: bytes, types: dict[int, bytes], formats: bool) -> Iterator[tuple
     for number, each in fields(node):
         if not isinstance(each, bytes):
             continue
-        if number == _CALL:
-            name = message(each, 2).decode()
+        if number == CALL:
+            name = message(each, FUNCTION).decode()
             yield from _of_call(name, each)
             formats = formats or name == "format"
-        elif number == _LIST and not formats:
-            yield from _of_one_kind([part for kind, part in fields(each) if kind == 1], types)
-        elif number == _STRUCT and not formats and not message(each, 1):
-            entries = [part for kind, part in fields(each) if kind == 2 and isinstance(part, bytes)]
-            yield from _of_one_kind([message(part, 3) for part in entries], types)
-            yield from _of_one_kind([message(part, 4) for part in entries], types)
-        if number in (_SELECT, _CALL, _LIST, _STRUCT, _LOOP):
-            for part in _parts(number, each):
-                yield from _walk(part, types, formats)
-
-
-def _parts(number: int, node: bytes) -> Iterator[bytes]:
-    below = {_SELECT: (1,), _CALL: (1, 3), _LIST: (1,), _STRUCT: (2,), _LOOP: (2, 4, 5, 6, 7)}[number]
-    for kind, each in fields(node):
-        if kind in below and isinstance(each, bytes):
-            if number != _STRUCT:
-                yield each
-            else:
-                yield from (part for key, part in fields(each) if key in (3, 4) and isinstance(part, bytes))
+        elif number == LIST and not formats:
+            yield from _of_one_kind(messages(each, 1), types)
+        elif number == STRUCT and not formats and not message(each, 1):
+            entries = messages(each, 2)
+            yield from _of_one_kind([message(part, KEY) for part in entries], types)
+            yield from _of_one_kind([message(part, VALUE) for part in entries], types)
+        for part in parts(number, each):
+            yield from _walk(part, types, formats)
 
 
 def _of_call(name: str, call: bytes) -> Iterator[tuple[int, str]]:
-    arguments = [each for number, each in fields(call) if number == 3 and isinstance(each, bytes)]
-    if name in _CHECKS and arguments and not _fits(name, _text(arguments[-1])):
-        yield _number(arguments[-1], _ID), f"invalid {name} argument"
+    arguments = messages(call, ARGUMENTS)
+    if name in _CHECKS and arguments and not _fits(name, text_of(arguments[-1])):
+        yield number_of(arguments[-1], ID), f"invalid {name} argument"
 
 
-def _of_one_kind(parts: list[Value], types: dict[int, bytes]) -> Iterator[tuple[int, str]]:
+def _of_one_kind(nodes: list[bytes], types: dict[int, bytes]) -> Iterator[tuple[int, str]]:
     """Yield the first part of another type. Dynamic parts fit: they may have a type upstream."""
-    ids = [_number(part, _ID) for part in parts if isinstance(part, bytes)]
+    ids = [number_of(node, ID) for node in nodes]
     kinds = [_named(types.get(id_, b"")) for id_ in ids]
     for id_, kind in zip(ids[1:], kinds[1:], strict=True):
         if kind != kinds[0] and "dyn" not in kind + kinds[0]:
@@ -115,24 +117,9 @@ def _named(kind: bytes) -> str:
         if number == 9:
             return value.decode()
         if number == 14:
-            inner = [_named(part) for kind, part in fields(value) if kind == 2 and isinstance(part, bytes)]
+            inner = [_named(part) for part in messages(value, 2)]
             return message(value, 1).decode() + (f"({', '.join(inner)})" if inner else "")
     return "dyn"
-
-
-def _text(node: bytes) -> str | None:
-    for number, value in fields(message(node, _CONST)):
-        if number == _TEXT and isinstance(value, bytes):
-            return value.decode()
-    return None
-
-
-def _number(node: bytes, wanted: int) -> int:
-    return next((value for number, value in fields(node) if number == wanted and isinstance(value, int)), 0)
-
-
-def _entry(node: bytes) -> tuple[int, int]:
-    return _number(node, 1), _number(node, 2)
 
 
 def _fits(name: str, text: str | None) -> bool:
@@ -177,13 +164,9 @@ def compile_text(env: "cel.Env", text: EngineText) -> "cel.Expression":
 
 
 def _check_optionals(serialized: bytes, text: EngineText) -> None:
-    checked = message(serialized, _CHECKED)
-    types = {
-        _number(each, 1): _named(message(each, 2))
-        for number, each in fields(checked)
-        if number == _TYPES and isinstance(each, bytes)
-    }
-    check_optionals(message(checked, _EXPRESSION), types, any(name in text.written for name in ON_LISTS))
+    checked = message(serialized, CHECKED)
+    types = {number_of(each, 1): _named(message(each, 2)) for each in messages(checked, TYPES)}
+    check_optionals(message(checked, EXPRESSION), types, any(name in text.written for name in ON_LISTS))
 
 
 def check_literals(serialized: bytes, text: EngineText) -> None:

@@ -63,6 +63,17 @@ def message(data: bytes, number: int) -> bytes:
     return found
 
 
+def varints(value: Value) -> list[int]:
+    """Return the numbers of a repeated field, packed or not."""
+    if isinstance(value, int):
+        return [value]
+    found, at = [], 0
+    while at < len(value):
+        number, at = _varint(value, at)
+        found.append(number)
+    return found
+
+
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     result = shift = 0
     while True:

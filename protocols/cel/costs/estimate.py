@@ -22,11 +22,22 @@ from protocols.cel.costs.sizes import (
     selected,
     total,
 )
+from protocols.cel.text.nodes import (
+    CALL,
+    CHECKED,
+    CONST,
+    EXPRESSION,
+    IDENT,
+    LIST,
+    LOOP,
+    SELECT,
+    STRUCT,
+    messages,
+    text_of,
+)
 from protocols.wire.protobuf import Value, fields, message
 
 LIMIT = 1_000_000
-_CHECKED, _EXPRESSION = 2, 4
-_CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 3, 4, 5, 6, 7, 8, 9
 
 
 class Worst(NamedTuple):
@@ -48,7 +59,7 @@ def cost_of(serialized: bytes, names: Scope | None = None) -> int:
 
     `names` are sizes of variables other than those of devices.
     """
-    return _walk(message(message(serialized, _CHECKED), _EXPRESSION), names or {}).cost
+    return _walk(message(message(serialized, CHECKED), EXPRESSION), names or {}).cost
 
 
 def _walk(node: bytes, scope: Scope) -> Worst:
@@ -90,15 +101,15 @@ def _call(value: bytes, scope: Scope) -> Worst:
         parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], arguments[-1:], strict=True)]
     elif name in ("matches", "find", "findAll") and arguments:
         at = -1 if name == "matches" else -len(arguments)
-        parts[at] = Worst(pattern_cost(_text(arguments[at])), parts[at].size)
-    if name == "_?._" and (field := _text(arguments[-1])) is not None:
+        parts[at] = Worst(pattern_cost(text_of(arguments[at])), parts[at].size)
+    if name == "_?._" and (field := text_of(arguments[-1])) is not None:
         return Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
     own, size = RULES.get(name, linear)([part.size for part in parts])
     return Worst(total(own, *(part.cost for part in parts)), size)
 
 
 def _list(value: bytes, scope: Scope) -> Worst:
-    parts = [_walk(each, scope) for number, each in fields(value) if number == 1 and isinstance(each, bytes)]
+    parts = [_walk(each, scope) for each in messages(value, 1)]
     deep = total(len(parts), *(part.size.deep for part in parts))
     size = Declared(len(parts), deep, largest([part.size for part in parts])) if parts else Size(0, deep)
     return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), size)
@@ -146,28 +157,20 @@ def _grown(start: Size, step: Size, turns: int) -> Size:
 
 
 _WALKS: Mapping[int, Callable[[bytes, Scope], Worst]] = {
-    _CONST: _const,
-    _IDENT: _ident,
-    _SELECT: _select,
-    _CALL: _call,
-    _LIST: _list,
-    _STRUCT: _struct,
-    _COMPREHENSION: _comprehension,
+    CONST: _const,
+    IDENT: _ident,
+    SELECT: _select,
+    CALL: _call,
+    LIST: _list,
+    STRUCT: _struct,
+    LOOP: _comprehension,
 }
-
-
-def _text(node: bytes) -> str | None:
-    """Return the text of a literal."""
-    for number, value in fields(node):
-        if number == _CONST and isinstance(value, bytes):
-            return next((each.decode() for kind, each in fields(value) if kind == 6 and isinstance(each, bytes)), None)
-    return None
 
 
 def _literal(node: bytes) -> Size:
     """Return the size of lists.range of this argument."""
     for number, value in fields(node):
-        if number == _CONST and isinstance(value, bytes):
+        if number == CONST and isinstance(value, bytes):
             count: Value = next((each for kind, each in fields(value) if kind == 3), 0)
             return Size(min(int(count), FAR), min(int(count), FAR)) if isinstance(count, int) else ONE
     return Size(FAR, FAR)

@@ -7,13 +7,12 @@ lists is used; what hides it is rejected: `dyn`, conditions and lists of two typ
 
 from collections.abc import Iterator, Mapping
 
+from protocols.cel.text.nodes import CALL, FUNCTION, ID, LIST, OPTIONAL_ENTRY, STRUCT, VALUE, messages, number_of, parts
 from protocols.cel.text.source import CompileError
-from protocols.wire.protobuf import Value, fields, message
+from protocols.wire.protobuf import fields, message, varints
 
 OPTIONAL, DYN = "optional_type", "dyn"
 FAULT = "an optional must not be within another one, as dyn, or within a list or map given to a function on lists"
-_ID, _CALL, _LIST, _STRUCT = 2, 6, 7, 8
-_OPTIONAL_ENTRY = 5
 _HIDING = (b"dyn", b"_?_:_")
 
 
@@ -30,58 +29,28 @@ def _nodes(node: bytes) -> Iterator[bytes]:
     """Yield all expressions below one."""
     yield node
     for number, body in fields(node):
-        if number > _ID and isinstance(body, bytes):
-            for part in _parts(number, body):
+        if isinstance(body, bytes):
+            for part in parts(number, body):
                 yield from _nodes(part)
 
 
-def _parts(number: int, body: bytes) -> Iterator[bytes]:
-    """Yield the direct parts of an expression; entries of a map yield keys and values."""
-    below = {5: (1,), _CALL: (1, 3), _LIST: (1,), _STRUCT: (2,), 9: (2, 4, 5, 6, 7)}.get(number, ())
-    for kind, each in fields(body):
-        if kind in below and isinstance(each, bytes):
-            if number == _STRUCT:
-                yield from (part for key, part in fields(each) if key in (3, 4) and isinstance(part, bytes))
-            else:
-                yield each
-
-
 def _hides(node: bytes, types: Mapping[int, str], on_lists: bool) -> bool:
-    own = types.get(_number(node, _ID), "")
+    own = types.get(number_of(node, ID), "")
     for number, body in fields(node):
-        if not isinstance(body, bytes) or number not in (_CALL, _LIST, _STRUCT):
+        if not isinstance(body, bytes) or number not in (CALL, LIST, STRUCT):
             continue
-        if number == _CALL:
-            hiding = message(body, 2) in _HIDING
-            kinds = [types.get(_number(part, _ID), "") for part in _parts(number, body)]
+        if number == CALL:
+            hiding = message(body, FUNCTION) in _HIDING
+            kinds = [types.get(number_of(part, ID), "") for part in parts(number, body)]
             return DYN in own and any(OPTIONAL in kind and (hiding or kind[:3] in ("lis", "map")) for kind in kinds)
-        kinds = [types.get(_number(part, _ID), "") for part in _given(number, body)]
+        kinds = [types.get(number_of(part, ID), "") for part in _given(number, body)]
         return (on_lists or DYN in own) and any(OPTIONAL in kind for kind in kinds)
     return False
 
 
 def _given(number: int, body: bytes) -> list[bytes]:
     """Return the elements or values of a literal, without those that are unwrapped (`[?x]`, `{?k: x}`)."""
-    if number == _STRUCT:
-        entries = [each for kind, each in fields(body) if kind == 2 and isinstance(each, bytes)]
-        return [message(each, 4) for each in entries if not _number(each, _OPTIONAL_ENTRY)]
-    unwrapped = {at for kind, each in fields(body) if kind == 2 for at in _indices(each)}
-    elements = [each for kind, each in fields(body) if kind == 1 and isinstance(each, bytes)]
-    return [each for at, each in enumerate(elements) if at not in unwrapped]
-
-
-def _indices(value: Value) -> list[int]:
-    """Return the numbers of a repeated field, packed or not."""
-    if isinstance(value, int):
-        return [value]
-    found, number, shift = [], 0, 0
-    for byte in bytes(value):
-        number, shift = number | (byte & 0x7F) << shift, shift + 7
-        if byte < 0x80:
-            found.append(number)
-            number = shift = 0
-    return found
-
-
-def _number(node: bytes, wanted: int) -> int:
-    return next((value for number, value in fields(node) if number == wanted and isinstance(value, int)), 0)
+    if number == STRUCT:
+        return [message(each, VALUE) for each in messages(body, 2) if not number_of(each, OPTIONAL_ENTRY)]
+    unwrapped = {at for kind, each in fields(body) if kind == 2 for at in varints(each)}
+    return [each for at, each in enumerate(messages(body, 1)) if at not in unwrapped]
