@@ -62,7 +62,7 @@ class CallReader:
                 return CallBatch(tuple(records), reply.pending, restarted)
 
     async def follow(self) -> AsyncIterator[CallBatch]:
-        """Yield batches, forever: when calls end, and once a second while calls are in progress.
+        """Yield batches, forever: when calls end, and at least once a second.
 
         Goes on when the device manager restarts; raises SupervisorError if it rejects the request.
         """
@@ -73,8 +73,7 @@ class CallReader:
                 await asyncio.sleep(RECONNECT_S)
                 continue
             restarted = self._advance(reply)
-            if reply.records or reply.pending or restarted:
-                yield CallBatch(reply.records, reply.pending, restarted)
+            yield CallBatch(reply.records, reply.pending, restarted)
             await asyncio.sleep(PAUSE_S)
 
     def _advance(self, reply: CallsReply) -> bool:

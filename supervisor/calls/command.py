@@ -3,10 +3,15 @@
 import argparse
 import contextlib
 import sys
+import time
+from collections.abc import Callable, Iterable
 
 from protocols.messages.calls import CallRecord
+from supervisor.base.errors import NotRunning
 from supervisor.base.terminal import BAD, GOOD, PENDING, json_text, printable
 from supervisor.calls.client import CallBatch, CallQuery, CallReader, read_calls
+from supervisor.calls.peers import NoSuchPeer, check_peer
+from supervisor.calls.repeats import RepeatFilter
 from supervisor.calls.text import IN_PROGRESS, record_json, record_lines
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
@@ -36,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             ask(layout_from(args), lambda asking: _follow(asking, query, args.output))
         return 0
-    records = ask(layout_from(args), lambda asking: read_calls(asking.bus, query))
+    records = ask(layout_from(args), lambda asking: _read(asking, query))
     for record in records:
         _print(record, args.output)
     if not records and args.output == "text":
@@ -44,29 +49,60 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+async def _read(asking: Asking, query: CallQuery) -> list[CallRecord]:
+    """Return the records. Raises NoSuchPeer if there are none and nothing has the name asked for."""
+    records = await read_calls(asking.bus, query)
+    if not records:
+        await check_peer(asking.bus, query.peer)
+    return records
+
+
 async def _follow(asking: Asking, query: CallQuery, output: str) -> None:
+    with contextlib.suppress(NotRunning):  # the follower waits for the device manager, too
+        try:
+            await check_peer(asking.bus, query.peer)
+        except NoSuchPeer as error:
+            print(printable(f"nodeplane: waiting for {query.peer}: {error}"), file=sys.stderr, flush=True)
     printer = FollowPrinter(output)
-    async for batch in CallReader(asking.bus, query).follow():
-        printer.show(batch)
+    try:
+        async for batch in CallReader(asking.bus, query).follow():
+            printer.show(batch)
+    finally:
+        printer.close()
 
 
 class FollowPrinter:
-    """Prints each record once, and calls that last for more than SLOW_S before they end, too."""
+    """Prints each record once, and calls that last for more than SLOW_S before they end, too.
 
-    def __init__(self, output: str) -> None:
+    Equal messages of a stream are counted, see `RepeatFilter`.
+    """
+
+    def __init__(self, output: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._output = output
+        self._clock = clock
+        self._repeats = RepeatFilter()
         self._announced: set[tuple[str, str, int]] = set()
 
     def show(self, batch: CallBatch) -> None:
+        now = self._clock()
         if batch.restarted:
+            self._print(self._repeats.rest(now))
             print("# the device manager restarted: earlier records are lost", file=sys.stderr, flush=True)
         for record in batch.records:
-            _print(record, self._output)
+            self._print(self._repeats.add(record, now))
+        self._print(self._repeats.due(now))
         slow = {(call.peer, call.method, call.began_ns): call for call in batch.pending if call.seconds > SLOW_S}
         if self._output == "text":
-            for key in slow.keys() - self._announced:
-                _print(slow[key], self._output)
+            self._print(slow[key] for key in slow.keys() - self._announced)
         self._announced = set(slow)
+
+    def close(self) -> None:
+        """Print the counts that are still held back."""
+        self._print(self._repeats.rest(self._clock()))
+
+    def _print(self, records: Iterable[CallRecord]) -> None:
+        for record in records:
+            _print(record, self._output)
 
 
 def _print(record: CallRecord, output: str) -> None:

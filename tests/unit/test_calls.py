@@ -22,6 +22,7 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, LIST_AND_WATCH, REGISTER
 from supervisor.calls.client import CallBatch
 from supervisor.calls.command import FollowPrinter
+from supervisor.calls.repeats import REPEAT_S, RepeatFilter
 from supervisor.calls.text import record_lines
 from tests.unit.test_terminal import terminal_for
 
@@ -251,6 +252,39 @@ async def test_names_that_are_not_unicode_are_recorded() -> None:
     first, second = await served(log)
     assert (first.peer, first.socket) == ("\\udcff.sock", "/plugins_registry/\\udcff.sock")
     assert second.error == first.socket
+
+
+def test_follower_shows_equal_messages_once_a_minute_with_their_count(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    printer = FollowPrinter("text", lambda: now)
+    same = CallRecord(GPU, "ListAndWatch", 0, "a.sock", status="OK", incoming=True, outcome="nothing changed")
+
+    def shown(*records: CallRecord) -> list[str]:
+        printer.show(CallBatch(records, ()))
+        return [line.split()[-2].strip("(") for line in capsys.readouterr().out.splitlines() if " <- " in line]
+
+    def repeated(times: int) -> CallRecord:
+        return msgspec.structs.replace(same, number=times, began_ns=times, times=times)
+
+    assert shown(repeated(1), repeated(2)) == ["ListAndWatch"]
+    assert shown(repeated(3)) == []
+    now = REPEAT_S
+    assert shown() == ["3"]
+    other = msgspec.structs.replace(same, number=9, outcome="capacity 2, allocatable 2")
+    assert shown(repeated(4), other, repeated(5)) == ["4", "ListAndWatch", "5"]
+    assert shown(repeated(6)) == []
+    printer.close()
+    assert "(6 times)" in capsys.readouterr().out
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9)), max_size=30))
+def test_follower_misses_no_message_that_differs(runs: list[tuple[str, int]]) -> None:
+    repeats = RepeatFilter()
+    sent = [CallRecord(GPU, "ListAndWatch", 0, outcome=name, times=1 + at) for name, n in runs for at in range(n)]
+    shown = [record for each in sent for record in repeats.add(each, 0.0)] + [*repeats.rest(0.0)]
+    assert [record.outcome for record in shown if record.times == 1] == [name for name, _ in runs]
+    last = [record.times for at, record in enumerate(shown) if at + 1 == len(shown) or shown[at + 1].times == 1]
+    assert last == [count for _, count in runs]
 
 
 def test_json_has_the_time_with_its_zone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,39 @@
+"""Names that `nodeplane calls` knows: resources and drivers of the node, and those of recorded calls."""
+
+from protocols.bus import Bus, Replica
+from protocols.messages import devices as messages
+from protocols.messages.devices import DraDriver, ResourceInventory
+from supervisor.base.errors import SupervisorError
+from supervisor.calls.client import read_calls
+from supervisor.client.connection import devices_known
+
+MOST_NAMED = 20
+
+
+class NoSuchPeer(SupervisorError):
+    """Raised when no resource or driver has the name whose calls are asked for."""
+
+
+async def check_peer(bus: Bus, peer: str) -> None:
+    """Raise NoSuchPeer unless a resource, a driver or a recorded call has this name. Raises NotRunning."""
+    if peer and peer not in (known := await known_peers(bus)):
+        raise NoSuchPeer(f"no resource or driver is called {peer!r}; {_named(sorted(known))}")
+
+
+async def known_peers(bus: Bus) -> set[str]:
+    resources, drivers = Replica[ResourceInventory](), Replica[DraDriver]()
+    plugins = bus.follow(owner=messages.OWNER, stream=messages.DEVICES, sink=resources, type=ResourceInventory)
+    dra = bus.follow(owner=messages.OWNER, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver)
+    try:
+        await devices_known((plugins, dra))
+    finally:
+        bus.unfollow(plugins)
+        bus.unfollow(dra)
+    return {*resources.items, *drivers.items, *(record.peer for record in await read_calls(bus))} - {""}
+
+
+def _named(known: list[str]) -> str:
+    if not known:
+        return "no plugin or driver has registered since the device manager started"
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return f"there are: {', '.join(known[:MOST_NAMED])}{more}"

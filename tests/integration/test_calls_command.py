@@ -1,0 +1,62 @@
+"""`nodeplane calls` as users run it beside a plane: names that nothing has, and following through a restart."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.plane import BIN, Plane, until
+
+RESOURCE = "example.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        yield plane
+
+
+class Follower:
+    """`nodeplane calls ... -f` with its output in files."""
+
+    def __init__(self, plane: Plane, *words: str) -> None:
+        self._out, self._err = (Path(plane.root, f"calls-{len(plane.plugins)}.{name}") for name in ("out", "err"))
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            command = [str(BIN / "nodeplane"), "calls", *words, "-f"]
+            self._process = subprocess.Popen(command, env=plane.environment, stdout=out, stderr=err)
+        plane.plugins.append(self._process)
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    def interrupt(self) -> int:
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(20)
+
+
+def test_calls_of_an_unknown_name_are_waited_for_or_an_error_that_names_the_others(plane: Plane) -> None:
+    follower = Follower(plane, RESOURCE)
+    until("it waits", lambda: f"waiting for {RESOURCE}: no resource or driver" in follower.err)
+    plane.plugin(RESOURCE)
+    until("its first list", lambda: "capacity 4, allocatable 4" in follower.out)
+    command = [str(BIN / "nodeplane"), "calls", "example.com/gpuu"]
+    done = subprocess.run(command, env=plane.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"nodeplane: no resource or driver is called 'example.com/gpuu'; there are: {RESOURCE}\n"
+    assert follower.interrupt() == 0
+
+
+def test_follower_goes_on_when_the_device_manager_is_killed(plane: Plane) -> None:
+    follower = Follower(plane, RESOURCE)
+    until("the record", lambda: follower.out.count("  Register  OK") == 1)
+    plane.kill("devices")
+    until("the next registration", lambda: follower.out.count("  Register  OK") == 2)
+    assert follower.err == "# the device manager restarted: earlier records are lost\n"
+    assert follower.interrupt() == 0
