@@ -3,7 +3,6 @@
 import logging
 import socket
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -13,6 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from actors.otlp.mapping import Mapper
 from protocols.messages.trace import Span
 from protocols.trace import wall_offset
+from protocols.version import installed_version
 
 TIMEOUT_S = 10.0
 """Deadline of one request with its retries."""
@@ -24,7 +24,7 @@ logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # failures are co
 class Exporter:
     def __init__(self, url: str, node: str) -> None:
         self._exporter = OTLPSpanExporter(endpoint=url, timeout=TIMEOUT_S)
-        self._mapper = Mapper(node, socket.gethostname(), _version())
+        self._mapper = Mapper(node, socket.gethostname(), installed_version())
 
     def export(self, pods: Iterable[list[Span]]) -> tuple[int, int]:
         """Export the spans of some pods and return how many were sent, and how many not. Blocks: call it in a thread.
@@ -48,10 +48,3 @@ class Exporter:
         spans = (made for pod in pods for made in self._mapper.spans(pod, offset))
         while batch := list(islice(spans, BATCH)):
             yield batch
-
-
-def _version() -> str:
-    try:
-        return version("nodeplane")
-    except PackageNotFoundError:
-        return ""

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.process.settings import GATES
+from protocols.version import installed_version
 from supervisor.base.terminal import print_json, printable
 
 PACKAGE = "nodeplane"
@@ -85,13 +86,6 @@ def lines(found: Version) -> list[str]:
         "documents and their feature gates:",
         *gates,
     ]
-
-
-def installed_version() -> str:
-    try:
-        return metadata.version(PACKAGE)
-    except metadata.PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 def libraries() -> dict[str, str]:

@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def test_version_conditions_and_configuration() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         version = await runtime.call("Version")
         assert all((version.version, version.runtime_name, version.runtime_version, version.runtime_api_version))
+        assert version.runtime_version == metadata.version("nodeplane")
         status = await runtime.call("Status", verbose=True)
         conditions = {condition.type: condition.status for condition in status.status.conditions}
         assert conditions == {"RuntimeReady": True, "NetworkReady": True}

@@ -22,11 +22,11 @@ from actors.runtime.operations.sandboxes import Sandboxes
 from actors.runtime.spec.isolation import recursive_read_only
 from actors.runtime.spec.oci import runtime_spec
 from actors.runtime.state.container_events import ContainerEvents, Subscription
+from protocols.version import installed_version
 from protocols.wire import cri_pb2 as pb
 
 KUBELET_API_VERSION = "0.1.0"
 NAME = "nodeplane"
-VERSION = "0.1.0"
 API_VERSION = "v1"
 
 
@@ -34,10 +34,14 @@ class InfoMethods:
     def __init__(self, pods: Pods, cgroups: Cgroups) -> None:
         self._pods = pods
         self._cgroups = cgroups
+        self._version = installed_version()
 
     async def Version(self, request: pb.VersionRequest) -> pb.VersionResponse:
         return pb.VersionResponse(
-            version=KUBELET_API_VERSION, runtime_name=NAME, runtime_version=VERSION, runtime_api_version=API_VERSION
+            version=KUBELET_API_VERSION,
+            runtime_name=NAME,
+            runtime_version=self._version,
+            runtime_api_version=API_VERSION,
         )
 
     async def Status(self, request: pb.StatusRequest) -> pb.StatusResponse:
