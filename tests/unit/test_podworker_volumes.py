@@ -130,7 +130,7 @@ def test_files_of_volumes():
     assert made == {"token": File(b"secret", 0o600, 7), "ca": File(b"1", 0o644)}
     made = files(projected, {TokenRef("me", 3600): "secret"}, securityContext={"fsGroup": 9})
     assert made["token"] == File(b"secret", 0o600), "writing gives it to the group, with 0640"
-    assert token_refs(read_pod(pod(container("a"), volumes=[projected]))) == {TokenRef("me", 3600)}
+    assert token_refs(projected) == {TokenRef("me", 3600)}
 
 
 @pytest.mark.parametrize(
@@ -272,6 +272,27 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     kept.refresh(NODE)
     await kept._task
     assert (path / "k").read_text() == "2"
+
+
+async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path):
+    token = {"serviceAccountToken": {"path": "t"}}
+    volumes = [
+        {"name": "gone", "configMap": {"name": "c"}},
+        {"name": "stays", "projected": {"sources": [{"configMap": {"name": "d"}}, token]}},
+    ]
+    spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
+    for name in ("c", "d"):
+        fake.objects.items[CONFIG_MAP, name] = {"data": {"k": "1"}}
+    kept = Volumes(fake.deps, lambda: spec)
+    await kept.prepare(NODE)
+    del fake.objects.items[CONFIG_MAP, "c"]
+    fake.objects.items[CONFIG_MAP, "d"] = {"data": {"k": "2"}}
+    kept._due, kept._tokens = 0.0, {}
+    kept.refresh(NODE)
+    await kept._task
+    paths = VolumePaths(spec, tmp_path)
+    assert [(paths.path(name) / "k").read_text() for name in ("gone", "stays")] == ["1", "2"]
+    assert fake.objects.tokens == 2
 
 
 @pytest.mark.parametrize(

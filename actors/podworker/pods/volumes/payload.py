@@ -57,8 +57,8 @@ def kind_of(volume: Object) -> str:
     return next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
 
 
-def token_refs(spec: PodSpec) -> set[TokenRef]:
-    sources = [s for v in volumes_of(spec) for s in (v.get("projected") or {}).get("sources") or ()]
+def token_refs(volume: Object) -> set[TokenRef]:
+    sources = (volume.get("projected") or {}).get("sources") or ()
     return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
 
 

@@ -192,29 +192,33 @@ class Volumes:
             _empty_dir(path, group_of(spec))
 
     async def _write(self, node: Node) -> None:
+        """Write the files of all volumes; one that fails does not hold up the others. Raises VolumeNotReady."""
         volumes, spec = self._written(), self._spec()
         self._shown = self._metadata(spec)
         if not volumes:
             return
         self._due = time.monotonic() + REFRESH_S
-        inputs = await self._inputs(spec, node)
-        nested = nested_mount_points(spec)
-        for volume in volumes:
-            try:
-                files = await asyncio.to_thread(payload, volume, inputs)
-                path = volume_path(spec, volume, self._deps.node_info.root)
-                await asyncio.to_thread(atomic.write, path, files, group_of(spec))
-                await asyncio.to_thread(make_mount_points, path, nested.get(str(volume.get("name")), []))
-            except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
-                raise VolumeNotReady(_failure(volume, error)) from None
-
-    async def _inputs(self, spec: PodSpec, node: Node) -> Inputs:
         try:
             found = await fetch(self._deps.objects, spec.namespace, volume_refs(spec))
         except ReferenceUnreadable as error:
             raise VolumeNotReady(str(error)) from None
-        tokens = {ref: await self._token(spec, ref) for ref in sorted(token_refs(spec))}
-        return Inputs(spec=spec, node=node, found=found, tokens=tokens)
+        failures: list[str] = []
+        for volume in volumes:
+            try:
+                await self._write_one(volume, Inputs(spec=spec, node=node, found=found))
+            except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
+                failures.append(_failure(volume, error))
+        if failures:
+            raise VolumeNotReady(failures[0])
+
+    async def _write_one(self, volume: Object, inputs: Inputs) -> None:
+        spec = inputs.spec
+        tokens = {ref: await self._token(spec, ref) for ref in sorted(token_refs(volume))}
+        files = await asyncio.to_thread(payload, volume, msgspec.structs.replace(inputs, tokens=tokens))
+        path = volume_path(spec, volume, self._deps.node_info.root)
+        nested = nested_mount_points(spec).get(str(volume.get("name")), [])
+        await asyncio.to_thread(atomic.write, path, files, group_of(spec))
+        await asyncio.to_thread(make_mount_points, path, nested)
 
     async def _token(self, spec: PodSpec, ref: TokenRef) -> str:
         held, now = self._tokens.get(ref), time.monotonic()
