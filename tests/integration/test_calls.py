@@ -197,6 +197,17 @@ async def test_answer_without_containers_rejects_the_pod(node: DeviceNode) -> No
     assert record.outcome == "answered 0 containers for a request of 1: pod rejected"
 
 
+async def test_plugin_whose_first_list_is_too_long_serves_nothing(node: DeviceNode) -> None:
+    name = "example.com/long"
+    plugin = node.stub(name, "long.sock")
+    plugin.devices = [device(f"device-{number}") for number in range(20_001)]
+    await plugin.start()
+    await until_async("its end", lambda: recorded(node, "ListAndWatch", name))
+    [end] = await recorded(node, "ListAndWatch", name)
+    assert end.error == "it lists 20001 devices, the limit is 20000"
+    assert end.outcome == "no connection of this resource serves"
+
+
 async def test_hostile_plugin_cannot_make_the_record_grow(node: DeviceNode) -> None:
     name = "example.com/hostile"
     plugin = node.stub(name, "hostile.sock")

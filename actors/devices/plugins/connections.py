@@ -207,9 +207,9 @@ class PluginConnections:
         self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, report)
 
     def _record_end(self, connection: Connection, status: str, why: str) -> None:
-        grace = self._options.limits.stop_grace
-        outcome = "another connection of this resource serves"
-        if self._options.inventory.resources[connection.resource].serving == connection.generation:
+        grace, entry = self._options.limits.stop_grace, self._options.inventory.resources[connection.resource]
+        outcome = f"{'another' if entry.connected else 'no'} connection of this resource serves"
+        if entry.serving == connection.generation:
             outcome = f"devices are Unknown and not allocatable; after {grace:g} s without a plugin they are dropped"
         self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, Report(outcome, status, why))
 
