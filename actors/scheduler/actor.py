@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable
 
+from actors.scheduler.affinity.wakeups import placed_topics
 from actors.scheduler.claims.devices import DynamicResources
 from actors.scheduler.cycles.binder import Binder
 from actors.scheduler.cycles.binding_cycle import BindingCycle
@@ -23,6 +24,7 @@ from actors.scheduler.cycles.scheduling_cycle import Decision, SchedulingCycle
 from actors.scheduler.model.claim_demand import DEVICES
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.nominations import Nominations
+from actors.scheduler.model.pod_terms import Labels, has_pod_rules
 from actors.scheduler.model.queue import ROOM, Queue
 from actors.scheduler.model.views import (
     has_valid_shape,
@@ -39,8 +41,8 @@ from actors.scheduler.preemption.planner import World
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.actor import Context, run_actor
 from protocols.dra.gates import gates_of
-from protocols.kube.meta import key_of, name_of, uid_of
-from protocols.kube.resources import NODES, PODS
+from protocols.kube.meta import key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.resources import NAMESPACES, NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
@@ -69,6 +71,8 @@ class Scheduler:
         self._tracker_events = EventRecorder(self._client, RecorderOptions(component=TRACKER))
         self._cache, self._queue = Cache(), Queue()
         self._pending: dict[str, Object] = {}
+        self._with_rules: set[str] = set()
+        """Those of them that have rules about other pods."""
         self._wake = asyncio.Event()
         self._devices = DynamicResources(
             self._client,
@@ -104,13 +108,15 @@ class Scheduler:
         self._leader = leader_elector(context, self._client, LEASE)
         nodes = _Nodes(self._cache, self._devices, context.log, self._changed)
         self._nodes = Informer(self._client, NODES, InformerOptions(), nodes)
+        namespaces = _Namespaces(self._cache.index.namespaces, self._changed)
+        self._namespaces = Informer(self._client, NAMESPACES, InformerOptions(keep=_slim), namespaces)
 
     async def start(self) -> None:
         await self._client.start()
         spawn = self._context.spawn
         spawn(self._recorder.run(), "events")
         spawn(self._tracker_events.run(), "tracker events")
-        for number, informer in enumerate((self._nodes, self._pods, *self._devices.informers)):
+        for number, informer in enumerate((self._nodes, self._namespaces, self._pods, *self._devices.informers)):
             spawn(informer.run(), f"informer-{number}")
         spawn(self._devices.feed.run(), "slices")
         for number in range(MAX_SEARCHES):
@@ -148,10 +154,14 @@ class Scheduler:
         elif node:
             self._drop(uid)
             self._count_bound(pod, node)
+            if self._with_rules:
+                self._wake_for(pod, before)
         elif needs_scheduling(pod, NAME):
             self._observe_nomination(pod, before)
             known = self._pending.get(uid)
             self._pending[uid] = pod
+            if has_pod_rules(pod):
+                self._with_rules.add(uid)
             if known is None or not same_requirements(known, pod):
                 record(uid, SEEN, clock(), pod=key_of(pod))
                 self._queue.add(uid, _priority(pod))
@@ -165,6 +175,13 @@ class Scheduler:
         except ObjectUnreadable as error:
             self._context.log.warning("bound pod is not counted pod=%s node=%s error=%s", key_of(pod), node, error)
 
+    def _wake_for(self, pod: Object, before: Object | None) -> None:
+        """Wake pods whose rules a placed pod may have kept from being met, or may meet now."""
+        if before is None or not node_name_of(before):
+            self._changed(*placed_topics(namespace_of(pod)))
+        elif labels_of(before) != labels_of(pod) or terminating(before) != terminating(pod):
+            self._changed(ROOM, *placed_topics(namespace_of(pod)))
+
     def _observe_nomination(self, pod: Object, before: Object | None) -> None:
         try:
             ended = self._preemptor.observe(pod, before)
@@ -175,6 +192,7 @@ class Scheduler:
 
     def _drop(self, uid: str) -> None:
         self._pending.pop(uid, None)
+        self._with_rules.discard(uid)
         self._queue.remove(uid)
         if self._preemptor.nominations.remove(uid) is not None:
             self._changed(ROOM, DEVICES)
@@ -189,6 +207,7 @@ class Scheduler:
     async def _run(self) -> None:
         await asyncio.gather(
             self._nodes.wait_synced(SYNC_TIMEOUT_S),
+            self._namespaces.wait_synced(SYNC_TIMEOUT_S),
             self._pods.wait_synced(SYNC_TIMEOUT_S),
             self._devices.wait_synced(SYNC_TIMEOUT_S),
         )
@@ -267,6 +286,31 @@ class _Nodes:
     def on_delete(self, obj: Object) -> None:
         self._cache.forget_node(name_of(obj))
         self._devices.fit.forget_node(name_of(obj))
+        self._changed(ROOM)  # without a domain, pods may spread over the others
+
+
+class _Namespaces:
+    """Keep the labels of namespaces, which terms with a namespaceSelector match."""
+
+    def __init__(self, labels: dict[str, Labels], changed: Callable[..., None]) -> None:
+        self._labels = labels
+        self._changed = changed
+
+    def on_add(self, obj: Object) -> None:
+        if self._labels.get(name_of(obj)) != labels_of(obj):
+            self._labels[name_of(obj)] = labels_of(obj)
+            self._changed(ROOM)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._labels.pop(name_of(obj), None)
+
+
+def _slim(namespace: Object) -> Object:
+    kept = ("name", "uid", "resourceVersion", "labels")
+    return {"metadata": {key: meta(namespace)[key] for key in kept if key in meta(namespace)}}
 
 
 def main(argv: list[str] | None = None) -> None:

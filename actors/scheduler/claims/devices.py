@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from actors.scheduler.affinity.wakeups import waits_for
 from actors.scheduler.claims.binding_wait import BindingWait
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.claim_writer import ClaimWriter, Pods, no_pod
@@ -255,4 +256,5 @@ def topics_of(demand: Demand, view: PodView) -> Topics:
     claims = (claim_topic(key_of(claim)) for claim in demand.allocated)
     wanted = (claim_topic(claim.key) for claim in demand.unallocated)
     extended = any("/" in name for name in view.requests)
-    return frozenset((ROOM, *claims, *wanted, *((DEVICES, CLASSES) if demand.unallocated or extended else ())))
+    devices = (DEVICES, CLASSES) if demand.unallocated or extended else ()
+    return waits_for(view) | frozenset((ROOM, *claims, *wanted, *devices))

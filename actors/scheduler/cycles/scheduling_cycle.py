@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+from actors.scheduler.affinity.filters import PodFilters
 from actors.scheduler.claims.device_fit import FITS, SearchTakesLong
 from actors.scheduler.claims.devices import Demands, DynamicResources
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
@@ -38,6 +39,14 @@ class Decision:
     began: float = 0.0
 
 
+def _readable(pod: Object) -> PodView:
+    """Raises ObjectUnreadable."""
+    view = pod_view(pod)
+    if view.rules.fault:
+        raise ObjectUnreadable(view.rules.fault)
+    return view
+
+
 def _first_choices(fitting: dict[str, NodeLoad], fits: dict[str, Fit]) -> dict[str, NodeLoad]:
     """Return the nodes with the devices that the claims list first."""
     most = max(fits[name].score for name in fitting)
@@ -59,7 +68,7 @@ class SchedulingCycle:
         began = time.monotonic()
         try:
             with span(uid_of(pod), "schedule") as scheduling:
-                decision = await self._choose(pod, pod_view(pod), began)
+                decision = await self._choose(pod, _readable(pod), began)
                 scheduling.attributes["node"] = decision.node if decision else ""
                 return decision
         except ObjectUnreadable as error:
@@ -79,11 +88,12 @@ class SchedulingCycle:
         if backed:
             await self.devices.delete_leftover_claims(pod)
         demand = self.devices.demand(pod) if view.claims or backed else Demand()
-        tabled = self._is_tabled(view, demand, backed)
+        filters = await self.cache.pod_filters(view)
+        tabled = filters is None and self._is_tabled(view, demand, backed)
         if tabled and (decision := await self._choose_from_table(pod, view, demand, began)):
             return decision
         position = self.cache.changes.position
-        fitting, rejected = await self._feasible(view, backed)
+        fitting, rejected = await self._feasible(view, backed, filters)
         fitting, preferences = await self.cache.prefer(view, fitting)
         known = self.cache.memos.of(view.shape, backed).scores
         scorer = NodeScorer(view, preferences, self._dice, known)
@@ -159,13 +169,19 @@ class SchedulingCycle:
 
     # all nodes
 
-    async def _feasible(self, view: PodView, backed: frozenset[str]) -> tuple[dict[str, NodeLoad], Verdict]:
+    async def _feasible(
+        self, view: PodView, backed: frozenset[str], filters: PodFilters | None
+    ) -> tuple[dict[str, NodeLoad], Verdict]:  # fmt: skip
         """Filter nodes. An assumed pod keeps its node: its binding may have been written without a response."""
         assumed = self.cache.assumed_node(view.uid)
         if assumed:
             return {assumed: self.cache.nodes[assumed]}, {}
         fitting, rejected = await self.cache.feasible(view, backed)
-        crowded = self._preemptor.crowded(view, fitting, backed)
+        if filters is not None:
+            found = ((name, filters.reason(load.view)) for name, load in fitting.items())
+            rejected |= {name: [why] for name, why in found if why}
+            fitting = {name: load for name, load in fitting.items() if name not in rejected}
+        crowded = self._preemptor.crowded(view, fitting, backed, filters)
         return {name: load for name, load in fitting.items() if name not in crowded}, rejected | crowded
 
     def _reserved(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from actors.scheduler.model.views import PodView
 from protocols.dra.allocator import Holdings
 
 Amounts = Mapping[str, int]
@@ -52,3 +53,5 @@ class Nomination(msgspec.Struct, frozen=True):
     """Protocol, port and address of its host ports."""
     unresolved: bool = False
     """True after a restart until it is known which devices its claims are going to get."""
+    view: PodView | None = None
+    """The pod, for its rules about other pods and those of others about it."""

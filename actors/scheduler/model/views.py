@@ -11,8 +11,9 @@ import msgspec
 
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.image_locality import node_images, pod_images
+from actors.scheduler.model.pod_terms import NO_RULES, PodRules, pod_rules
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import condition_true, key_of, labels_of, terminating, uid_of
+from protocols.kube.meta import condition_true, key_of, labels_of, meta, namespace_of, split_key, terminating, uid_of
 from protocols.kube.taints import Taint, node_taints
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import node_term, required_terms
@@ -61,6 +62,21 @@ class PodView:
     priority: int = 0
     preempts: bool = True
     """False with preemptionPolicy Never."""
+    labels: dict[str, str] = field(default_factory=dict)
+    terminating: bool = False
+    owner: str = ""
+    """Uid of the controller that created the pod."""
+    rules: PodRules = NO_RULES
+    """About other pods."""
+
+    @cached_property
+    def namespace(self) -> str:
+        return split_key(self.key)[0]
+
+    @cached_property
+    def group(self) -> tuple[bool, str, tuple[tuple[str, str], ...]]:
+        """Equal for pods of a namespace that rules about other pods treat alike."""
+        return self.terminating, self.owner, tuple(sorted(self.labels.items()))
 
     @cached_property
     def shape(self) -> bytes:
@@ -130,7 +146,16 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
         ports=pod_ports(spec),
         priority=int(spec.get("priority") or 0),
         preempts=spec.get("preemptionPolicy") != "Never",
+        labels=labels_of(pod),
+        terminating=terminating(pod),
+        owner=_owner(pod),
+        rules=pod_rules(spec, namespace_of(pod), labels_of(pod)),
     )
+
+
+def _owner(pod: Mapping[str, Any]) -> str:
+    owners = meta(pod).get("ownerReferences") or ()
+    return next((str(owner.get("uid")) for owner in owners if owner.get("controller")), "")
 
 
 def _presumed(spec: Mapping[str, Any]) -> Amounts:
@@ -183,6 +208,6 @@ def is_finished(pod: Mapping[str, Any]) -> bool:
 
 
 def same_requirements(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return True if spec and claim names, which scheduling depends on, are equal."""
+    """Return True if spec, labels and claim names, which scheduling depends on, are equal."""
     made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
-    return one.get("spec") == other.get("spec") and made[0] == made[1]
+    return one.get("spec") == other.get("spec") and labels_of(one) == labels_of(other) and made[0] == made[1]

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from actors.scheduler.affinity.filters import PodFilters, pod_filters
+from actors.scheduler.affinity.pod_index import PodIndex
 from actors.scheduler.model.image_locality import ImageSpread
 from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import NodeMemos
@@ -85,6 +87,8 @@ class Cache:
     """Node and view of each pod, by uid."""
     priorities: Counter[int] = field(default_factory=Counter)
     """Number of these pods by priority."""
+    index: PodIndex = field(default_factory=PodIndex)
+    """These pods by their labels, and their rules about other pods."""
     images: ImageSpread = field(default_factory=ImageSpread)
     memos: NodeMemos = field(default_factory=NodeMemos)
     changes: NodeChanges = field(default_factory=NodeChanges)
@@ -116,6 +120,7 @@ class Cache:
         self.forget(pod.uid)
         self.placed[pod.uid] = (node, pod)
         self.priorities[pod.priority] += 1
+        self.index.add(pod, node)
         if load := self.nodes.get(node):
             load.count(pod)
             self.changes.mark(node)
@@ -128,6 +133,7 @@ class Cache:
         self.priorities[held[1].priority] -= 1
         if not self.priorities[held[1].priority]:
             del self.priorities[held[1].priority]
+        self.index.remove(held[1], held[0])
         if load := self.nodes.get(held[0]):
             load.discount(held[1])
             self.changes.mark(held[0])
@@ -157,6 +163,10 @@ class Cache:
             else:
                 fitting[name] = load
         return (self._still(fitting) if turns else fitting), rejected
+
+    async def pod_filters(self, pod: PodView) -> PodFilters | None:
+        """Return the filters about other pods; None if no placed pod matters. They depend on more than one node."""
+        return await pod_filters(pod, self.index, self.nodes)
 
     async def prefer(
         self, pod: PodView, fitting: dict[str, NodeLoad]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from actors.scheduler.affinity.filters import CURABLE, PodFilters, with_pods
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
 from actors.scheduler.claims.device_ledger import with_kept
 from actors.scheduler.claims.devices import DynamicResources
@@ -19,7 +20,7 @@ from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_cache import Cache, insufficient, summary
 from actors.scheduler.preemption.budgets import Budget, budgets_of
 from actors.scheduler.preemption.selection import best, candidate_count, select_victims
-from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Trial
+from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Rejection, Trial
 from protocols.dra.allocator import Holdings, held_by_picks
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, labels_of, meta, split_key, terminating, uid_of
@@ -27,6 +28,7 @@ from protocols.kube.times import parse_time
 from protocols.scheduling.host_ports import NO_PORTS
 
 NOT_HELPFUL, NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
+FREED_BY_PODS = CURABLE | {NO_PORTS}
 PLAN_TIMEOUT_S, SEARCH_TIMEOUT_S = 10.0, 1.0
 """For a plan, and for one search for devices within it."""
 TURN_S, PAUSE_S = 0.002, 0.002
@@ -93,6 +95,13 @@ class World:
         """Return the devices that a pod must leave to nominated pods."""
         return self.nominations.devices_ahead_of(pod.uid, pod.priority, self.cache.placed)
 
+    def with_nominated(
+        self, filters: PodFilters | None, pod: PodView, node: NodeView, ahead: Iterable[Nomination]
+    ) -> PodFilters | None:  # fmt: skip
+        """Return the filters about other pods as if pods were placed where they are nominated to."""
+        added = (each.view for each in ahead if each.view is not None)
+        return with_pods(filters, pod, self.cache.index, added, node)
+
     def pod(self, uid: str) -> Object | None:
         """Return a pod that is bound or assumed."""
         placed = self.cache.placed.get(uid)
@@ -108,6 +117,7 @@ class Planner:
         self._end = time.monotonic() + PLAN_TIMEOUT_S
         self._late = False
         self._reasons: dict[str, list[str]] = {}
+        self._filters: PodFilters | None = None
 
     def potential_nodes(self) -> list[NodeLoad]:
         """Return the nodes where the pod might fit if others left."""
@@ -124,6 +134,7 @@ class Planner:
 
     async def plan(self) -> Plan:
         """Raises ApiError and ApiAway."""
+        self._filters = await self._world.cache.pod_filters(self._view)
         candidate = best(await self._candidates(self.potential_nodes()))
         if candidate is None:
             return Plan(text=self.summary(), decided=not self._late)
@@ -147,7 +158,7 @@ class Planner:
 
     def _resolvable(self, node: NodeView, why: Iterable[str]) -> bool:
         """As upstream, what others cannot give back is no reason to preempt them."""
-        if not all(insufficient(each) or each == NO_PORTS or self._for_devices(each) for each in why):
+        if not all(insufficient(each) or each in FREED_BY_PODS or self._for_devices(each) for each in why):
             return False
         free = node.allocatable
         too_much = (name for name, asked in self._view.requests.items() if asked > free.get(name, 0))
@@ -198,7 +209,27 @@ class Planner:
             self._late |= fit is None
             return fit
 
-        return Trial(self._view, load, world.ahead(self._view, node.name), self._failed.backed, uses, search)
+        ahead = world.ahead(self._view, node.name)
+        rejection = self._rejection(node, ahead)
+        return Trial(self._view, load, ahead, self._failed.backed, uses, search, rejection)
+
+    def _rejection(self, node: NodeView, ahead: list[Nomination]) -> Rejection:
+        """Return the rules about other pods, with and without the nominated ones, as upstream."""
+        cache, filters = self._world.cache, self._filters
+        found = (filters, self._world.with_nominated(filters, self._view, node, ahead) if ahead else None)
+        bases = [each for each in found if each is not None]
+
+        def reason(removed: frozenset[str]) -> str:
+            for base in bases:
+                left = base.copy()
+                for uid in removed:
+                    if (placed := cache.placed.get(uid)) and (load := cache.nodes.get(placed[0])):
+                        left.remove(placed[1], load.view)
+                if why := left.reason(node):
+                    return why
+            return ""
+
+        return reason
 
     def _demand(self, node: NodeView) -> Demand:
         failed = self._failed

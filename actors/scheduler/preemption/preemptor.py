@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
+from actors.scheduler.affinity.filters import PodFilters
 from actors.scheduler.model.candidates import Candidate, Nomination
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import shortages
@@ -59,7 +60,9 @@ class Preemptor:
         """Return the devices that the pod must leave to nominated pods."""
         return self._world.kept(pod) if self.nominations else {}
 
-    def crowded(self, pod: PodView, fitting: Mapping[str, NodeLoad], backed: frozenset[str]) -> dict[str, list[str]]:
+    def crowded(
+        self, pod: PodView, fitting: Mapping[str, NodeLoad], backed: frozenset[str], filters: PodFilters | None = None
+    ) -> dict[str, list[str]]:  # fmt: skip
         """Return the nodes where the room must be left to nominated pods, with the reasons."""
         found = {}
         for name in self.nominations.nodes() if self.nominations else ():
@@ -72,7 +75,9 @@ class Preemptor:
             used = dict(load.used)
             for each in ahead:
                 add(used, each.requests)
-            if why := shortages(pod, NodeLoad(load.view, used), backed):
+            others = self._world.with_nominated(filters, pod, load.view, ahead)
+            apart = others.reason(load.view) if others is not None else ""
+            if why := shortages(pod, NodeLoad(load.view, used), backed) or ([apart] if apart else []):
                 found[name] = why
         return found
 
@@ -180,5 +185,6 @@ def nominated_node(pod: Object) -> str:
 
 def _nomination(pod: Object, view: PodView, node: str, devices: Holdings | None = None) -> Nomination:
     return Nomination(
-        view.uid, namespace_of(pod), name_of(pod), view.priority, node, view.requests, devices or {}, view.ports
-    )
+        view.uid, namespace_of(pod), name_of(pod), view.priority, node, view.requests, devices or {}, view.ports,
+        view=view,
+    )  # fmt: skip

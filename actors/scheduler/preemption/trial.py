@@ -65,10 +65,18 @@ Search = Callable[[frozenset[str]], Awaitable[Fit | None]]
 """Finds devices for the pod with some claims freed; None if it took too long."""
 
 
+Rejection = Callable[[frozenset[str]], str]
+"""Returns why rules about other pods reject the node with some pods removed; empty if they do not."""
+
+
+def not_rejected(removed: frozenset[str]) -> str:
+    return ""
+
+
 class Trial:
     def __init__(
         self, pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: frozenset[str],
-        uses: list[ClaimUse], search: Search,
+        uses: list[ClaimUse], search: Search, rejection: Rejection = not_rejected,
     ) -> None:  # fmt: skip
         self._pods = dict(load.pods)
         ahead = list(ahead)
@@ -77,7 +85,7 @@ class Trial:
         """Pods that hold a port of the pod; "" stands for a nominated one, which stays."""
         if any(pod.ports and conflicting(each.ports, pod.ports) for each in ahead):
             self._in_the_way.add("")
-        self.uses, self._search = uses, search
+        self.uses, self._search, self._rejection = uses, search, rejection
         self._fits: dict[frozenset[str], Fit | None] = {}
 
     def users(self) -> set[str]:
@@ -85,7 +93,7 @@ class Trial:
         return set().union(*(use.users for use in self.uses))
 
     async def fits(self, removed: frozenset[str]) -> bool:
-        if self.short(removed) or not self._in_the_way <= removed:
+        if self.short(removed) or not self._in_the_way <= removed or self._rejection(removed):
             return False
         fit = await self.fit(removed)
         return fit is not None and not fit.reason
@@ -98,7 +106,9 @@ class Trial:
     def reasons(self, removed: frozenset[str]) -> list[str]:
         if not self._in_the_way <= removed:
             return [NO_PORTS]
-        return [TOO_MANY if name == "pods" else f"{INSUFFICIENT}{name}" for name in sorted(self.short(removed))]
+        if short := self.short(removed):
+            return [TOO_MANY if name == "pods" else f"{INSUFFICIENT}{name}" for name in sorted(short)]
+        return [why] if (why := self._rejection(removed)) else []
 
     async def fit(self, removed: frozenset[str]) -> Fit | None:
         """Return the devices that the pod gets; None if it took too long to find out."""

@@ -1,0 +1,1 @@
+"""Rules of pods about other pods: inter-pod affinity and topology spread, as filters and as scores. Pure."""

@@ -1,0 +1,171 @@
+"""The rules of a pod about other pods, from its spec: affinity, anti-affinity, topology spread. Pure.
+
+Bounded: a pod with more terms, or longer selectors, has a fault instead of rules, and is not scheduled.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from protocols.kube.errors import SelectorInvalid
+from protocols.kube.selectors import IN, NOT_IN, LabelSelector, Requirement, label_selector_from_object
+
+MAX_TERMS = 64
+"""Terms and spread constraints of a pod."""
+MAX_PARTS = 1_000
+"""Requirements, values, namespaces and label keys of these terms together."""
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+Labels = Mapping[str, str]
+
+
+class PodTerm(msgspec.Struct, frozen=True):
+    """Pods by labels and namespace, and the label of nodes that says which of them are near each other."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    """None matches no pod."""
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector | None = None
+
+    def matcher(self) -> Callable[[str, Labels, Labels], bool]:
+        """Return a test of a pod's namespace, its labels and the namespace's labels."""
+        if self.selector is None:
+            return _no_pod
+        selected = self.selector.matcher()
+        names, by_labels = self.namespaces, self.namespace_selector and self.namespace_selector.matcher()
+        every = self.namespace_selector is not None and not self.namespace_selector.requirements
+
+        def matches(namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
+            inside = every or namespace in names or bool(by_labels and by_labels(namespace_labels))
+            return inside and selected(labels)
+
+        return matches
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True):
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honors_affinity: bool = True
+    """True if nodes that the pod's node affinity rejects are no domains."""
+    honors_taints: bool = False
+    """True if nodes with taints that the pod does not tolerate are no domains."""
+
+
+class PodRules(msgspec.Struct, frozen=True):
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    preferred: tuple[tuple[int, PodTerm], ...] = ()
+    """With weights; those of anti-affinity are negative."""
+    spread: tuple[SpreadConstraint, ...] = ()
+    """Constraints that forbid nodes (DoNotSchedule)."""
+    preferred_spread: tuple[SpreadConstraint, ...] = ()
+    """Constraints that only score (ScheduleAnyway)."""
+    fault: str = ""
+    """Why the rules cannot be read."""
+
+
+NO_RULES = PodRules()
+
+
+def has_pod_rules(pod: Mapping[str, Any]) -> bool:
+    """Return True if a pod of whatever shape may have rules."""
+    spec = pod.get("spec") or {}
+    affinity = spec.get("affinity")
+    about_pods = isinstance(affinity, dict) and ("podAffinity" in affinity or "podAntiAffinity" in affinity)
+    return about_pods or bool(spec.get("topologySpreadConstraints"))
+
+
+def _no_pod(namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
+    return False
+
+
+def pod_rules(spec: Mapping[str, Any], namespace: str, labels: Labels) -> PodRules:
+    affinity = spec.get("affinity") or {}
+    near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
+    spread = spec.get("topologySpreadConstraints") or ()
+    if not (near or far or spread):
+        return NO_RULES
+    if fault := _fault((*_terms(near), *_terms(far), *spread)):
+        return PodRules(fault=fault)
+    reader = _Reader(namespace, labels)
+    try:
+        return PodRules(
+            affinity=reader.terms(near.get(REQUIRED)),
+            anti_affinity=reader.terms(far.get(REQUIRED)),
+            preferred=(*reader.weighted(near.get(PREFERRED), 1), *reader.weighted(far.get(PREFERRED), -1)),
+            spread=reader.constraints(spread, "DoNotSchedule"),
+            preferred_spread=reader.constraints(spread, "ScheduleAnyway"),
+        )
+    except SelectorInvalid as error:
+        return PodRules(fault=f"the pod's affinity or topology spread cannot be read: {error}")
+
+
+def _terms(affinity: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    yield from affinity.get(REQUIRED) or ()
+    for each in affinity.get(PREFERRED) or ():
+        yield each.get("podAffinityTerm") or {}
+
+
+def _fault(terms: tuple[Mapping[str, Any], ...]) -> str:
+    if len(terms) > MAX_TERMS:
+        return f"the pod has {len(terms)} pod affinity terms and topology spread constraints, at most {MAX_TERMS} fit"
+    parts = sum(map(_size, terms))
+    if parts > MAX_PARTS:
+        return f"the selectors of the pod's affinity and topology spread have {parts} parts, at most {MAX_PARTS} fit"
+    return ""
+
+
+def _size(term: Mapping[str, Any]) -> int:
+    keys = sum(len(term.get(name) or ()) for name in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
+    for selector in (term.get("labelSelector") or {}, term.get("namespaceSelector") or {}):
+        keys += len(selector.get("matchLabels") or ())
+        keys += sum(1 + len(each.get("values") or ()) for each in selector.get("matchExpressions") or ())
+    return keys
+
+
+class _Reader:
+    """Reads terms of one pod. Methods raise SelectorInvalid."""
+
+    def __init__(self, namespace: str, labels: Labels) -> None:
+        self._namespace, self._labels = namespace, labels
+
+    def terms(self, terms: Iterable[Mapping[str, Any]] | None) -> tuple[PodTerm, ...]:
+        return tuple(map(self._term, terms or ()))
+
+    def weighted(self, terms: Iterable[Mapping[str, Any]] | None, sign: int) -> Iterable[tuple[int, PodTerm]]:
+        for each in terms or ():
+            yield sign * int(each["weight"]), self._term(each.get("podAffinityTerm") or {})
+
+    def constraints(self, constraints: Iterable[Mapping[str, Any]], action: str) -> tuple[SpreadConstraint, ...]:
+        return tuple(self._constraint(each) for each in constraints if each.get("whenUnsatisfiable") == action)
+
+    def _term(self, term: Mapping[str, Any]) -> PodTerm:
+        named, by_labels = term.get("namespaces") or (), term.get("namespaceSelector")
+        namespaces = frozenset(map(str, named)) if named or by_labels is not None else frozenset((self._namespace,))
+        selected = None if by_labels is None else label_selector_from_object(by_labels)
+        return PodTerm(str(term.get("topologyKey") or ""), self._selector(term), namespaces, selected)
+
+    def _constraint(self, constraint: Mapping[str, Any]) -> SpreadConstraint:
+        return SpreadConstraint(
+            topology_key=str(constraint.get("topologyKey") or ""),
+            max_skew=int(constraint["maxSkew"]),
+            selector=self._selector(constraint),
+            min_domains=int(constraint.get("minDomains") or 1),
+            honors_affinity=constraint.get("nodeAffinityPolicy") != "Ignore",
+            honors_taints=constraint.get("nodeTaintsPolicy") == "Honor",
+        )
+
+    def _selector(self, term: Mapping[str, Any]) -> LabelSelector | None:
+        """Return the labelSelector with the pod's own values of matchLabelKeys and mismatchLabelKeys."""
+        if (given := term.get("labelSelector")) is None:
+            return None
+        own = [self._own(key, IN) for key in term.get("matchLabelKeys") or () if key in self._labels]
+        other = [self._own(key, NOT_IN) for key in term.get("mismatchLabelKeys") or () if key in self._labels]
+        return LabelSelector((*label_selector_from_object(given).requirements, *own, *other))
+
+    def _own(self, key: str, operator: str) -> Requirement:
+        return Requirement(key, operator, (self._labels[key],))
