@@ -155,6 +155,22 @@ async def test_spread_reports_nodes_without_the_label() -> None:
         assert await bound(api, "a") == ["n2"]
 
 
+async def test_preferred_affinity_and_default_spread_choose_the_node() -> None:
+    api = MemoryApi()
+    nodes(api, *(f"n{at}" for at in range(6)))
+    put(api, "a", DB, nodeName="n4")
+    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term()}]}
+    owner = {"kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+    async with asyncio.timeout(60), Life(api):
+        put(api, "b", affinity={"podAffinity": soft})
+        assert await bound(api, "b") == ["n4"]
+        replicas = [f"r{at}" for at in range(12)]
+        for name in replicas:
+            metadata = {"name": name, "namespace": "ns", "ownerReferences": [owner]}
+            api.put(PODS, {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {}})
+        assert set(Counter(await bound(api, *replicas)).values()) == {2}
+
+
 async def test_pod_with_too_many_terms_is_reported() -> None:
     api = MemoryApi()
     nodes(api, "n1")

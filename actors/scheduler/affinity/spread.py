@@ -47,26 +47,29 @@ class TopologySpread:
             return
         counted = await self._open(nodes, turns)
         for domains, here in zip(self._domains, counted, strict=True):
-            key = domains.constraint.topology_key
             for group in self._index.selected(self._pod.namespace, domains.constraint.selector):
                 for name, amount in group.nodes.items():
                     if name in here:
-                        domains.pods[here[name].labels[key]] += amount
+                        domains.pods[here[name]] += amount
             await turns.rest_if_due()
 
-    async def _open(self, nodes: dict[str, NodeLoad], turns: Turns) -> list[dict[str, NodeView]]:
-        """Begin each domain with no pod; return the nodes that count by constraint."""
-        counted: list[dict[str, NodeView]] = [{} for _ in self._domains]
+    async def _open(self, nodes: dict[str, NodeLoad], turns: Turns) -> list[dict[str, str]]:
+        """Begin each domain with no pod; return the domain of each node that counts, by constraint."""
+        counted: list[dict[str, str]] = [{} for _ in self._domains]
+        parts = [
+            (each, each.constraint.topology_key, is_every_domain(each.constraint, self._pod), here)
+            for each, here in zip(self._domains, counted, strict=True)
+        ]
         for number, load in enumerate(list(nodes.values())):
             if number % NODES_BETWEEN == 0:
                 await turns.rest_if_due()
             node = load.view
-            if not self._has_labels(node):
-                continue
-            for domains, here in zip(self._domains, counted, strict=True):
-                if is_domain(domains.constraint, self._pod, node):
-                    domains.pods.setdefault(node.labels[domains.constraint.topology_key], 0)
-                    here[node.name] = node
+            if self._has_labels(node):
+                for domains, key, every, here in parts:
+                    if every or is_domain(domains.constraint, self._pod, node):
+                        here[node.name] = node.labels[key]
+        for domains, here in zip(self._domains, counted, strict=True):
+            domains.pods = dict.fromkeys(here.values(), 0)
         return counted
 
     @property
@@ -103,6 +106,13 @@ class TopologySpread:
 
     def _has_labels(self, node: NodeView) -> bool:
         return all(each.constraint.topology_key in node.labels for each in self._domains)
+
+
+def is_every_domain(constraint: SpreadConstraint, pod: PodView) -> bool:
+    """Return True if the constraint's policies count every node."""
+    return not constraint.honors_taints and not (
+        constraint.honors_affinity and (pod.node_selector or pod.affinity_terms)
+    )
 
 
 def is_domain(constraint: SpreadConstraint, pod: PodView, node: NodeView) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from actors.scheduler.affinity.filters import PodFilters
+from actors.scheduler.affinity.scores import is_scored
 from actors.scheduler.claims.device_fit import FITS, SearchTakesLong
 from actors.scheduler.claims.devices import Demands, DynamicResources
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
@@ -89,14 +90,16 @@ class SchedulingCycle:
             await self.devices.delete_leftover_claims(pod)
         demand = self.devices.demand(pod) if view.claims or backed else Demand()
         filters = await self.cache.pod_filters(view)
-        tabled = filters is None and self._is_tabled(view, demand, backed)
+        alone = filters is None and not is_scored(view, self.cache.index)
+        tabled = alone and self._is_tabled(view, demand, backed)
         if tabled and (decision := await self._choose_from_table(pod, view, demand, began)):
             return decision
         position = self.cache.changes.position
         fitting, rejected = await self._feasible(view, backed, filters)
         fitting, preferences = await self.cache.prefer(view, fitting)
+        fitting, others = await self.cache.pod_scores(view, fitting)
         known = self.cache.memos.of(view.shape, backed).scores
-        scorer = NodeScorer(view, preferences, self._dice, known)
+        scorer = NodeScorer(view, preferences, self._dice, known, others)
         nodes = [load.view for load in fitting.values()]
         demands = self.devices.demands(pod, demand, backed, nodes) if backed else dict.fromkeys(fitting, demand)
         if demand.empty and not backed:

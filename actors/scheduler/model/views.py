@@ -65,7 +65,7 @@ class PodView:
     labels: dict[str, str] = field(default_factory=dict)
     terminating: bool = False
     owner: str = ""
-    """Uid of the controller that created the pod."""
+    """Uid of the controller that created the pod, if its pods are spread by default."""
     rules: PodRules = NO_RULES
     """About other pods."""
 
@@ -86,6 +86,8 @@ class PodView:
 
 
 VERSIONS = itertools.count(1)
+SPREAD = ("ReplicaSet", "StatefulSet", "ReplicationController")
+"""Controllers whose pods are spread by default, as upstream."""
 
 
 @dataclass
@@ -155,7 +157,8 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
 
 def _owner(pod: Mapping[str, Any]) -> str:
     owners = meta(pod).get("ownerReferences") or ()
-    return next((str(owner.get("uid")) for owner in owners if owner.get("controller")), "")
+    spread = (owner for owner in owners if owner.get("controller") and owner.get("kind") in SPREAD)
+    return next((str(owner.get("uid")) for owner in spread), "")
 
 
 def _presumed(spec: Mapping[str, Any]) -> Amounts:

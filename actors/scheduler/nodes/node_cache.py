@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from actors.scheduler.affinity.filters import PodFilters, pod_filters
 from actors.scheduler.affinity.pod_index import PodIndex
+from actors.scheduler.affinity.scores import PodScores, is_scored
 from actors.scheduler.model.image_locality import ImageSpread
+from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import NodeMemos
 from actors.scheduler.nodes.node_table import NodeChanges
@@ -167,6 +169,15 @@ class Cache:
     async def pod_filters(self, pod: PodView) -> PodFilters | None:
         """Return the filters about other pods; None if no placed pod matters. They depend on more than one node."""
         return await pod_filters(pod, self.index, self.nodes)
+
+    async def pod_scores(
+        self, pod: PodView, fitting: dict[str, NodeLoad]
+    ) -> tuple[dict[str, NodeLoad], PodScores | None]:
+        """Return the scores by other pods, None if none matters, with the nodes that are left."""
+        if len(fitting) < 2 or not is_scored(pod, self.index):
+            return fitting, None
+        scores = await PodScores(pod, self.index).count(self.nodes, Turns(TURN_S, 0.0))
+        return self._still(fitting), scores
 
     async def prefer(
         self, pod: PodView, fitting: dict[str, NodeLoad]

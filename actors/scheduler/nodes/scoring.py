@@ -8,6 +8,7 @@ Upstream's plugins with their default weights; each gives 0 to 100:
 - TaintToleration (3): fewest PreferNoSchedule taints that the pod does not tolerate.
 - NodeAffinity (2): sum of the weights of preferred terms that match.
 - ImageLocality (1): bytes of the pod's images that are on the node, see image_locality.py.
+- InterPodAffinity (2) and PodTopologySpread (2): see affinity/scores.py.
 
 Equal nodes are drawn at random.
 """
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from actors.scheduler.affinity.scores import PodScores
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import Versioned
 from protocols.kube.selectors import term_matches
@@ -85,6 +87,8 @@ class NodeScorer:
     dice: random.Random
     known: Versioned = field(default_factory=dict)
     """Scores of resources by node, as long as its version is the same."""
+    others: PodScores | None = None
+    """Scores by other pods."""
 
     def best(self, fitting: Mapping[str, NodeLoad]) -> str:
         """Return a node with the highest score; `fitting` must not be empty."""
@@ -111,4 +115,7 @@ class NodeScorer:
             for name, each in wanted.items():
                 scores[name] += NODE_AFFINITY * (FULL * each.affinity // affinity)
                 scores[name] += TAINT_TOLERATION * (FULL - FULL * each.taints // taints) + each.images
+        if self.others is not None:
+            for name, score in self.others.scores(fitting).items():
+                scores[name] += score
         return scores
