@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import Catalog, Node
+from protocols.dra.allocator import Attempt, AttemptOptions, Catalog, Node
 from protocols.dra.allocator.shares import Held
 from protocols.dra.decode import class_of, slice_of
+from protocols.dra.diagnosis import nodes
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import MAX_TEXT, one_line
 from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, Case, Group, Report
@@ -215,6 +216,23 @@ def test_requests_or_claims_that_need_the_same_device() -> None:
     text = "each claim alone finds devices, all claims of the pod together do not"
     found = report(slices, claim(request("x"), name="c"), claim(request("y"), name="d"), nodes=NODES[:1])
     assert node_reasons(found) == [("together", text, ("n1",))]
+
+
+def test_search_that_found_nothing_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[tuple[Any, ...]] = []
+
+    def attempt(options: AttemptOptions) -> Attempt:
+        searched.append(options.claims)
+        return Attempt(options)
+
+    monkeypatch.setattr(nodes, "Attempt", attempt)
+    slices = [slice_("n1", consuming("a", "3"), consuming("b", "3"), of=2), counters("n1", "4")]
+    report(slices, claim(request(count=2)), nodes=NODES[:1])
+    assert len(searched) == 1
+    match = [{"matchAttribute": f"{DRIVER}/numa"}]
+    slices = [slice_("n1", device("a", {"numa": "0"}), device("b", {"numa": "1"}))]
+    report(slices, claim(request(count=2), constraints=match), nodes=NODES[:1])
+    assert len(searched) == 3, "the claim, and its request without the constraint"
 
 
 def test_shared_counters_for_two_devices_at_once() -> None:

@@ -46,7 +46,7 @@ def _of_claim(claim: Claim, ground: Ground) -> Search:
     for request in claim.requests:
         if not (yield from _part_fits(msgspec.structs.replace(free, requests=(request,)), claim, ground)):
             return Rejection(COUNT, _too_few(request))
-    if not (yield from _part_fits(free, claim, ground)):
+    if len(claim.requests) > 1 and not (yield from _part_fits(free, claim, ground)):
         names = ", ".join(each.name for each in claim.requests)
         return Rejection(TOGETHER, f"requests {names} need the same devices or counters")
     for constraint in claim.constraints:
