@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.policies.in_flight import GRACE_S, InFlightCharges, corrected
+from actors.controllers.policies.in_flight import CREDIT_S, GRACE_S, InFlightCharges, corrected
 from protocols.kube.meta import Object
 from protocols.kube.quantity import ZERO
 from protocols.quota.amounts import Amounts, exceeded, increase, parsed, texts, total
@@ -284,3 +284,12 @@ def test_object_seen_before_its_charge_settles_it() -> None:
     book.charged(one, 20.0)
     assert texts(book.outstanding(20.0)) == {"pods": "1"}
     assert book.next_expiry() == 20.0 + GRACE_S
+
+
+def test_memory_of_growth_without_a_charge_is_bounded_by_its_time() -> None:
+    book, one = InFlightCharges(), parsed({"pods": "1", "never.charged": "1"})
+    for second in range(1000):
+        book.stored(one, float(second))
+    book.charged(parsed({"pods": "1000"}), 1000.0)
+    assert texts(book.outstanding(1000.0)) == {"pods": str(1000 - int(CREDIT_S) + 1)}
+    assert sum(map(len, book._credits._held.values())) == int(CREDIT_S)

@@ -6,63 +6,75 @@ different watches in any order, so they are offset against each other. A charge 
 a failed write and is given back.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 
-from protocols.kube.quantity import ZERO
-from protocols.quota.amounts import Amounts, total
+from protocols.kube.quantity import ZERO, Quantity
+from protocols.quota.amounts import Amounts
 
 GRACE_S = 30.0
 """Longest time from a charge until its object is seen: deadlines of admission and of the store, and a slow watch."""
 CREDIT_S = 5.0
 """Longest time by which an object is seen before its charge."""
-Entries = deque[tuple[float, Amounts]]
-"""Times at which amounts expire, the oldest first."""
 
 
 class InFlightCharges:
     """Charges without an object, and objects without a charge. Memory is bounded by the writes of GRACE_S."""
 
     def __init__(self) -> None:
-        self._charges: Entries = deque()
-        self._credits: Entries = deque()
+        self._charges, self._credits = _Expiring(GRACE_S), _Expiring(CREDIT_S)
 
     def charged(self, amounts: Amounts, now: float) -> None:
-        _expire(self._credits, now)
-        if left := _offset(self._credits, amounts):
-            self._charges.append((now + GRACE_S, left))
+        self._charges.add(self._credits.take(amounts, now), now)
 
     def stored(self, amounts: Amounts, now: float) -> None:
         """Record that an object appeared, or uses more than before. It settles the oldest charges."""
-        _expire(self._charges, now)
-        if left := _offset(self._charges, amounts):
-            self._credits.append((now + CREDIT_S, left))
+        self._credits.add(self._charges.take(amounts, now), now)
 
     def outstanding(self, now: float) -> Amounts:
         """Return the amounts charged for objects that may still appear."""
-        _expire(self._charges, now)
-        return {name: amount for name, amount in total(*(held for _, held in self._charges)).items() if amount.nanos}
+        return self._charges.total(now)
 
     def next_expiry(self) -> float | None:
-        return self._charges[0][0] if self._charges else None
+        return self._charges.next_expiry()
 
 
-def _expire(entries: Entries, now: float) -> None:
-    while entries and entries[0][0] <= now:
-        entries.popleft()
+class _Expiring:
+    """Amounts by resource name that expire some seconds after they were added."""
 
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._held: defaultdict[str, deque[tuple[float, Quantity]]] = defaultdict(deque)
+        """Times of expiry and amounts, the oldest first."""
 
-def _offset(entries: Entries, amounts: Amounts) -> Amounts:
-    """Take the amounts from the entries, the oldest first. Return what they do not cover."""
-    left = {name: amount for name, amount in amounts.items() if amount.nanos > 0}
-    for _, held in entries:
-        for name in [name for name in left if name in held]:
-            part = min(left[name], held[name])
-            left[name], held[name] = left[name] - part, held[name] - part
-    for _ in range(len(entries)):
-        expiry, held = entries.popleft()
-        if any(amount.nanos for amount in held.values()):
-            entries.append((expiry, held))
-    return {name: amount for name, amount in left.items() if amount.nanos}
+    def add(self, amounts: Amounts, now: float) -> None:
+        for name, amount in amounts.items():
+            self._live(name, now).append((now + self._seconds, amount))
+
+    def take(self, amounts: Amounts, now: float) -> Amounts:
+        """Take the positive amounts, the oldest first. Return what is missing of them."""
+        missing = {name: self._take(self._live(name, now), amount) for name, amount in amounts.items()}
+        return {name: amount for name, amount in missing.items() if amount > ZERO}
+
+    def total(self, now: float) -> Amounts:
+        return {name: sum((each for _, each in held), ZERO) for name in self._held if (held := self._live(name, now))}
+
+    def next_expiry(self) -> float | None:
+        return min((held[0][0] for held in self._held.values() if held), default=None)
+
+    def _live(self, name: str, now: float) -> deque[tuple[float, Quantity]]:
+        held = self._held[name]
+        while held and held[0][0] <= now:
+            held.popleft()
+        return held
+
+    def _take(self, held: deque[tuple[float, Quantity]], amount: Quantity) -> Quantity:
+        while held and amount > ZERO:
+            expiry, oldest = held.popleft()
+            if oldest > amount:
+                held.appendleft((expiry, oldest - amount))
+                return ZERO
+            amount -= oldest
+        return amount
 
 
 def corrected(used: Amounts, counted: Amounts, outstanding: Amounts) -> Amounts:
