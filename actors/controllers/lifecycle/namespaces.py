@@ -5,7 +5,7 @@ The functions at the top are pure; NamespaceController carries out what they ret
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from actors.controllers.common.kinds import Kinds
@@ -42,12 +42,11 @@ class Patch:
     body: Object
 
 
-def missing_namespaces(present: Iterable[str]) -> list[Create]:
-    known = set(present)
+def missing_namespaces(present: Container[str]) -> list[Create]:
     return [
         Create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in SYSTEM_NAMESPACES
-        if name not in known
+        if name not in present
     ]
 
 
