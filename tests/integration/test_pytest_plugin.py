@@ -39,7 +39,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(unpacked: Path) -> dict[str, str]:
     """Return the variables of a user's environment in which the wheel is installed."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NODEPLANE_"))}
-    found = os.pathsep.join(map(str, (unpacked, PROJECT / "tests", REPO)))
+    found = os.pathsep.join(map(str, (unpacked, PROJECT / "tests", PROJECT / "tests-of-recipes", REPO)))
     return {**kept, "PYTHONPATH": found, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -102,6 +102,12 @@ def members(group: int) -> int:
 
 def test_two_nodes_of_the_settings_are_reached_by_a_fixture(unpacked: Path) -> None:
     done = run_pytest(unpacked, "-c", "tests-of-two-nodes/pyproject.toml", "tests-of-two-nodes")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_recipe_fails_for_programs_with_the_bugs_it_is_for(unpacked: Path) -> None:
+    xdist = ("-p", "xdist", "-n", "2")
+    done = run_pytest(unpacked, *xdist, "-c", "tests-of-recipes/pyproject.toml", "tests-of-recipes")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

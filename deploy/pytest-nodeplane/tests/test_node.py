@@ -32,6 +32,9 @@ def test_pod_gets_a_device_that_breaks_and_heals(node: Node) -> None:
     [held] = node.held("a")
     [allocate] = [call for call in node.calls(GPU) if call.method == "Allocate"]
     assert allocate.request["container_requests"] == [{"devices_ids": [held]}]
+    assert allocate.reply["container_responses"] == [{"envs": {"EXAMPLE_COM_GPU": "(hidden)"}}]
+    [allocate] = [call for call in node.calls(GPU, show_secrets=True) if call.method == "Allocate"]
+    assert allocate.reply["container_responses"] == [{"envs": {"EXAMPLE_COM_GPU": held}}]
     assert {"scheduler", "devices", "podworker"} <= {row.actor for row in node.trace("a").rows}
 
     assert node.break_device() == held
@@ -74,3 +77,10 @@ def test_name_that_is_not_there_is_an_error_that_helps(node: Node) -> None:
         node.kill("device")
     with pytest.raises(Exception, match="no claim c is in test-"):
         node.prepare("gpu.example.com", "c")
+    with pytest.raises(Exception, match="no method is called 'watch'; there are list, "):
+        node.pod_resources.requests("watch")
+
+
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_driver_starts_again_while_its_slices_are_there(node: Node, time: str) -> None:
+    assert node.driver("gpu.example.com", devices=2).runs, time

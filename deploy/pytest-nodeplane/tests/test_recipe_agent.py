@@ -1,10 +1,14 @@
 """A recipe for authors of monitoring agents: `nodeplane watch` is the agent, `node.run("my-agent")` runs yours."""
 
 import json
+import time
 
 from test_recipe_plugin import GPU, pod
 
 from pytest_nodeplane import Node
+
+QUIET_S = 1.0
+"""Longer than the interval at which your agent would poll."""
 
 
 def test_agent_watches_instead_of_polling_and_resumes(node: Node) -> None:
@@ -25,4 +29,5 @@ def test_agent_watches_instead_of_polling_and_resumes(node: Node) -> None:
     node.apply(pod("second"))
     node.until("the agent sees the second pod", lambda: seen("second") == ["ADDED"])
     assert seen("first") == ["ADDED"]  # it resumed: nothing is told twice
+    time.sleep(QUIET_S)
     assert node.pod_resources.requests("list") == 0  # counted since the front door's restart

@@ -38,14 +38,21 @@ def test_preparing_a_claim_again_changes_nothing(node: Node) -> None:
     before = cdi_files(node)
     [call] = [call for call in node.calls(DRIVER) if call.method == "NodePrepareResources"]
     assert call.status == "OK"
+    [answer] = call.reply["claims"].values()
 
     first = node.prepare(DRIVER, "one-gpu")  # as kubelet does when it was killed before it had noted the answer
     second = node.prepare(DRIVER, "one-gpu")
 
+    assert [(device.device, list(device.cdi)) for device in first] == [
+        (device["device_name"], device["cdi_device_ids"]) for device in answer["devices"]
+    ]
     assert first == second
-    assert len(first) == 1
     assert cdi_files(node) == before
     assert [row.device for row in node.claim_devices] == [f"{DRIVER}/{first[0].pool}/{first[0].device}"]
+    driver.stop()
+    driver = node.driver(DRIVER, devices=2)  # what it prepared before is not only in its memory
+    assert node.prepare(DRIVER, "one-gpu") == first
+    assert cdi_files(node) == before
     node.restart_kubelet()
     assert node.wait("user").running()["status"]["containerStatuses"][0]["restartCount"] == 0
     assert driver.runs

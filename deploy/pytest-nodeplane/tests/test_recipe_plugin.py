@@ -1,5 +1,7 @@
 """Recipes for authors of device plugins: `node.plugin` runs a simulated one, `node.run("my-plugin")` yours."""
 
+from pathlib import Path
+
 from pytest_nodeplane import Node
 
 GPU = "example.com/gpu"
@@ -11,37 +13,44 @@ def pod(name: str) -> dict:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
+def ids(node: Node) -> list[str]:
+    return [row.device for row in node.devices]
+
+
 def test_plugin_registers_again_after_kubelet_restarts(node: Node) -> None:
     plugin = node.plugin(GPU, devices=2)
     node.apply(pod("before"))
     node.wait("before").running()
-    held = node.held("before")
+    held, known = node.held("before"), ids(node)
 
     node.restart_kubelet()
 
     node.wait_devices(GPU, 2)
     assert plugin.runs
     assert "Register" in [call.method for call in node.calls(GPU)]  # of the new kubelet: the record begins with it
+    assert ids(node) == known  # the same hardware by the same names
     assert node.held("before") == held
     node.apply(pod("after"))
     node.wait("after").running()
     assert not set(node.held("after")) & set(held)
 
 
-def test_plugin_survives_a_broken_device(node: Node) -> None:
-    plugin = node.plugin(GPU, devices=3)
+def test_plugin_survives_a_broken_device(node: Node, tmp_path: Path) -> None:
+    health = tmp_path / "health.txt"  # what the simulated plugin looks at; break a device as yours notices it
+    plugin = node.plugin(GPU, devices=3, health_file=str(health))
     node.apply(pod("a"))
     node.wait("a").running()
+    [broken] = node.held("a")
 
-    broken = node.break_device()
+    health.write_text(f"{broken} Unhealthy\n")
 
-    node.wait_devices(GPU, 2)
     node.wait("a").until(lambda pod: "Unhealthy" in str(pod["status"]["containerStatuses"]), "shows the broken device")
+    node.wait_devices(GPU, 2)
     node.apply(pod("b"))
     node.wait("b").running()
     assert broken not in node.held("b")
     assert plugin.runs
-    node.heal()
+    health.write_text("")
     node.wait_devices(GPU, 3)
 
 
@@ -56,8 +65,17 @@ def is_ending(pod: dict) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
+def given(node: Node) -> list[tuple[list[str], list[str]]]:
+    """Return the devices that each Allocate asked for, and those that the container got: here by a variable."""
+    calls = [call for call in node.calls(GPU, show_secrets=True) if call.method == "Allocate"]
+    asked = [call.request["container_requests"][0]["devices_ids"] for call in calls]
+    answered = [call.reply["container_responses"][0]["envs"]["EXAMPLE_COM_GPU"].split(",") for call in calls]
+    return list(zip(asked, answered, strict=True))
+
+
 def test_no_device_is_given_out_twice_while_workload_and_plugin_roll(node: Node) -> None:
     old = node.plugin(GPU, devices=3)
+    known = ids(node)
     holders: dict[str, str] = {}
 
     def follow(event) -> bool:  # every event, in the order of the node's ledger
@@ -88,4 +106,7 @@ def test_no_device_is_given_out_twice_while_workload_and_plugin_roll(node: Node)
         while set(holders.values()) != new_pods:
             watch.next(follow)
     assert len(holders) == 2
+    assert all(asked == answered for asked, answered in given(node))
+    node.wait_devices(GPU, 3)
+    assert ids(node) == known  # else the node takes the same hardware for more
     assert new.runs

@@ -218,12 +218,14 @@ class Node:
 
     # what was said to plugins and drivers
 
-    def calls(self, resource: str = "") -> list[CallRecord]:
+    def calls(self, resource: str = "", *, show_secrets: bool = False) -> list[CallRecord]:
         """Return the calls of the test to and from the plugin of a resource or a DRA driver, the oldest first.
 
-        The record starts anew with each restart of the kubelet.
+        The record starts anew with each restart of the kubelet. Values of environment variables, which may be
+        credentials, are there only with `show_secrets`.
         """
-        return [call for call in self.plane.calls(resource) if call.began_ns >= self._begun_ns]
+        found = self.plane.calls(resource, show_secrets=show_secrets)
+        return [call for call in found if call.began_ns >= self._begun_ns]
 
     def trace(self, pod: str) -> PodTrace:
         """Return the steps of a pod's life in every process, as `nodeplane trace` shows them."""
@@ -236,7 +238,7 @@ class Node:
         """
         found = self.get("resource.k8s.io/v1", "ResourceClaim", claim)
         registered = self.plane.drivers().get(driver)
-        if not found or registered is None:
+        if not found or registered is None or not registered.endpoints:
             missing = f"driver {driver} is registered" if found else f"claim {claim} is in {self.namespace}"
             raise Usage(f"no {missing}")
         claims = [{"namespace": self.namespace, "name": claim, "uid": found["metadata"]["uid"]}]
@@ -264,13 +266,32 @@ class Node:
         words = _flags(driver=name, devices=devices, **flags)
         process = self.run("nodeplane", "dra-driver", *words)
         if "script" not in flags:
-            self.until(f"{name} is registered", lambda: name in self.plane.drivers() and "published" in process.output)
+            self.until(f"{name} is registered", lambda: self._prepares(name, process.pid))
+            self.until(f"{name} has published {devices} devices", lambda: self._published(name) >= devices)
         return process
 
     def _serves(self, resource: str, pid: int) -> bool:
         """Return True if the plugin of this process serves; its socket is named after the process."""
         views = self._plugins().get(resource, ())
         return any(view.state == PLUGIN_SERVES and view.socket.endswith(f"-{pid}.sock") for view in views)
+
+    def _prepares(self, driver: str, pid: int) -> bool:
+        """Return True if the driver of this process is called; its socket is named after the process."""
+        newest = self._endpoints(driver)[-1:]
+        return any(endpoint.endswith(f"/dra-{pid}.sock") for endpoint in newest)
+
+    def _endpoints(self, driver: str) -> tuple[str, ...]:
+        """Return the sockets of a driver, the newest last; none if it is not registered or has ended."""
+        registered = self.plane.drivers().get(driver)
+        return registered.endpoints if registered else ()
+
+    def _published(self, driver: str) -> int:
+        """Return the number of devices in the driver's slices of this node; slices of an earlier process may stay."""
+        path = self.plane.api.path_of(_reference("resource.k8s.io/v1", "ResourceSlice", {}))
+        slices = self.plane.api.get(
+            path.rstrip("/"), {"fieldSelector": f"spec.nodeName={self.name},spec.driver={driver}"}
+        )
+        return sum(len(each["spec"].get("devices", ())) for each in slices["items"])
 
     # failures
 

@@ -104,9 +104,12 @@ class Plane:
         """Return the registered DRA drivers by name."""
         return {row.driver.name: row.driver for row in self.ask(drivers_view).drivers}
 
-    def calls(self, peer: str = "") -> list[CallRecord]:
-        """Return the calls to a device plugin or DRA driver and its own, the oldest first."""
-        return self.ask(lambda asking: read_calls(asking.bus, CallQuery(peer)))
+    def calls(self, peer: str = "", *, show_secrets: bool = False) -> list[CallRecord]:
+        """Return the calls to a device plugin or DRA driver and its own, the oldest first.
+
+        `show_secrets`: with the values of environment variables, which may be credentials.
+        """
+        return self.ask(lambda asking: read_calls(asking.bus, CallQuery(peer, show_secrets)))
 
     def trace(self, namespace: str, pod: str) -> PodTrace:
         """Return the steps of a pod's life. Raises Usage if no process knows it."""

@@ -14,7 +14,10 @@ from protocols.podresources.blocking import BlockingPodResources
 from protocols.podresources.types import Allocatable
 from pytest_nodeplane.plane import Plane
 from pytest_nodeplane.waiting import TIMEOUT_S, NotReached
+from supervisor.base.errors import Usage
 
+METHODS = ("list", "get", "get_allocatable", "list_and_watch", "list_and_watch_allocatable_resources")
+"""As the metrics of kubelet name them."""
 MAX_EVENTS = 10_000
 """Events of a watch that the test has not read; then the watch ends with an error."""
 
@@ -80,6 +83,8 @@ class PodResources:
     def requests(self, method: str) -> int:
         """Return the calls of a method that all clients have made since the front door started.
 
-        `method` is `list`, `get`, `get_allocatable`, `list_and_watch` or `list_and_watch_allocatable`.
+        Raises Usage unless `method` is one of METHODS.
         """
+        if method not in METHODS:
+            raise Usage(f"no method is called {method!r}; there are {', '.join(METHODS)}")
         return int(self._plane.metric(f"kubelet_pod_resources_endpoint_requests_{method}"))
