@@ -4,7 +4,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from protocols.actor.heartbeats import LivenessDeadlines
-from protocols.actor.metrics import PlainCounter, page
+from protocols.actor.metrics import PlainCounter
+from protocols.actor.metrics_text import page
 
 
 def test_the_longest_overdue_promise_is_named() -> None:
@@ -22,13 +23,13 @@ def test_the_longest_overdue_promise_is_named() -> None:
     assert deadlines.overdue() == "slow"
 
 
-def test_a_plain_counter_keeps_its_name() -> None:
+async def test_a_plain_counter_keeps_its_name() -> None:
     registry = CollectorRegistry()
     plain = PlainCounter("evictions_number", "Evictions.", registry=registry)
     plain.inc()
     plain.inc(2)
     PlainCounter("by_kind", "Kinds.", ["kind"], registry=registry).labels(kind="a").inc()
-    text = page(registry)
+    text = await page(registry)
     assert "# TYPE evictions_number counter\nevictions_number 3.0\n" in text
     assert '# TYPE by_kind counter\nby_kind{kind="a"} 1.0\n' in text
     assert "_total" not in text

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from prometheus_client import generate_latest
 
 from actors.scheduler import actor
-from protocols.actor.metrics import page
 from protocols.dra.binding import READY, verdict
 from protocols.dra.pods import results_of
 from protocols.kube.errors import ApiError
@@ -64,7 +64,7 @@ async def waiting(api: MemoryApi, life: Life, pod: str) -> None:
 
 
 def figure(life: Life, line: str) -> bool:
-    return line in page(life.registry)
+    return line in generate_latest(life.registry).decode()
 
 
 async def test_pod_is_bound_once_its_devices_are_ready() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from prometheus_client import generate_latest
 
 from actors.scheduler.claims import device_fit
 from actors.scheduler.cycles import metrics
-from protocols.actor.metrics import page
 from protocols.dra.pods import FINALIZER
 from protocols.dra.types import DeviceId
 from protocols.kube.errors import ApiError
@@ -483,7 +483,7 @@ async def test_figures_have_upstreams_names() -> None:
             put_claim(api, "d")
             put_pod(api, "q", "d")
             for line in FIGURES:
-                await until(line, lambda line=line: re.search(line, page(life.registry)))
+                await until(line, lambda line=line: re.search(line, generate_latest(life.registry).decode()))
 
 
 async def test_pools_with_figures_of_their_own_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -494,8 +494,8 @@ async def test_pools_with_figures_of_their_own_are_bounded(monkeypatch: pytest.M
         put_slice(api, "n1", *devices(5), driver="z.example.com")
         async with Life(api) as life:
             others = f'nodeplane_scheduler_pool_devices{{driver="{DRIVER}",pool="(others)"}} 6.0'
-            await until("summed up", lambda: others in page(life.registry))
-            assert page(life.registry).count("nodeplane_scheduler_pool_devices{") == 3
+            await until("summed up", lambda: others in generate_latest(life.registry).decode())
+            assert generate_latest(life.registry).decode().count("nodeplane_scheduler_pool_devices{") == 3
 
 
 async def test_an_api_that_knows_no_claims_is_no_reason_to_wait() -> None:
