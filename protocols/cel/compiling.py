@@ -29,7 +29,7 @@ from protocols.cel.text.nodes import (
     parts,
     text_of,
 )
-from protocols.cel.text.optionals import check_optionals
+from protocols.cel.text.optionals import LOOKUPS, check_optionals
 from protocols.cel.text.source import (
     CompileError,
     check_length,
@@ -163,15 +163,23 @@ def compile_text(env: "cel.Env", text: EngineText) -> "cel.Expression":
         raise _refusal(text, compile_text_of(str(error))) from None
 
 
+def result_type(expression: "cel.Expression") -> str:
+    """Return the engine's name of the result's type. Raises CompileError for a map whose keys can be none."""
+    try:
+        return str(expression.return_type().name())
+    except RuntimeError as error:
+        raise CompileError(f"compilation failed: {compile_text_of(str(error))}") from None
+
+
 def _check_optionals(serialized: bytes, text: EngineText) -> None:
     checked = message(serialized, CHECKED)
     types = {number_of(each, 1): _named(message(each, 2)) for each in messages(checked, TYPES)}
-    check_optionals(message(checked, EXPRESSION), types, any(name in text.written for name in ON_LISTS))
+    check_optionals(message(checked, EXPRESSION), types, any(name in text.text for name in ON_LISTS))
 
 
 def check_literals(serialized: bytes, text: EngineText) -> None:
     """Raise CompileError when a checked expression has faulty literals, or optionals where no function can be."""
-    if b"optional_type" in serialized:
+    if any(word in serialized for word in (b"optional_type", *LOOKUPS)):
         _check_optionals(serialized, text)
     if not any(word in text.written for word in SUSPECT):
         return

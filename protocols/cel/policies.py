@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocols.cel import environment
-from protocols.cel.compiling import check_literals, compile_text, prepared
+from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
 from protocols.cel.costs.estimate import cost_of
 from protocols.cel.libraries import authorizing
 from protocols.cel.libraries.named import EngineText
@@ -112,13 +112,14 @@ def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
     text = _composed(source, scope)
     expression = _compile(_engine().check, text)
     serialized = expression.serialize()
-    kind = expression.return_type().name().partition("<")[0]
+    made = result_type(expression)
+    kind = made.partition("<")[0]
     if results and kind != "DYN" and kind not in results:
         names = [RESULTS[each] for each in results]
         raise CompileError(
             f"must evaluate to {names[0]}" if len(names) == 1 else f"must evaluate to one of [{' '.join(names)}]"
         )
-    if "optional_type" in expression.return_type().name():
+    if "optional_type" in made:
         raise CompileError("the result must not have optionals")
     if cost_of(serialized) > COST:
         raise TooComplex(TOO_COMPLEX)

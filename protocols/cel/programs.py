@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from protocols.cel.compiling import check_literals, compile_text, prepared
+from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
 from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.environment import engine
 from protocols.cel.libraries.named import EngineText
@@ -164,7 +164,7 @@ def compile_program(source: str) -> Program:
     """
     text = prepared(source)
     checked = compile_text(engine().check, text)
-    kind = checked.return_type().name()
+    kind = result_type(checked)
     if kind not in ("BOOL", "DYN"):
         raise CompileError(f"must evaluate to bool or the unknown type, not {kind.lower()}")
     serialized = checked.serialize()

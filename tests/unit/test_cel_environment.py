@@ -250,6 +250,54 @@ def test_an_optional_that_would_reach_python_is_rejected(expression: str) -> Non
         policies.check(expression.replace("device.", "object."), policies.Scope())
 
 
+LOOSE = r"""
+[dyn({"a": 1})[?"a"]].indexOf(1) == 0
+[object.x[?"a"]].indexOf(1) == 0
+[object.x[?"a"]]
+{"a": object.x[?"a"]}
+object.x[?"a"]
+object.x[?"a"].b
+optional.of(object.x[?"a"]) == optional.of(1)
+cel.bind(x, object.x[?"a"], [x].sum() == 1)
+(true ? object.x[?"a"] : dyn(1)) == 1
+[1].map(x, object.x[?"a"]).indexOf(1) == 0
+"""
+
+
+@pytest.mark.parametrize("expression", LOOSE.strip().splitlines())
+def test_an_optional_of_an_unknown_type_that_is_kept_is_rejected(expression: str) -> None:
+    """The engine's check gives `x[?k]` the type dyn where `x` is dyn; kept, it would end the process."""
+    with pytest.raises(CompileError, match=NO_OPTIONAL):
+        policies.check(expression, policies.Scope())
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ('object.x[?"a"].orValue(2)', 1),
+        ('object.x[?"c"].or(object.x[?"a"]).orValue(0)', 1),
+        ('object.x[?"a"] == optional.of(1)', True),
+        ('object.x[?"a"].optMap(v, v + 1).orValue(0)', 2),
+        ('object.x[?"a"].hasValue() && !object.x[?"c"].hasValue()', True),
+        ('object.x[?"c"].b.orValue(3)', 3),
+        ('has(object.x[?"c"].b)', False),
+        ("object.x.b[?0].value()", 5),
+        ('object.x.b.all(x, object.x[?"a"].orValue(9) < x)', True),
+    ],
+)
+def test_an_optional_of_an_unknown_type_is_unwrapped(expression: str, result: object) -> None:
+    policies.check(expression, policies.Scope())
+    data = {"object": {"x": {"a": 1, "b": [5]}}}
+    assert policies.program(expression, policies.Scope()).value(data) == result
+
+
+@pytest.mark.parametrize("expression", ["{[1]: 1}", "[{{}: true}]"])
+def test_a_map_by_lists_or_maps_is_rejected(expression: str) -> None:
+    with pytest.raises(CompileError, match="Unsupported map key type"):
+        policies.check(expression, policies.Scope())
+    assert outcome(expression).startswith(REFUSED)
+
+
 def test_a_policys_result_has_no_optionals() -> None:
     with pytest.raises(CompileError, match="the result must not have optionals"):
         policies.check('{"a": optional.of(1)}', policies.Scope())

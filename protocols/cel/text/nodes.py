@@ -37,6 +37,15 @@ def parts(kind: int, body: bytes) -> Iterator[bytes]:
                 yield from (part for number, part in fields(each) if number in (KEY, VALUE) and isinstance(part, bytes))
 
 
+def nodes_of(node: bytes) -> Iterator[bytes]:
+    """Yield an expression and all below it."""
+    yield node
+    for kind, body in fields(node):
+        if isinstance(body, bytes):
+            for part in parts(kind, body):
+                yield from nodes_of(part)
+
+
 def text_of(node: bytes) -> str | None:
     """Return the value of a string literal, None for any other expression."""
     return next((each.decode() for each in messages(message(node, CONST), 6)), None)
