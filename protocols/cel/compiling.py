@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocols.cel.costs.sizes import pattern_cost
 from protocols.cel.libraries.functions import ON_LISTS, as_written, renamed
 from protocols.cel.libraries.named import EngineText, engine_text
+from protocols.cel.text.maps import check_maps, makes_maps, runnable
 from protocols.cel.text.nodes import (
     ARGUMENTS,
     CALL,
@@ -171,16 +172,27 @@ def result_type(expression: "cel.Expression") -> str:
         raise CompileError(f"compilation failed: {compile_text_of(str(error))}") from None
 
 
-def _check_optionals(serialized: bytes, text: EngineText) -> None:
+def compile_to_run(env: "cel.Env", text: EngineText) -> "cel.Expression":
+    """Compile a text that was checked, in an environment with functions. Raises CompileError."""
+    if not makes_maps(text.text):
+        return compile_text(env, text)
+    return compile_text(env, EngineText(runnable(text.text)))
+
+
+def _check_types(serialized: bytes, text: EngineText) -> None:
+    """Raise CompileError for a value that could not be converted to Python."""
     checked = message(serialized, CHECKED)
     types = {number_of(each, 1): _named(message(each, 2)) for each in messages(checked, TYPES)}
-    check_optionals(message(checked, EXPRESSION), types, any(name in text.text for name in ON_LISTS))
+    expression = message(checked, EXPRESSION)
+    check_optionals(expression, types, any(name in text.text for name in ON_LISTS))
+    if makes_maps(text.text):
+        check_maps(types.values(), text.text)
 
 
 def check_literals(serialized: bytes, text: EngineText) -> None:
-    """Raise CompileError when a checked expression has faulty literals, or optionals where no function can be."""
-    if any(word in serialized for word in (b"optional_type", *LOOKUPS)):
-        _check_optionals(serialized, text)
+    """Raise CompileError when a checked expression has faulty literals, or values that no function can be given."""
+    if makes_maps(text.text) or any(word in serialized for word in (b"optional_type", *LOOKUPS)):
+        _check_types(serialized, text)
     if not any(word in text.written for word in SUSPECT):
         return
     faults = literal_faults(serialized)

@@ -19,6 +19,7 @@ from protocols.cel.libraries.functions import (
     LIST_CHECKED,
     LIST_RUN,
     LISTS,
+    MAPS_RUN,
     STRINGS_CHECKED,
     STRINGS_RUN,
     orders,
@@ -64,7 +65,7 @@ def types(native: Any, run: bool) -> dict[str, "cel.Type"]:
 
 def functions(native: Any, known: dict[str, "cel.Type"], run: bool) -> list["cel.FunctionDecl"]:
     checked = (*LIST_CHECKED, *INDEX_CHECKED, *STRINGS_CHECKED)
-    more = (*LIST_RUN, *INDEX_RUN, *STRINGS_RUN) if run else checked
+    more = (*LIST_RUN, *INDEX_RUN, *STRINGS_RUN, *MAPS_RUN) if run else checked
     return [*declared(native, known, run, (*_EVERYWHERE, *more)), *orders(native)]
 
 

@@ -5,11 +5,11 @@ each expression that uses them, so they have types, may fail unused, and are eva
 """
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocols.cel import environment
-from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
+from protocols.cel.compiling import check_literals, compile_text, compile_to_run, prepared, result_type
 from protocols.cel.costs.estimate import cost_of
 from protocols.cel.libraries import authorizing
 from protocols.cel.libraries.named import EngineText
@@ -47,6 +47,9 @@ class Scope(NamedTuple):
     authorizer: bool = True
     variables: tuple[tuple[str, str], ...] = ()
     """Names and expressions of variables, in the order of their declaration."""
+
+
+Compiler = Callable[["cel.Env", EngineText], "cel.Expression"]
 
 
 class _Engine(NamedTuple):
@@ -130,12 +133,12 @@ def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
 def program(source: str, scope: Scope) -> Program:
     """Return the program of an expression. Raises CompileError."""
     engine = _engine()
-    return Program(_compile(engine.run, _composed(source, scope)), engine.error)
+    return Program(_compile(engine.run, _composed(source, scope), compile_to_run), engine.error)
 
 
-def _compile(env: "cel.Env", text: EngineText) -> "cel.Expression":
+def _compile(env: "cel.Env", text: EngineText, compiler: Compiler = compile_text) -> "cel.Expression":
     try:
-        return compile_text(env, text)
+        return compiler(env, text)
     except CompileError as error:
         raise CompileError(str(error).replace(_BOUND, "variables.")) from None
 

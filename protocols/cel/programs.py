@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
+from protocols.cel.compiling import check_literals, compile_text, compile_to_run, prepared, result_type
 from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.environment import engine
 from protocols.cel.libraries.named import EngineText
@@ -173,7 +173,7 @@ def compile_program(source: str) -> Program:
         raise TooComplex(TOO_COMPLEX)
     check_literals(serialized, text)
     rewritten = rewrite(text.text, tokens(text.text))
-    return Program(source, cost, compile_text(engine().run, EngineText(rewritten.source)), inputs_of(rewritten))
+    return Program(source, cost, compile_to_run(engine().run, EngineText(rewritten.source)), inputs_of(rewritten))
 
 
 SIZE = 1024

@@ -46,7 +46,7 @@ def checker(pool: Any, this: "cel.Type") -> "cel.Env":
 
 def compiled(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
     """Raises CompileError. What could hurt the engine does not reach it."""
-    return compiling.compile_text(env, prepared(source, around))
+    return compiling.compile_to_run(env, prepared(source, around))
 
 
 def checked(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":

@@ -200,8 +200,6 @@ def test_a_function_of_the_environment_holds(expression: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "fault"),
     [
-        ('{"a": 1}.transformMap(k, v, v) == {}', "transformMap is not supported"),
-        ('{"a": 1}.transformMapEntry(k, v, {v: k}) == {}', "transformMapEntry is not supported"),
         ("[optional.of(1)].unwrapOpt() == [1]", "undeclared reference to 'unwrapOpt'"),
         ("optional.unwrap([optional.of(1)]) == [1]", "undeclared reference to 'optional'"),
         ("[1u].sum() == 1u", "found no matching overload for 'sum'"),

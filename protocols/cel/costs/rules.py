@@ -61,6 +61,20 @@ def _smaller(sizes: Sizes) -> int:
     return max(1, min(map(walked, sizes)))
 
 
+def _inserted(sizes: Sizes) -> tuple[int, Size]:
+    """Cost an entry, or a map of entries, added to the map that a macro makes."""
+    known, *entry = sizes
+    parts = entry if len(entry) > 1 else [element(entry[0])]
+    count = 1 if len(entry) > 1 else entry[0].length
+    items = [known.item] if isinstance(known, Declared) and known.item is not None else []
+    size = Declared(
+        total(known.length, count),
+        total(known.deep, 1, *(each.deep for each in entry)),
+        largest([*items, *parts]),
+    )
+    return total(1, known.length, *map(walked, entry)), size
+
+
 def _matches(sizes: Sizes) -> int:
     return product(tenth(sizes[0].length + 1), max(1, sizes[1].length // 4))
 
@@ -144,6 +158,7 @@ RULES: Mapping[str, Rule] = {
     "@not_strictly_false": _yes_or_no(lambda sizes: 0),
     "_?_:_": _either,
     "_+_": _plus,
+    "cel.@mapInsert": _inserted,
     **{f"_{sign}_": _yes_or_no(_smaller) for sign in ("==", "!=", "<", "<=", ">", ">=")},
     "@in": _yes_or_no(_among),
     "_[_]": _part,

@@ -10,11 +10,13 @@
 
 import functools
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from protocols.cel.libraries.addresses import CIDR, IP, TAGS
 from protocols.cel.libraries.quantities import BOOL, DOUBLE, INT, STRING, Function
+from protocols.cel.text.maps import MAKERS
 from protocols.cel.text.source import CompileError, Token, evaluation_text
 
 if TYPE_CHECKING:
@@ -64,8 +66,6 @@ LIST_RUN = (
 
 
 OURS = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
-UNSUPPORTED = ("transformMap", "transformMapEntry")
-"""Macros that the engine checks but cannot run."""
 ON_LISTS = ("sum", "min", "max", "isSorted", "indexOF", "lastIndexOF")
 """Functions whose lists the engine converts to Python's, which it can only do to plain values."""
 ADDRESSES = ("ip", "cidr")
@@ -79,10 +79,8 @@ def renamed(source: str, found: list[Token]) -> str:
         token = found[at]
         if token.kind != "name" or found[at + 1].text != "(":
             continue
-        if token.text in OURS.values():
+        if token.text in OURS.values() or token.text in MAKERS.values():
             raise CompileError(f"compilation failed: undeclared reference to '{token.text}'")
-        if token.text in UNSUPPORTED:
-            raise CompileError(f"compilation failed: {token.text} is not supported; transformList makes a list")
         if token.text in OURS and (token.text != "string" or addresses):
             source = source[: token.start] + OURS[token.text] + source[token.end :]
     return source
@@ -178,6 +176,48 @@ def _converting() -> tuple["cel.Expression", "cel.Type"]:
     config = cel.NewEnvConfigFromYaml("name: converting\n")
     env: cel.Env = cel.NewEnv(config=config, variables={"value": cel.Type.DYN})
     return env.compile("string(value)"), cel.Type.ERROR
+
+
+def _map_of(entries: list[list[Any]]) -> dict[Any, Any]:
+    """Return the map of keys and values; `true` and 1, which are two keys in CEL and one in Python, cannot be both."""
+    found: dict[Any, Any] = {}
+    for key, value in entries:
+        if key in found:
+            raise ValueError(f"insert failed: key {key!r} already exists")
+        found[key] = _for_engine(value)
+    return found
+
+
+def _for_engine(value: Any) -> Any:
+    """Return a value that came from the engine as one that it takes back."""
+    if isinstance(value, dict):
+        return {key: _for_engine(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_for_engine(each) for each in value]
+    return _time_for_engine(value) if isinstance(value, datetime | timedelta) else value
+
+
+def _time_for_engine(value: datetime | timedelta) -> Any:
+    from google.protobuf.duration_pb2 import Duration
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    if isinstance(value, datetime):
+        moment = Timestamp()
+        moment.FromDatetime(value)
+        return moment
+    span = Duration()
+    span.FromTimedelta(value)
+    return span
+
+
+def _merged(maps: list[dict[Any, Any]]) -> dict[Any, Any]:
+    return _map_of([[key, value] for each in maps for key, value in each.items()])
+
+
+MAPS_RUN = (
+    Function(MAKERS["transformMap"], "list_to_map", "map", (ANY_LIST,), _map_of),
+    Function(MAKERS["transformMapEntry"], "list_merged_map", "map", (ANY_LIST,), _merged),
+)
 
 
 STRINGS_RUN = tuple(
