@@ -221,6 +221,7 @@ def test_what_stays_as_it_was_is_not_asked_again_but_transitions_are() -> None:
         (schema("self.replicas == ''"), "found no matching overload for '_==_' applied to '(int, string)'"),
         (schema("self.replicas"), "cel expression must evaluate to a bool"),
         (schema("1 +"), "compilation failed: ERROR: <input>:1:4: Syntax error"),
+        (schema("{[1]: 1}"), "Unsupported map key type"),
         (schema("self.free.x == 1"), "undefined field 'x'"),
         (schema("self.any == 1"), "undefined field 'any'"),
         (schema("oldSelf.foo == 1"), "undefined field 'foo'"),

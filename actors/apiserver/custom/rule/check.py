@@ -11,6 +11,7 @@ from actors.apiserver.custom.rule.cel_type import LIMIT, CelType, cel_type_of, m
 from actors.apiserver.custom.rule.messages import Messages
 from actors.apiserver.custom.rule.path import path_fault
 from actors.apiserver.custom.schema.node import LIST_TYPE, OLD, VALIDATIONS, Node, Rule, read_rule
+from protocols.cel.compiling import result_type
 from protocols.cel.costs.sizes import product, total
 from protocols.cel.text.source import CompileError, TooComplex
 from protocols.cel.validation import checked, checker, worst
@@ -177,11 +178,12 @@ class _Check:
         try:
             around = OPTIONAL_OLD if rule.optional_old and result == "BOOL" else None
             expression = checked(self._env, text, around)
+            made = result_type(expression)
         except TooComplex:
             return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
         except CompileError as error:
             return [invalid(path, _go_form(rule), f"{prefix}{error}")]
-        if expression.return_type().name() not in (result, "DYN"):
+        if made not in (result, "DYN"):
             text = "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
             return [invalid(path, _go_form(rule), text)]
         cost = self._worst(expression)
