@@ -11,16 +11,12 @@ from actors.devices.topology.hints import Hint, mask_of, masks_over, nodes_of
 Cpus = frozenset[int]
 NOTHING: Cpus = frozenset()
 
-NONE, STATIC = "none", "static"
-POLICIES = (NONE, STATIC)
-
 FULL_CORES = "full-pcpus-only"
 SPREAD_NUMA = "distribute-cpus-across-numa"
 BY_SOCKET = "align-by-socket"
 SPREAD_CORES = "distribute-cpus-across-cores"
 STRICT = "strict-cpu-reservation"
 BY_CACHE = "prefer-align-cpus-by-uncorecache"
-OPTIONS = (FULL_CORES, SPREAD_NUMA, BY_SOCKET, SPREAD_CORES, STRICT, BY_CACHE)
 
 
 class CpuPlace(msgspec.Struct, frozen=True):

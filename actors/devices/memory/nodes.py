@@ -7,11 +7,6 @@ import msgspec
 from actors.devices.topology.hints import Hint, masks_over, nodes_of
 from protocols.messages.devices import AllocatedMemory
 
-NONE, STATIC = "None", "Static"
-POLICIES = (NONE, STATIC)
-MEMORY = "memory"
-HUGE = "hugepages-"
-
 Blocks = tuple[AllocatedMemory, ...]
 Holdings = Mapping[str, Mapping[str, Blocks]]
 """Blocks by pod uid and container."""

@@ -80,10 +80,6 @@ def remove_sockets(directory: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-TYPE = "DevicePlugin"
-"""PluginInfo.type of device plugins."""
-
-
 class RegistryHandler:
     def __init__(self, plugins: PluginConnections) -> None:
         self._plugins = plugins

@@ -72,9 +72,8 @@ def _rank(mask: int, need: int, order: HintOrder) -> tuple[int, int, tuple[int, 
 
 
 NONE, BEST_EFFORT, RESTRICTED, SINGLE = "none", "best-effort", "restricted", "single-numa-node"
-POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)
-CONTAINER, POD = "container", "pod"
-SCOPES = (CONTAINER, POD)
+POD = "pod"
+"""Scope in which the hints of all containers of a pod are merged; the other one is `container`."""
 
 
 class Verdict(NamedTuple):
