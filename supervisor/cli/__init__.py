@@ -1,1 +1,1 @@
-"""The commands of `nodeplane`; main.py names the module of each."""
+"""The commands of `nodeplane`; commands.py names the module of each."""

@@ -21,8 +21,8 @@ class Command(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The module in full; those of this package go by their last name."""
-        return self.module if "." in self.module else f"supervisor.cli.{self.module}"
+        """The module in full; those of this package go by their names in it."""
+        return self.module if self.module.startswith(("supervisor.", "actors.")) else f"supervisor.cli.{self.module}"
 
     @property
     def is_actor(self) -> bool:
@@ -30,25 +30,25 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "up": Command("start", "start the plane; --detach to leave it running"),
-    "down": Command("orders", "stop the plane and its containers"),
-    "status": Command("status", "every actor: state, process, restarts, note; what is wrong first"),
+    "up": Command("operate.start", "start the plane; --detach to leave it running"),
+    "down": Command("operate.orders", "stop the plane and its containers"),
+    "status": Command("inspect.status", "every actor: state, process, restarts, note; what is wrong first"),
     "console": Command("supervisor.console.command", "look at the plane while it runs"),
-    "top": Command("top", "CPU and memory of every actor"),
-    "logs": Command("status", "show an actor's log"),
-    "tap": Command("tap", "follow a stream of the bus"),
+    "top": Command("inspect.top", "CPU and memory of every actor"),
+    "logs": Command("inspect.status", "show an actor's log"),
+    "tap": Command("inspect.tap", "follow a stream of the bus"),
     "trace": Command("supervisor.trace.command", "one pod's life through all processes, as a waterfall"),
-    "watch": Command("watch", "follow the pod-resources watch"),
-    "devices": Command("devices", "list devices and who has them"),
+    "watch": Command("inspect.watch", "follow the pod-resources watch"),
+    "devices": Command("inspect.devices", "list devices and who has them"),
     "calls": Command("supervisor.calls.command", "calls to device plugins and DRA drivers, and their answers"),
-    "adopt": Command("start", "serve the pod resources watch of the kubelet of this machine"),
-    "cpus": Command("devices", "list exclusive CPUs and memory and who has them"),
-    "image": Command("image", "import, list and remove images of the embedded runtime"),
-    "chaos": Command("chaos", "kill an actor, make a device fail, play a script of faults"),
-    "scale": Command("orders", "change the number of API processes, or of nodes"),
-    "node-config": Command("node_config", "write the file by which a node on another machine joins"),
-    "kubeconfig": Command("kubeconfig", "write the file with which kube-scheduler, kubelet, ... use the API"),
-    "restart": Command("orders", "restart one actor in an orderly way"),
+    "adopt": Command("operate.start", "serve the pod resources watch of the kubelet of this machine"),
+    "cpus": Command("inspect.devices", "list exclusive CPUs and memory and who has them"),
+    "image": Command("operate.image", "import, list and remove images of the embedded runtime"),
+    "chaos": Command("operate.chaos", "kill an actor, make a device fail, play a script of faults"),
+    "scale": Command("operate.orders", "change the number of API processes, or of nodes"),
+    "node-config": Command("operate.node_config", "write the file by which a node on another machine joins"),
+    "kubeconfig": Command("operate.kubeconfig", "write the file with which kube-scheduler, kubelet, ... use the API"),
+    "restart": Command("operate.orders", "restart one actor in an orderly way"),
     "plugin": Command(SIMULATOR, "run a device plugin"),
     "dra-driver": Command(SIMULATOR, "run a DRA driver"),
     "bench": Command("bench", "measure this machine"),

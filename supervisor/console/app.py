@@ -11,20 +11,20 @@ from textual.screen import Screen
 from protocols.errors import NodeplaneError
 from protocols.process.layout import Layout
 from protocols.trace import Row
+from supervisor.console.drawing.text import safe
 from supervisor.console.feed.feed import Feed
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
-from supervisor.console.model.text import safe
 from supervisor.console.model.world import World
 from supervisor.console.screens.devices import DevicesScreen
-from supervisor.console.screens.dialogs import Question
-from supervisor.console.screens.frame import TABS
-from supervisor.console.screens.host import Host
 from supervisor.console.screens.house import HouseScreen
 from supervisor.console.screens.pleg import PlegScreen
 from supervisor.console.screens.pods import PodsScreen
 from supervisor.console.screens.timeline import TimelineScreen
 from supervisor.console.screens.watch import WatchScreen
+from supervisor.console.widgets.dialogs import Question
+from supervisor.console.widgets.frame import TABS
+from supervisor.console.widgets.host import Host
 from supervisor.root.logs import path_of, tail
 from supervisor.trace.collect import pod_trace
 

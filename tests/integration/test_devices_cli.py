@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from protocols.bus import Bus, BusOptions
-from supervisor.cli.devices import resource_cells, resource_rows
-from supervisor.cli.tap import tap
+from supervisor.cli.inspect.devices import resource_cells, resource_rows
+from supervisor.cli.inspect.tap import tap
 from supervisor.client.connection import Asking
 from supervisor.client.devices import device_rows
 from tests.support.device_node import RESOURCE, DeviceNode, running_node, until

@@ -23,8 +23,8 @@ from protocols.messages.devices import (
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
 from protocols.process.layout import layout
+from supervisor.console.drawing import picture, text, tiles
 from supervisor.console.feed.api import Api
-from supervisor.console.model import picture, text, tiles
 from supervisor.console.model.devices import DEVICES_WITH_HISTORY, HISTORY, Devices, SliceDevice
 from supervisor.console.model.history import POINTS, SAMPLES, Latencies, Rate, Series, plot
 from supervisor.console.model.metrics import Page, bucket_quantile

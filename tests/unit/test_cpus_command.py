@@ -1,7 +1,7 @@
 """`nodeplane cpus`."""
 
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, Machine, Placement, PodAllocation
-from supervisor.cli.devices import cpu_cells, cpu_view_of
+from supervisor.cli.inspect.devices import cpu_cells, cpu_view_of
 
 GIB = 1 << 30
 

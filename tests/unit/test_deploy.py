@@ -13,7 +13,7 @@ import yaml
 
 from supervisor.base.settings import pod_resources
 from supervisor.cli.flags import Parser, plane_options
-from supervisor.cli.start import add_parser
+from supervisor.cli.operate.start import add_parser
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ADOPT = DEPLOY / "kubernetes" / "adopt"

@@ -79,7 +79,7 @@ def test_claim_of_a_live_plane_gets_no_device_that_is_held(
         asked.append(claims)
         return [*read_objects([SLICES, PATCHES]), holder]
 
-    monkeypatch.setattr("supervisor.cli.dra_devices.read_api", live)
+    monkeypatch.setattr("supervisor.cli.inspect.dra_devices.read_api", live)
     told = devices(capsys, "--patched", "--claim", CLAIM, "--kubeconfig", "any", code=0 if fits else 1)
     assert ("on node-2: gpu = gpu.example.com/node-2/gpu-0" in told) == fits
     devices(capsys, "--patched", "--kubeconfig", "any")
@@ -131,7 +131,7 @@ def test_shares_show_who_consumes_how_much(
     (tmp_path / "shared").write_text(SHARED)
     (tmp_path / "wanted").write_text(WANTED)
     monkeypatch.setattr(
-        "supervisor.cli.dra_devices.read_api", lambda path, claims: read_objects([str(tmp_path / "shared")])
+        "supervisor.cli.inspect.dra_devices.read_api", lambda path, claims: read_objects([str(tmp_path / "shared")])
     )
     head, *found = words(devices(capsys, "--shares", "--kubeconfig", "any"))
     assert head == ["DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "CLAIM", "SHARE", "CONSUMES", "PODS"]

@@ -7,7 +7,7 @@ import pytest
 
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
 from supervisor.base.errors import NotRunning
-from supervisor.cli import status
+from supervisor.cli.inspect import status
 from supervisor.cli.main import main
 from tests.unit.test_terminal import terminal_for
 

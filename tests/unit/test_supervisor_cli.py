@@ -19,12 +19,12 @@ from supervisor.__main__ import _slot
 from supervisor.base.errors import ForeignPackage, Usage, check_packages
 from supervisor.base.options import default_root
 from supervisor.base.terminal import duration
-from supervisor.cli.chaos import signal_number
 from supervisor.cli.commands import COMMANDS, parser_of
 from supervisor.cli.flags import layout_from
+from supervisor.cli.inspect.tap import untyped
+from supervisor.cli.inspect.top import cpu_seconds, pss_mib
 from supervisor.cli.main import main
-from supervisor.cli.tap import untyped
-from supervisor.cli.top import cpu_seconds, pss_mib
+from supervisor.cli.operate.chaos import signal_number
 from supervisor.client.scaling import watcher_supervisors
 from supervisor.plane.start import under_honcho
 from supervisor.report.console import Console, summary, wait_until_started

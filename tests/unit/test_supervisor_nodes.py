@@ -19,7 +19,7 @@ from supervisor.base.groups import NODE, PlaneShape, check_nodes, children
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
 from supervisor.base.values import node_ip
-from supervisor.cli.node_config import api_server, checked_name, only_here
+from supervisor.cli.operate.node_config import api_server, checked_name, only_here
 from supervisor.pki import node_config
 from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid, Pair
 from supervisor.plane.node_group import local_settings

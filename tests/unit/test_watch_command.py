@@ -12,8 +12,8 @@ import pytest
 
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEvent, PodResources, WatchOptions
+from supervisor.cli.inspect.watch import printer
 from supervisor.cli.main import main
-from supervisor.cli.watch import printer
 
 FORGED = "gpu-0\n12:00:00.000  DELETED  default/other\x1b[2J"
 DEVICES = (AllocatedDevice("example.com/gpu", FORGED, (0,)),)

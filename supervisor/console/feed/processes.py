@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from supervisor.cli.top import pss_mib
+from supervisor.cli.inspect.top import pss_mib
 from supervisor.console.model.plane import Usage
 from supervisor.tree.states import usage_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from protocols.messages.supervisor import ActorStatus, FollowedStream, OwnedStream, PlaneStatus
-from supervisor.cli.status import problem
+from supervisor.cli.inspect.status import problem
 from supervisor.console.model.history import Series
 from supervisor.tree.states import SERVING
 

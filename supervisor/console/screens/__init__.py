@@ -1,1 +1,1 @@
-"""One file per screen, above the frame and the widgets that all of them share."""
+"""One file per screen, above the widgets that all of them share."""

@@ -7,11 +7,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from supervisor.console.model import text
+from supervisor.console.drawing import text
+from supervisor.console.drawing.text import BAD, DIM, LIT, PENDING, TITLE, Line, Part, cut, cut_middle, pad
 from supervisor.console.model.plane import Actor
-from supervisor.console.model.text import BAD, DIM, LIT, PENDING, TITLE, Line, Part, cut, cut_middle, pad
 from supervisor.console.screens.detail import DetailScreen
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.style import text_of
 from supervisor.root.logs import is_warning
 
 LOG_LINES = 200

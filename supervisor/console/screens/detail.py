@@ -11,13 +11,13 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from protocols.trace import Row
-from supervisor.console.model import tiles, trace
+from supervisor.console.drawing import tiles, trace
+from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut, pad, safe, wrap
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
-from supervisor.console.model.text import DIM, TITLE, Line, Part, cut, pad, safe, wrap
-from supervisor.console.screens.dialogs import Help, keys_of
-from supervisor.console.screens.host import Host
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.dialogs import Help, keys_of
+from supervisor.console.widgets.host import Host
+from supervisor.console.widgets.style import text_of
 from supervisor.trace.draw import CUT, is_cut
 
 MAX_LINES = 400

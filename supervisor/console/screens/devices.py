@@ -11,13 +11,13 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from protocols.messages.devices import HEALTHY
-from supervisor.console.model import text, tiles
+from supervisor.console.drawing import text, tiles
+from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut
 from supervisor.console.model.devices import ORDER, Device, Group
-from supervisor.console.model.text import DIM, TITLE, Line, Part, cut
 from supervisor.console.screens.detail import DeviceScreen
-from supervisor.console.screens.frame import Frame
-from supervisor.console.screens.listing import Listing
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.listing import Listing
+from supervisor.console.widgets.style import text_of
 
 
 class DevicesScreen(Frame):

@@ -8,12 +8,12 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.geometry import Region
 from textual.widgets import Static
 
-from supervisor.console.model import picture, text
+from supervisor.console.drawing import picture, text
+from supervisor.console.drawing.text import BAD, DIM, LIT, TITLE, Line, Part, cut, pad
 from supervisor.console.model.plane import Actor, Flow
-from supervisor.console.model.text import BAD, DIM, LIT, TITLE, Line, Part, cut, pad
 from supervisor.console.screens.actor import ActorScreen
-from supervisor.console.screens.frame import Frame
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.style import text_of
 
 SIDE_FROM = 124
 """Columns from which the streams have a table beside the picture."""

@@ -7,12 +7,12 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Static
 
+from supervisor.console.drawing.text import BAD, DIM, LIT, TITLE, Line, Part, age, cut, number, pad, role_of, seconds
 from supervisor.console.model.history import plot
 from supervisor.console.model.pleg import Seen
-from supervisor.console.model.text import BAD, DIM, LIT, TITLE, Line, Part, age, cut, number, pad, role_of, seconds
-from supervisor.console.screens.frame import Frame
-from supervisor.console.screens.listing import Listing
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.listing import Listing
+from supervisor.console.widgets.style import text_of
 
 PLOT_LINES = 3
 SWITCHES_SHOWN = 3

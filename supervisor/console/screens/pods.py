@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from supervisor.console.drawing.text import BAD, GOOD, PENDING, Line, Part, age, cut, pad
 from supervisor.console.model.pods import Pod
-from supervisor.console.model.text import BAD, GOOD, PENDING, Line, Part, age, cut, pad
 from supervisor.console.screens.detail import PodScreen
-from supervisor.console.screens.frame import Frame
-from supervisor.console.screens.listing import Listing
+from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.listing import Listing
 
 FIXED = 44
 """Columns of everything beside the name and the devices."""

@@ -6,10 +6,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.widget import Widget
 
+from supervisor.console.drawing.text import LIT, Line, Part, number, pad, seconds
 from supervisor.console.model.history import plot
-from supervisor.console.model.text import LIT, Line, Part, number, pad, seconds
-from supervisor.console.screens.frame import Frame
-from supervisor.console.screens.listing import Listing
+from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.listing import Listing
 
 TITLE_WIDTH, FIGURE_WIDTH = 18, 9
 Values = list[float | None]

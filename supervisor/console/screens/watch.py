@@ -10,11 +10,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from protocols.messages.objects import OWNER
-from supervisor.console.model.text import BAD, DIM, GOOD, TITLE, Line, Part, age, cut, cut_middle, number, pad
+from supervisor.console.drawing.text import BAD, DIM, GOOD, TITLE, Line, Part, age, cut, cut_middle, number, pad
 from supervisor.console.model.watch import Resource
-from supervisor.console.screens.frame import Frame
-from supervisor.console.screens.listing import Listing
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.listing import Listing
+from supervisor.console.widgets.style import text_of
 
 FIGURES = "{:>8} {:>7} {:>6} {:>5} {:>5} {:>5} {:>5} {:>7}"
 HEADER = FIGURES.format("CACHE", "BEHIND", "BOOKM", "OPEN", "ENDED", "RESUM", "LISTS", "WINDOW")

@@ -17,7 +17,7 @@ from pytest_nodeplane.waiting import until
 from supervisor.base.errors import Usage
 from supervisor.base.groups import NODE, RUNTIME
 from supervisor.calls.client import CallQuery, read_calls
-from supervisor.cli.devices import ResourceRow, resource_rows
+from supervisor.cli.inspect.devices import ResourceRow, resource_rows
 from supervisor.client.connection import Asking, ask
 from supervisor.client.devices import DeviceRow, device_rows
 from supervisor.client.drivers import ClaimDeviceRow, drivers_view

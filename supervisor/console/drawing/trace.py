@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from protocols.trace import Row
-from supervisor.console.model.text import BAD, DIM, LIT, TITLE, Line, Part, cut, pad
+from supervisor.console.drawing.text import BAD, DIM, LIT, TITLE, Line, Part, cut, pad
 from supervisor.trace.draw import ERROR, bar, label, length, milliseconds, parts, title
 
 ACTOR_WIDTH, TIME_WIDTH, MOST_STEP, LEAST_BAR = 11, 9, 34, 12

@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from supervisor.console.model.text import TITLE, Line
-from supervisor.console.screens.style import style_of
+from supervisor.console.drawing.text import TITLE, Line
+from supervisor.console.widgets.style import style_of
 
 REVERSE = Style(reverse=True)
 

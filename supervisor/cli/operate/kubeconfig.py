@@ -5,7 +5,7 @@ from pathlib import Path
 
 from protocols.process.files import write_atomic
 from supervisor.base.errors import Usage
-from supervisor.cli.node_config import ApiOfRoot, checked_name
+from supervisor.cli.operate.node_config import ApiOfRoot, checked_name
 from supervisor.pki.issue_user import KUBELET, USERS, certificate_of
 from supervisor.pki.kubeconfig import kubeconfig
 

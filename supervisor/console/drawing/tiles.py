@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY
+from supervisor.console.drawing.text import BAD, CHOSEN, DIM, PENDING, TITLE, Line, Part, cut, pad, role_of
 from supervisor.console.model.devices import Device, Group
-from supervisor.console.model.text import BAD, CHOSEN, DIM, PENDING, TITLE, Line, Part, cut, pad, role_of
 
 WIDE_TILE = 26
 WIDE_MOST = 120

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from supervisor.base.groups import APISERVER, CONTROL, NODE
-from supervisor.console.model import text
+from supervisor.console.drawing import text
+from supervisor.console.drawing.text import BAD, CHOSEN, DIM, LIT, PENDING, Line, Part, cut, pad, role_of
 from supervisor.console.model.plane import Actor, House, Link, links
-from supervisor.console.model.text import BAD, CHOSEN, DIM, LIT, PENDING, Line, Part, cut, pad, role_of
 
 COLUMNS = 4
 GAP = 4

@@ -10,11 +10,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
-from supervisor.console.model.text import BAD, CHOSEN, DIM, PENDING, Line, Part, age, cut
+from supervisor.console.drawing.text import BAD, CHOSEN, DIM, PENDING, Line, Part, age, cut
 from supervisor.console.model.world import World
-from supervisor.console.screens.dialogs import Help, keys_of
-from supervisor.console.screens.host import Host
-from supervisor.console.screens.style import text_of
+from supervisor.console.widgets.dialogs import Help, keys_of
+from supervisor.console.widgets.host import Host
+from supervisor.console.widgets.style import text_of
 
 TABS = ("house", "devices", "pods", "watch", "pleg", "timeline")
 """Modes of the application in the order of their keys."""

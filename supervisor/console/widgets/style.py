@@ -3,7 +3,7 @@
 from rich.style import Style
 from rich.text import Text
 
-from supervisor.console.model.text import BAD, CHOSEN, DIM, GOOD, LIT, PENDING, TITLE, Line
+from supervisor.console.drawing.text import BAD, CHOSEN, DIM, GOOD, LIT, PENDING, TITLE, Line
 
 STYLES = {
     GOOD: Style(color="green"),

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from supervisor.console.model.text import safe
+from supervisor.console.drawing.text import safe
 
 COLUMN = 34
 

@@ -54,7 +54,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def show_devices(args: argparse.Namespace) -> int:
     if any(getattr(args, name) for name in DRA_VIEW_FLAGS):
-        from supervisor.cli.dra_devices import show_dra_devices  # loads the allocator and YAML
+        from supervisor.cli.inspect.dra_devices import show_dra_devices  # loads the allocator and YAML
 
         return show_dra_devices(args)
     if args.plugins:

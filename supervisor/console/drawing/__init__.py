@@ -1,0 +1,1 @@
+"""Lines of text and of the picture, drawn from the model."""

@@ -1,0 +1,1 @@
+"""The frame, dialogs and widgets that all screens share."""
