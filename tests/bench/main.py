@@ -23,6 +23,7 @@ from tests.bench import (
     scheduler_bench,
     scheduler_scale_bench,
     stall_bench,
+    testing_bench,
     trace_bench,
     tracker_bench,
     watch_bench,
@@ -56,6 +57,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "scheduler": scheduler_bench.run,
     "scheduler.scale": scheduler_scale_bench.run,
     "stall": stall_bench.run,
+    "testing": testing_bench.run,
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }

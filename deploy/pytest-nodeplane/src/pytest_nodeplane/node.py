@@ -40,12 +40,14 @@ class Node:
     def __init__(self, plane: Plane, namespace: str = "") -> None:
         self.plane = plane
         self.namespace = namespace or f"test-{uuid4().hex[:10]}"
+        self._further = bool(namespace)
         self.pod_resources = PodResources(plane)
         self.processes: list[Process] = []
         self._cluster_objects: list[str] = []
         self._overridden: set[tuple[str, str]] = set()
         self._restarted = False
         self._gone_before: dict[str, tuple[PluginView, ...]] = {}
+        self._withdrawn = False
         self._begun_ns = time.time_ns()
 
     # set-up and end, for the fixture
@@ -53,7 +55,8 @@ class Node:
     def begin(self) -> None:
         """Make the namespace; return when pods can be created in it."""
         self._gone_before = self._gone()
-        until("devices of earlier tests are no longer offered", lambda: not self._offered(self._gone_before))
+        if self._further:
+            self._await_withdrawal()  # its pods are applied by the first node
         self.plane.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         until("the namespace has its service account", lambda: self.get("v1", "ServiceAccount", "default"))
 
@@ -62,6 +65,8 @@ class Node:
         try:
             self._remove_objects()
         finally:  # drivers live until their claims are unprepared
+            for process in self.processes:
+                process.terminate()  # all at once: the test waits for the slowest, not for one after the other
             for process in self.processes:
                 process.close()
 
@@ -103,6 +108,7 @@ class Node:
         return [self._apply(each) for each in objects_of(manifest)]
 
     def _apply(self, manifest: Mapping[str, Any]) -> Object:
+        self._await_withdrawal()
         metadata, api = dict(manifest.get("metadata") or {}), self.plane.api
         if api.is_namespaced(str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))):
             metadata.setdefault("namespace", self.namespace)
@@ -151,8 +157,7 @@ class Node:
     @property
     def devices(self) -> list[DeviceRow]:
         """Devices of device plugins with health and holder, without those that earlier tests left behind."""
-        now = self._plugins()
-        old = {name for name, plugins in self._gone_before.items() if now.get(name) == plugins}
+        old = self._left_behind()
         return [row for row in self.plane.devices() if row.resource not in old]
 
     @property
@@ -164,6 +169,21 @@ class Node:
         """Return the resources without a plugin, with the plugins that they had."""
         found = self._plugins().items()
         return {name: views for name, views in found if all(each.state == PLUGIN_GONE for each in views)}
+
+    def _left_behind(self) -> set[str]:
+        """Return the resources of earlier tests that no plugin of this one offers."""
+        now = self._plugins()
+        return {name for name, plugins in self._gone_before.items() if now.get(name) == plugins}
+
+    def _await_withdrawal(self) -> None:
+        """Wait until the API offers no device that an earlier test left behind, before a pod can be given one.
+
+        Not when the test begins: the node changes its status twice a second at most, and a test that starts the same
+        plugin need not wait for that.
+        """
+        if not self._withdrawn:
+            self._withdrawn = True
+            until("devices of earlier tests are no longer offered", lambda: not self._offered(self._left_behind()))
 
     def _offered(self, resources: Iterable[str]) -> bool:
         """Return True if the API offers any of these resources."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -51,7 +52,10 @@ class Process:
         return os.pread(descriptor, MAX_OUTPUT, max(0, size - MAX_OUTPUT)).decode(errors="replace")
 
     def wait(self, timeout: float = 30.0) -> int:
-        return self._process.wait(timeout)
+        """Return its exit code. Raises subprocess.TimeoutExpired."""
+        if self.runs:
+            _await_end(self.pid, timeout)
+        return self._process.wait(0)
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -61,12 +65,17 @@ class Process:
         self._signal_all(signal.SIGKILL)
         self._process.wait()
 
+    def terminate(self) -> None:
+        """Send SIGTERM to it and its children, and do not wait."""
+        if self.runs:
+            self._signal_all(signal.SIGTERM)
+
     def stop(self) -> None:
         """End it and its children with SIGTERM, after STOP_S with SIGKILL."""
         if self.runs:
-            self._signal_all(signal.SIGTERM)
+            self.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_S)
+                self.wait(STOP_S)
         self.kill()
 
     def _signal_all(self, number: int) -> None:
@@ -79,3 +88,14 @@ class Process:
         if self._record:
             self._record.unlink(missing_ok=True)
         self._output.close()
+
+
+def _await_end(pid: int, timeout: float) -> None:
+    """Wait for a child at most so long; subprocess asks again and again, with pauses of up to 50 ms."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        watched = select.poll()
+        watched.register(descriptor, select.POLLIN)
+        watched.poll(1000 * timeout)
+    finally:
+        os.close(descriptor)

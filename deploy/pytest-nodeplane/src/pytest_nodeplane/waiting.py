@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 TIMEOUT_S = 30.0
-EVERY_S = 0.03
+FIRST_S, EVERY_S = 0.004, 0.03
+"""Pause before the second look, and the longest one: most of what a test waits for takes milliseconds."""
 T = TypeVar("T")
 
 
@@ -15,11 +16,12 @@ class NotReached(AssertionError):
 
 def until(text: str, holds: Callable[[], T], timeout: float = TIMEOUT_S, last: Callable[[], str] = lambda: "") -> T:
     """Return the first true value of `holds`. Raises NotReached with `text` and what `last` returns."""
-    deadline = time.monotonic() + timeout
+    deadline, pause = time.monotonic() + timeout, FIRST_S
     while not (found := holds()):
         if time.monotonic() > deadline:
             raise NotReached(f"{text}: not in {timeout:g} s. {last()}".rstrip())
-        time.sleep(EVERY_S)
+        time.sleep(pause)
+        pause = min(2 * pause, EVERY_S)
     return found
 
 
