@@ -51,3 +51,9 @@ def test_every_page_is_reachable_from_the_readme() -> None:
         elif page.is_dir():
             pending += sorted(page.glob("*.md"))
     assert [str(page.relative_to(REPO)) for page in PAGES if page not in found] == []
+
+
+def test_table_of_the_readme_leads_to_every_how_to() -> None:
+    rows = "\n".join(line for line in (REPO / "README.md").read_text().splitlines() if line.startswith("|"))
+    linked = {(REPO / file).resolve() for file, _ in LINK.findall(rows)}
+    assert [page.name for page in PAGES if page.parent.name == "how-to" and page not in linked] == []
