@@ -6,7 +6,7 @@ Pods of one workload have equal labels and equal terms, so a rule is matched wit
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from actors.scheduler.model.pod_terms import Labels, PodTerm
+from actors.scheduler.model.pod_terms import NO_RULES, Labels, PodTerm
 from actors.scheduler.model.views import PodView
 from protocols.kube.selectors import LabelSelector
 
@@ -77,7 +77,8 @@ class PodIndex:
         groups = self._groups.setdefault(pod.namespace, {})
         group = groups.get(pod.group) or groups.setdefault(pod.group, PodGroup(pod))
         group.nodes[node] += 1
-        self._each_term(pod, node, TermUses.add)
+        if pod.rules is not NO_RULES:
+            self._each_term(pod, node, TermUses.add)
 
     def remove(self, pod: PodView, node: str) -> None:
         groups = self._groups[pod.namespace]
@@ -87,7 +88,8 @@ class PodIndex:
             del groups[pod.group]
         if not groups:
             del self._groups[pod.namespace]
-        self._each_term(pod, node, TermUses.remove)
+        if pod.rules is not NO_RULES:
+            self._each_term(pod, node, TermUses.remove)
 
     def _each_term(self, pod: PodView, node: str, change: Callable[[TermUses, PodTerm, str, int], None]) -> None:
         for term in pod.rules.anti_affinity:

@@ -84,6 +84,8 @@ def _no_pod(namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
 
 
 def pod_rules(spec: Mapping[str, Any], namespace: str, labels: Labels) -> PodRules:
+    if "affinity" not in spec and "topologySpreadConstraints" not in spec:
+        return NO_RULES
     affinity = spec.get("affinity") or {}
     near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
     spread = spec.get("topologySpreadConstraints") or ()

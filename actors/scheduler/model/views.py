@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.image_locality import node_images, pod_images
 from actors.scheduler.model.pod_terms import NO_RULES, PodRules, pod_rules
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import condition_true, key_of, labels_of, meta, namespace_of, split_key, terminating, uid_of
+from protocols.kube.meta import condition_true, key_of, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.taints import Taint, node_taints
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import node_term, required_terms
@@ -134,6 +134,8 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     counted = with_resize(pod, spec)
+    metadata = meta(pod)
+    labels = metadata.get("labels") or {}
     return PodView(
         uid=uid_of(pod),
         key=key_of(pod),
@@ -148,17 +150,18 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
         ports=pod_ports(spec),
         priority=int(spec.get("priority") or 0),
         preempts=spec.get("preemptionPolicy") != "Never",
-        labels=labels_of(pod),
-        terminating=terminating(pod),
-        owner=_owner(pod),
-        rules=pod_rules(spec, namespace_of(pod), labels_of(pod)),
+        labels=labels,
+        terminating=bool(metadata.get("deletionTimestamp")),
+        owner=_owner(metadata.get("ownerReferences") or ()),
+        rules=pod_rules(spec, str(metadata.get("namespace") or ""), labels),
     )
 
 
-def _owner(pod: Mapping[str, Any]) -> str:
-    owners = meta(pod).get("ownerReferences") or ()
-    spread = (owner for owner in owners if owner.get("controller") and owner.get("kind") in SPREAD)
-    return next((str(owner.get("uid")) for owner in spread), "")
+def _owner(references: Iterable[Mapping[str, Any]]) -> str:
+    for each in references:
+        if each.get("controller") and each.get("kind") in SPREAD:
+            return str(each.get("uid"))
+    return ""
 
 
 def _presumed(spec: Mapping[str, Any]) -> Amounts:
