@@ -76,7 +76,7 @@ def world(nodes: int, devices: int, leases: bool = True) -> Written:
     """Without leases no controllers are expected: nodes lose the taint they are created with at once."""
     yield DEVICECLASSES, thing(DEVICECLASSES, "gpu", {"selectors": [cel(f'device.driver == "{DRIVER}"')]})
     for name in node_names(nodes):
-        metadata = {"name": name, "labels": {} if leases else {"lonely": ""}}
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **({} if leases else {"lonely": ""})}}
         yield NODES, {**thing(NODES, name, {}), "metadata": metadata, "status": _status()}
         yield RESOURCESLICES, thing(RESOURCESLICES, f"{name}-gpu", slice_of(name, devices))
         if leases:
