@@ -96,6 +96,17 @@ async def test_anti_affinity_of_a_placed_pod_ends_with_its_label() -> None:
         await bound(api, "c")
 
 
+async def test_anti_affinity_of_a_placed_pod_ends_with_a_label_that_it_matches_by() -> None:
+    api = MemoryApi()
+    nodes(api, "n1")
+    put(api, "a", {**DB, "hash": "1"}, nodeName="n1", **rule("podAntiAffinity", term(matchLabelKeys=["hash"])))
+    async with asyncio.timeout(60), Life(api):
+        put(api, "b", {**DB, "hash": "1"})
+        await waits(api, "b", "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.")
+        relabel(api, "a", {**DB, "hash": "2"})
+        await bound(api, "b")
+
+
 async def test_affinity_waits_for_a_pod_that_comes() -> None:
     api = MemoryApi()
     nodes(api, "n1", "n2", "n3")

@@ -279,6 +279,7 @@ class Planner:
 
     async def _confirmed(self, candidate: Candidate) -> Fit | None:
         """Return the devices that the pod gets, if the plan still holds."""
+        self._filters = await self._world.cache.pod_filters(self._view)
         load = self._world.cache.nodes.get(candidate.node)
         removed = frozenset(victim.uid for victim in candidate.victims)
         if load is None or not all(map(self._is_lower, removed)):
