@@ -18,7 +18,7 @@ from protocols.wire import cri_pb2
 from protocols.wire.event_numbers import EventNumber
 
 GRACE_NS = 2 * 10**9
-MAX_REPORTED = 50_000
+MAX_REPORTED = 10_000
 """Received events retained; dropping the oldest can only count too much."""
 RUNTIME, STREAM_DOWN, QUEUE_DROP = "runtime", "stream_down", "queue_drop"
 
