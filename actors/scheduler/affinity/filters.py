@@ -22,14 +22,15 @@ class PodFilters:
 
     @classmethod
     def of(cls, pod: PodView, index: PodIndex) -> "PodFilters":
-        return cls(TopologySpread(pod, index, pod.rules.spread), InterPodAffinity(pod, index))
+        return cls(TopologySpread(pod, index), InterPodAffinity(pod, index))
 
     def copy(self) -> "PodFilters":
         return PodFilters(self._spread.copy(), self._affinity.copy())
 
     def reason(self, node: NodeView) -> str:
         """Return why the node is rejected; empty if it is not."""
-        return self._spread.reason(node) or self._affinity.reason(node.labels)
+        why = self._spread.reason(node) if self._spread.concerns else ""
+        return why or self._affinity.reason(node.labels)
 
     def add(self, pod: PodView, node: NodeView) -> None:
         """Count a pod that is not placed, as if it were."""

@@ -66,10 +66,10 @@ class InterPodAffinity:
         if self._near and not self._is_near(labels):
             return AFFINITY
         for term, counts in zip(self._far, self._far_counts, strict=True):
-            if counts and (domain := labels.get(term.topology_key)) is not None and counts[domain] > 0:
+            if labels.get(term.topology_key) in counts:  # there are no counts of zero
                 return ANTI_AFFINITY
         for key, counts in self._existing.items():
-            if key in labels and labels[key] in counts:
+            if labels.get(key) in counts:
                 return EXISTING_ANTI_AFFINITY
         return ""
 
@@ -106,8 +106,8 @@ def _matches(term: PodTerm, pod: PodView, namespace_labels: Labels) -> bool:
 
 def _add_each(counts: Counter[str], key: str, pods: Counter[str], nodes: Nodes) -> None:
     for name, amount in pods.items():
-        if (load := nodes.get(name)) is not None:
-            _add(counts, load.view.labels.get(key), amount)
+        if (load := nodes.get(name)) is not None and (domain := load.view.labels.get(key)) is not None:
+            counts[domain] = counts.get(domain, 0) + amount
 
 
 def _add(counts: Counter[str], domain: str | None, amount: int) -> None:

@@ -37,9 +37,11 @@ class Domains:
 
 
 class TopologySpread:
-    def __init__(self, pod: PodView, index: PodIndex, constraints: tuple[SpreadConstraint, ...]) -> None:
+    def __init__(self, pod: PodView, index: PodIndex) -> None:
         self._pod, self._index = pod, index
-        self._domains = [Domains(each, pod) for each in constraints]
+        self._domains = [Domains(each, pod) for each in pod.rules.spread]
+        self.concerns = bool(self._domains)
+        """True if a node may be rejected."""
         self._least: list[int] | None = None
 
     async def count(self, nodes: dict[str, NodeLoad], turns: Turns) -> None:
@@ -72,13 +74,8 @@ class TopologySpread:
             domains.pods = dict.fromkeys(here.values(), 0)
         return counted
 
-    @property
-    def concerns(self) -> bool:
-        """True if a node may be rejected."""
-        return bool(self._domains)
-
     def copy(self) -> "TopologySpread":
-        other = TopologySpread(self._pod, self._index, ())
+        other = TopologySpread(self._pod, self._index)
         other._domains = [each.copy(self._pod) for each in self._domains]
         return other
 
