@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.apiserver.api.errors import ApiError, Forbidden, TooManyRequests
 from actors.apiserver.writes.budgets import MOST_DISRUPTED, decremented, ignores_budgets, spares_unready
 from actors.controllers.policies import disruption
-from actors.controllers.policies.budgets import DisruptionController
+from actors.controllers.policies.budgets import DisruptionController, PodHandler
 from actors.controllers.policies.disruption import TIMEOUT_S, Expectation, ScaleUnknown
 from actors.controllers.policies.scales import Scales
 from protocols.kube.meta import Object
@@ -123,6 +123,20 @@ async def test_stale_disruption_target_is_reset() -> None:
     await controller._step(("stale-condition", "ns/a"))
     conditions = api.objects["pods"]["ns/a"]["status"]["conditions"]
     assert [(each["type"], each["status"]) for each in conditions] == [("Ready", "True"), ("DisruptionTarget", "False")]
+
+
+def test_pods_of_a_namespace_are_those_that_the_informer_showed() -> None:
+    changes: list[tuple[Object, ...]] = []
+    handler = PodHandler(lambda *versions: changes.append(versions))
+    first, second = pod("a"), pod("a", ready=False)
+    other = {"metadata": {"name": "a", "namespace": "other"}}
+    handler.on_add(first)
+    handler.on_add(other)
+    handler.on_update(first, second)
+    assert list(handler.within("ns")) == [second]
+    handler.on_delete(second)
+    assert [list(handler.within(name)) for name in ("ns", "other", "none")] == [[], [other], []]
+    assert changes == [(first,), (other,), (first, second), (second,)]
 
 
 # scales

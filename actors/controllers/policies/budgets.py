@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from actors.controllers.common.workqueue import Key, WorkQueue
@@ -10,7 +11,7 @@ from actors.controllers.policies import disruption
 from actors.controllers.policies.scales import FindKind, Scales
 from protocols.kube import times
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, name_of, namespace_of, uid_of, version_of
+from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, uid_of, version_of
 from protocols.kube.resources import PODDISRUPTIONBUDGETS, PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -106,18 +107,17 @@ class DisruptionController:
             self._work.put_later(work, UNSYNCED_S)
             return
         self._passed[key] = now
-        status = await self._status(budget, list(self._matching(budget, pods)))
+        status = await self._status(budget, self._matching(budget))
         await self._publish(budget, status)
         if due := disruption.next_check(status.get("disruptedPods") or {}):
             self._work.put_later(work, max(INTERVAL_S, due - time.time() + 1.0))
 
-    def _matching(self, budget: Object, pods: Informer) -> list[Object]:
-        prefix, selector = f"{namespace_of(budget)}/", disruption.selector_of(budget)
+    def _matching(self, budget: Object) -> list[Object]:
+        selector = disruption.selector_of(budget)
         if selector is None:
             return []
         matches = selector.matcher()
-        found = (pod for key, pod in pods.items.items() if key.startswith(prefix))
-        return [pod for pod in found if matches(pod["metadata"].get("labels") or {})]
+        return [pod for pod in self.pod_handler.within(namespace_of(budget)) if matches(labels_of(pod))]
 
     async def _status(self, budget: Object, pods: list[Object]) -> Object:
         """Return the status to publish; one that allows no eviction if the expected pods are unknown."""
@@ -158,16 +158,27 @@ class DisruptionController:
 
 
 class PodHandler:
-    """Report pods that appear, change or go, with their earlier version."""
+    """Index pods by namespace, and report those that appear, change or go, with their earlier version."""
 
     def __init__(self, changed: Callable[..., None]) -> None:
         self._changed = changed
+        self._by_namespace: defaultdict[str, dict[str, Object]] = defaultdict(dict)
+        """Pods by name; a pass over a budget reads those of one namespace."""
+
+    def within(self, namespace: str) -> Collection[Object]:
+        return self._by_namespace.get(namespace, {}).values()
 
     def on_add(self, obj: Object) -> None:
+        self._by_namespace[namespace_of(obj)][name_of(obj)] = obj
         self._changed(obj)
 
     def on_update(self, old: Object, new: Object) -> None:
+        self._by_namespace[namespace_of(new)][name_of(new)] = new
         self._changed(old, new)
 
     def on_delete(self, obj: Object) -> None:
+        pods = self._by_namespace[namespace_of(obj)]
+        pods.pop(name_of(obj), None)
+        if not pods:
+            del self._by_namespace[namespace_of(obj)]
         self._changed(obj)
