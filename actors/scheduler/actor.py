@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable
 
 from actors.scheduler.affinity.wakeups import placed_topics
-from actors.scheduler.claims.devices import DynamicResources
+from actors.scheduler.claims.devices import DeviceOptions, DynamicResources
 from actors.scheduler.cycles.binder import Binder
 from actors.scheduler.cycles.binding_cycle import BindingCycle
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
 from actors.scheduler.cycles.metrics import SchedulerMetrics, StateCollector
 from actors.scheduler.cycles.scheduling_cycle import Decision, SchedulingCycle
+from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import DEVICES
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.nominations import Nominations
@@ -76,12 +77,14 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._devices = DynamicResources(
             self._client,
-            gates_of(settings.gate),
-            self._changed,
-            context.log,
-            self._tracker_events,
-            settings.device_binding_timeout_s,
-            lambda key: self._pods.items.get(key),
+            DeviceOptions(
+                gates=gates_of(settings.gate),
+                changed=self._changed,
+                log=context.log,
+                recorder=self._tracker_events,
+                binding_timeout=settings.device_binding_timeout_s,
+                pods=lambda key: self._pods.items.get(key),
+            ),
         )
         dice = random.Random(settings.scheduler_seed or None)
         self._pods = Informer(self._client, PODS, InformerOptions(), self)
@@ -91,7 +94,7 @@ class Scheduler:
             settings.gate("DRAPreemption"),
         )  # fmt: skip
         self._preemptor = Preemptor(world, evictor)
-        shared = (
+        shared = Shared(
             self._cache,
             self._queue,
             Binder(self._client, self._recorder),
@@ -100,9 +103,9 @@ class Scheduler:
             context.log,
             self._wake.set,
         )
-        failed = FailedAttempts(*shared, self._preemptor)
-        self._scheduling = SchedulingCycle(self._cache, self._queue, self._devices, dice, self._preemptor, failed)
-        self._binding = BindingCycle(*shared, failed)
+        failed = FailedAttempts(shared, self._preemptor)
+        self._scheduling = SchedulingCycle(shared, dice, self._preemptor, failed)
+        self._binding = BindingCycle(shared, failed)
         context.registry.register(StateCollector(lambda: self._queue.counts(time.monotonic()), self._devices))
         self._slots = asyncio.Semaphore(MAX_BINDING_CYCLES)
         self._leader = leader_elector(context, self._client, LEASE)

@@ -43,7 +43,7 @@ KINDS = ("ResourceSlice", "ResourceSlicePatch", "DeviceTaintRule", "DeviceClass"
 class DeviceSnapshot:
     tracker: Tracker
     held: Held
-    """What ResourceClaims hold; admin access holds nothing."""
+    """Devices that ResourceClaims hold; admin access holds none."""
     unreadable: list[str] = field(default_factory=list)
     """A line for each object that cannot be decoded; another server may have admitted it."""
 

@@ -15,7 +15,7 @@ TURN_S = 0.01
 
 
 class PodFilters:
-    """What placed pods mean for one pending pod. Nodes are judged by `reason`, without waiting."""
+    """The rules between placed pods and one pending pod. `reason` judges a node without waiting."""
 
     def __init__(self, spread: TopologySpread, affinity: InterPodAffinity) -> None:
         self._spread, self._affinity = spread, affinity

@@ -1,7 +1,7 @@
 """Upstream's InterPodAffinity as a filter: where required affinity and anti-affinity let a pod go.
 
-Counts are made once for a pod, then each node is a look-up. Pods may be added and removed to try what a preemption
-does. Source: interpodaffinity/filtering.go of Kubernetes 1.36.
+Counts are made once for a pod, then a node is judged by one lookup. Pods may be added and removed to try a preemption.
+Source: interpodaffinity/filtering.go of Kubernetes 1.36.
 """
 
 from collections import Counter, defaultdict

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -50,29 +51,38 @@ Demands = Mapping[str, Demand]
 LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 
 
-class DynamicResources:
-    """Calls `changed` with the topics of a change, once the caches have it."""
+@dataclass(frozen=True)
+class DeviceOptions:
+    gates: Gates
+    changed: Changed
+    """Called with the topics of a change, once the caches have it."""
+    log: logging.Logger
+    recorder: EventRecorder
+    binding_timeout: float = TIMEOUT_S
+    """Seconds for the preparation of devices."""
+    pods: Pods = no_pod
+    """Return a pod by its key, or None."""
 
-    def __init__(
-        self, client: ApiClient, gates: Gates, changed: Changed, log: logging.Logger, recorder: EventRecorder,
-        binding_timeout: float = TIMEOUT_S, pods: Pods = no_pod,
-    ) -> None:  # fmt: skip
+
+class DynamicResources:
+    def __init__(self, client: ApiClient, options: DeviceOptions) -> None:
+        gates, log = options.gates, options.log
         self.catalog, self.engine = Catalog(), CelSelectors()
         self.ledger = DeviceLedger(self.catalog.capacities)
         self.claims = ClaimStore(self.ledger)
-        self.feed = SliceTracker(client, gates, self, log, recorder)
-        self.writer = ClaimWriter(client, self.claims, self.ledger, log, pods)
+        self.feed = SliceTracker(client, gates, self, log, options.recorder)
+        self.writer = ClaimWriter(client, self.claims, self.ledger, log, options.pods)
         inputs = SearchInputs(self.catalog, self.ledger, self.feed.classes, self.engine, gates)
         self.fit = DeviceFit(inputs)
         self.searches = SearchWorker(self.fit)
         self.tables = NodeTables()
-        self.binding = BindingWait(self.claims.get, gates.binding, binding_timeout)
+        self.binding = BindingWait(self.claims.get, gates.binding, options.binding_timeout)
         self.explanations = Explanations(inputs)
         self._backing: dict[str, str] = {}
         self._demand_builder = DemandBuilder(
             self.claims.get, self.ledger.reserved, self.feed.classes, self.catalog, gates.taints
         )
-        self._changed, self._log, self._recorder = changed, log, recorder
+        self._changed, self._log, self._recorder = options.changed, log, options.recorder
         self._follower = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
         self.informers = [self._follower, *self.feed.informers]
 

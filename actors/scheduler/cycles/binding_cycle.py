@@ -1,15 +1,13 @@
 """The binding cycle, many at once: write allocations, wait for devices that are prepared late, bind."""
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable
 
-from actors.scheduler.claims.devices import DynamicResources
-from actors.scheduler.cycles.binder import REASON_ERROR, Binder
+from actors.scheduler.cycles.binder import REASON_ERROR
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
-from actors.scheduler.cycles.metrics import SCHEDULED, SchedulerMetrics
+from actors.scheduler.cycles.metrics import SCHEDULED
 from actors.scheduler.cycles.scheduling_cycle import Decision
+from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import DEVICES, Assignment
 from actors.scheduler.model.errors import (
     BindingFailed,
@@ -17,9 +15,8 @@ from actors.scheduler.model.errors import (
     DeviceConflict,
     WaitPreempted,
 )
-from actors.scheduler.model.queue import ROOM, Queue
+from actors.scheduler.model.queue import ROOM
 from actors.scheduler.model.views import PodView
-from actors.scheduler.nodes.node_cache import Cache
 from protocols.dra.binding import FAILED, READY
 from protocols.kube.meta import key_of, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError, Object
@@ -30,13 +27,10 @@ REPORTED_CODES = (403, 422)
 
 
 class BindingCycle:
-    def __init__(
-        self, cache: Cache, queue: Queue, binder: Binder, devices: DynamicResources, metrics: SchedulerMetrics,
-        log: logging.Logger, wake: Callable[[], None], failed: FailedAttempts,
-    ) -> None:  # fmt: skip
-        self._cache, self._queue, self._binder = cache, queue, binder
-        self._devices, self._metrics, self._log = devices, metrics, log
-        self._wake = wake
+    def __init__(self, shared: Shared, failed: FailedAttempts) -> None:
+        self._cache, self._queue, self._binder = shared.cache, shared.queue, shared.binder
+        self._devices, self._metrics, self._log = shared.devices, shared.metrics, shared.log
+        self._wake = shared.wake
         self._failed = failed
 
     async def run(self, decision: Decision, slots: asyncio.Semaphore) -> bool:

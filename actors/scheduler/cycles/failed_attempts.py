@@ -1,21 +1,20 @@
-"""What follows an attempt that found no node: reports to users, preemption, and when the pod is tried again."""
+"""Handle attempts that found no node: report to users, preempt, and queue the pod again."""
 
-import logging
 import time
-from collections.abc import Callable
 from functools import partial
 
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
-from actors.scheduler.claims.devices import Demands, DynamicResources, topics_of
+from actors.scheduler.claims.devices import Demands, topics_of
 from actors.scheduler.claims.explanations import Question
-from actors.scheduler.cycles.binder import REASON_ERROR, REASON_UNSCHEDULABLE, Binder
-from actors.scheduler.cycles.metrics import ERROR, UNSCHEDULABLE, SchedulerMetrics
+from actors.scheduler.cycles.binder import REASON_ERROR, REASON_UNSCHEDULABLE
+from actors.scheduler.cycles.metrics import ERROR, UNSCHEDULABLE
+from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.candidates import Candidate
 from actors.scheduler.model.claim_demand import DEVICES, Demand, Fit
 from actors.scheduler.model.errors import ClaimsNotReady
-from actors.scheduler.model.queue import ROOM, Queue, Topics
+from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
-from actors.scheduler.nodes.node_cache import Cache, summary
+from actors.scheduler.nodes.node_cache import summary
 from actors.scheduler.preemption.planner import FailedAttempt, Plan, Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.dra.allocator import AllocationFault, TimedOut
@@ -27,13 +26,10 @@ NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not he
 
 
 class FailedAttempts:
-    def __init__(
-        self, cache: Cache, queue: Queue, binder: Binder, devices: DynamicResources, metrics: SchedulerMetrics,
-        log: logging.Logger, wake: Callable[[], None], preemptor: Preemptor,
-    ) -> None:  # fmt: skip
-        self._cache, self._queue, self._binder = cache, queue, binder
-        self._devices, self._metrics, self._log = devices, metrics, log
-        self._wake = wake
+    def __init__(self, shared: Shared, preemptor: Preemptor) -> None:
+        self._cache, self._queue, self._binder = shared.cache, shared.queue, shared.binder
+        self._devices, self._metrics, self._log = shared.devices, shared.metrics, shared.log
+        self._wake = shared.wake
         self._preemptor = preemptor
 
     async def searched(self, pod: Object, began: float, fault: TimedOut | None) -> None:

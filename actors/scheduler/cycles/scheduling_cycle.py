@@ -11,16 +11,17 @@ from functools import partial
 from actors.scheduler.affinity.filters import PodFilters
 from actors.scheduler.affinity.scores import is_scored
 from actors.scheduler.claims.device_fit import FITS, SearchTakesLong
-from actors.scheduler.claims.devices import Demands, DynamicResources
+from actors.scheduler.claims.devices import Demands
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
+from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import Assignment, Demand, Fit
 from actors.scheduler.model.errors import (
     ClaimsNotReady,
     ObjectUnreadable,
 )
-from actors.scheduler.model.queue import ANY_ROOM, Queue
+from actors.scheduler.model.queue import ANY_ROOM
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
-from actors.scheduler.nodes.node_cache import Cache, reasons
+from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import NodeTable
 from actors.scheduler.nodes.scoring import NodeScorer
 from actors.scheduler.preemption.planner import Verdict
@@ -55,14 +56,11 @@ def _first_choices(fitting: dict[str, NodeLoad], fits: dict[str, Fit]) -> dict[s
 
 
 class SchedulingCycle:
-    def __init__(
-        self, cache: Cache, queue: Queue, devices: DynamicResources, dice: random.Random, preemptor: Preemptor,
-        failed: FailedAttempts,
-    ) -> None:  # fmt: skip
-        self.cache, self.devices = cache, devices
-        self._queue, self._dice = queue, dice
+    def __init__(self, shared: Shared, dice: random.Random, preemptor: Preemptor, failed: FailedAttempts) -> None:
+        self.cache, self.devices = shared.cache, shared.devices
+        self._queue, self._dice = shared.queue, dice
         self._preemptor, self._failed = preemptor, failed
-        devices.fit.verified.changed = cache.changes.mark
+        self.devices.fit.verified.changed = self.cache.changes.mark
 
     async def run(self, pod: Object) -> Decision | None:
         """Run the scheduling cycle. Return None if the pod must wait; it is queued and the reason reported."""

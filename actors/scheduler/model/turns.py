@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 
 TURN_S, PAUSE_S = 0.002, 0.003
-"""Of those that share a pacer, whoever computes: 40 % of the loop's time at most."""
+"""Computations that share a pacer take 40 % of the loop's time together at most."""
 
 
 class Turns:

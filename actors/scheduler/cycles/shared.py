@@ -1,0 +1,23 @@
+"""The parts of the scheduler that its cycles share."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.scheduler.claims.devices import DynamicResources
+from actors.scheduler.cycles.binder import Binder
+from actors.scheduler.cycles.metrics import SchedulerMetrics
+from actors.scheduler.model.queue import Queue
+from actors.scheduler.nodes.node_cache import Cache
+
+
+@dataclass(frozen=True)
+class Shared:
+    cache: Cache
+    queue: Queue
+    binder: Binder
+    devices: DynamicResources
+    metrics: SchedulerMetrics
+    log: logging.Logger
+    wake: Callable[[], None]
+    """Let the scheduler look at the queue."""
