@@ -1,5 +1,6 @@
 """What the API answers when it refuses: shapes and sentences that clients match on."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -150,3 +151,15 @@ def test_before_there_is_data_clients_get_retry_after() -> None:
     with pytest.raises(errors.TooManyRequests, match=r"storage is \(re\)initializing") as raised:
         Replica(TABLE.built_in[0]).check_filled()
     assert status_reply(raised.value).headers["Retry-After"] == "1"
+
+
+async def test_read_while_the_process_starts_waits_for_the_first_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(TABLE.built_in[0])
+    read = asyncio.create_task(replica.wait_for(0))
+    await asyncio.sleep(0)
+    assert not read.done()
+    replica.on_snapshot([], 7)
+    await read
+    monkeypatch.setattr("actors.apiserver.replica.replica.FILL_SECONDS", 0.01)
+    with pytest.raises(errors.TooManyRequests, match="not filled yet"):
+        await Replica(TABLE.built_in[0]).wait_for(0)

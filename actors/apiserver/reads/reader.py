@@ -124,7 +124,7 @@ class Reader:
     async def fresh(self, resource: Resource) -> Replica:
         """Return the replica once it shows every write that was acknowledged before this call."""
         replica = self._replicas[resource.store]
-        replica.check_filled()
+        await replica.filled_soon()
         await self._reach(resource, await self._storage.revision(resource))
         return replica
 

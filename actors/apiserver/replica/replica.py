@@ -40,6 +40,9 @@ from protocols.messages.supervisor import Empty
 
 log = logging.getLogger(__name__)
 PROGRESS_TIMEOUT = 3.0
+FILL_SECONDS = 1.0
+"""Time for which a read waits for the first snapshot, which a starting process has soon: a client that is told to come
+again waits for a second."""
 ARRIVAL_SECONDS = 0.003
 """Seconds in which a revision usually arrives after a write. Only then is the watch cache asked for progress."""
 Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
@@ -135,12 +138,19 @@ class Replica:
     async def wait_filled(self) -> None:
         await self._first_fill.wait()
 
+    async def filled_soon(self) -> None:
+        """Wait at most FILL_SECONDS for the first snapshot. Raises TooManyRequests without it."""
+        if not self.filled:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._first_fill.wait(), FILL_SECONDS)
+            self.check_filled()
+
     async def wait_for(self, rv: int, timeout: float = PROGRESS_TIMEOUT) -> None:
         """Return once `mark` has reached `rv`.
 
-        Raises TooManyRequests before the first snapshot and TooLargeVersion at the deadline.
+        Raises TooManyRequests without a first snapshot and TooLargeVersion at the deadline.
         """
-        self.check_filled()
+        await self.filled_soon()
         if self.mark >= rv:
             return
         if await self._waiters.wait(rv, ARRIVAL_SECONDS):
