@@ -1,12 +1,10 @@
 """pytest-nodeplane: its wheel runs its own tests and recipes as a user's pytest does, with two processes of xdist."""
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
 import sys
-import zipfile
 from email.parser import HeaderParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +13,8 @@ import pytest
 
 from deploy.build import version
 from tests.support.plane import REPO, until
+from tests.support.pytest_plugin import environment, run_pytest, unpack
 
-PROJECT = REPO / "deploy" / "pytest-nodeplane"
 RECIPES = ("test_recipe_plugin", "test_recipe_driver", "test_recipe_agent")
 SET_UP_FAILS = "tests-that-fail/test_report.py::test_whose_set_up_fails"
 pytestmark = [
@@ -28,32 +26,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, as an installation has it."""
-    place = tmp_path_factory.mktemp("plugin")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
-    subprocess.run(build, cwd=PROJECT, check=True, timeout=60, capture_output=True)
-    with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
-        wheel.extractall(place / "site")
-    return place / "site"
-
-
-def environment(unpacked: Path) -> dict[str, str]:
-    """Return the variables of a user's environment in which the wheel is installed."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NODEPLANE_"))}
-    found = os.pathsep.join(map(str, (unpacked, PROJECT / "tests", PROJECT / "tests-of-recipes", REPO)))
-    return {**kept, "PYTHONPATH": found, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def run_pytest(unpacked: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run pytest with the unpacked wheel as a user's environment does, and no other plugin that is installed here."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "nodeplane", "-v", "--tb=short", "-p", "no:cacheprovider", *words],
-        cwd=PROJECT,
-        env=environment(unpacked),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    return unpack(tmp_path_factory.mktemp("plugin"))
 
 
 def test_wheel_has_the_version_of_nodeplane_and_the_license(unpacked: Path) -> None:
@@ -102,12 +75,6 @@ def members(group: int) -> int:
 
 def test_two_nodes_of_the_settings_are_reached_by_a_fixture(unpacked: Path) -> None:
     done = run_pytest(unpacked, "-c", "tests-of-two-nodes/pyproject.toml", "tests-of-two-nodes")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_each_recipe_fails_for_programs_with_the_bugs_it_is_for(unpacked: Path) -> None:
-    xdist = ("-p", "xdist", "-n", "2")
-    done = run_pytest(unpacked, *xdist, "-c", "tests-of-recipes/pyproject.toml", "tests-of-recipes")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -26,11 +26,19 @@ PATHS = {
 """Collections by the name that kubectl has for the kind."""
 
 
+class _ClosedSocket(ssl.SSLSocket):
+    """Closes itself: wrap_socket loses a socket whose peer resets it before the handshake (CPython 3.11)."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def connect(root: Path, timeout: float = 30.0) -> http.client.HTTPSConnection:
     """Return a connection to the API of the plane below `root`."""
     config = yaml.load((root / "kubeconfig").read_text(), Loader=yaml.CSafeLoader)
     server = urlsplit(config["clusters"][0]["cluster"]["server"])
     context = ssl.create_default_context(cafile=str(root / "pki" / "ca.crt"))
+    context.sslsocket_class = _ClosedSocket
     context.load_cert_chain(str(root / "pki" / "admin.crt"), str(root / "pki" / "admin.key"))
     return http.client.HTTPSConnection(server.hostname or "", server.port, timeout=timeout, context=context)
 

@@ -16,7 +16,7 @@ from test_recipe_plugin import test_plugin_survives_a_broken_device as survives
 from pytest_nodeplane import Node, waiting
 from pytest_nodeplane.processes import Process
 
-PATIENCE_S = 6.0
+PATIENCE_S = 10.0
 """Time for what a recipe waits for; the bug keeps it from happening."""
 
 
