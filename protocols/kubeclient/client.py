@@ -267,8 +267,11 @@ class ApiClient:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token.now().strip()}"}
 
     def _http(self) -> aiohttp.ClientSession:
+        """Raises ApiAway once the client is closed: tasks of a stopping process end by cancellation, not by a fault."""
         if self._session is None:
             raise RuntimeError("ApiClient.start() was not called")
+        if self._session.closed:
+            raise ApiAway("this client is closed")
         return self._session
 
 

@@ -401,3 +401,14 @@ async def test_informer_forbidden_without_an_option_waits(certificates: Path, ca
         assert not informer.unserved.is_set()
         here.server.answer = lambda _request, _body: None
         await informer.wait_synced(60)
+
+
+async def test_closed_client_is_away_and_faults_no_task(certificates: Path) -> None:
+    async with world(certificates) as here:
+        await here.server.stop()
+        retried = asyncio.create_task(here.client.list(PODS))
+        await asyncio.sleep(0)
+        await here.client.close()
+        for asked in (retried, here.client.get(PODS, "a", "default")):
+            with pytest.raises(ApiAway):
+                await asyncio.wait_for(asked, 10)
