@@ -1,11 +1,13 @@
 """Resources of pods: what a pod requests as a whole, what a quota counts of it, and what it must specify."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 from protocols.kube.meta import Object
 from protocols.quota.amounts import ONE, Amounts, greatest, parsed, total
+from protocols.scheduling.requests import of_containers
 
 COUNT = "count/pods"
 COMPUTE = (
@@ -39,26 +41,17 @@ def _of_extended(name: str) -> bool:
 
 
 def pod_amounts(pod: Object, side: str, *, allocated: bool = True) -> Amounts:
-    """Return the `requests` or `limits` of a pod: of all containers, or the largest init container, and its overhead.
+    """Return the `requests` or `limits` of a pod: of its containers or, where set, of the pod as a whole, and overhead.
 
-    `allocated`: while a resize is under way, a container counts as the greater of both sizes.
+    `allocated`: a container counts as the greater of its spec and its status, whose sizes differ during a resize.
+
+    This is not protocols.scheduling.requests.pod_requests: quotas keep the format of quantities for their texts, count
+    limits too, count no request that only a limit implies, and count an infeasible resize.
     """
     spec = pod.get("spec") or {}
     held = _allocated(pod, side) if allocated else {}
-    running: Amounts = {}
-    for container in spec.get("containers") or ():
-        running = total(running, _amounts(container, side, held))
-    sidecars: Amounts = {}
-    starting: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        own = _amounts(container, side, held)
-        if container.get("restartPolicy") == "Always":
-            running, sidecars = total(running, own), total(sidecars, own)
-            own = sidecars
-        else:
-            own = total(own, sidecars)
-        starting = greatest(starting, own)
-    return _with_overhead(spec, side, {**greatest(running, starting), **whole_amounts(spec, side)})
+    found = of_containers(spec, lambda container: _amounts(container, side, held))
+    return _with_overhead(spec, side, {**found, **whole_amounts(spec, side)})
 
 
 def whole_amounts(spec: Object, side: str) -> Amounts:
@@ -74,7 +67,7 @@ def _with_overhead(spec: Object, side: str, amounts: Amounts) -> Amounts:
     return total(amounts, overhead) if overhead else amounts
 
 
-def _amounts(container: Object, side: str, held: dict[str, Amounts]) -> Amounts:
+def _amounts(container: Mapping[str, Any], side: str, held: dict[str, Amounts]) -> Amounts:
     own = parsed((container.get("resources") or {}).get(side))
     other = held.get(str(container.get("name")))
     return greatest(own, other) if other else own

@@ -1,14 +1,15 @@
-"""Resources that a pod requests, as the scheduler counts them."""
+"""Resources that a pod requests: the sum of its containers, and what the scheduler counts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from protocols.kube.errors import QuantityInvalid
-from protocols.kube.quantity import NANO, parse_quantity
+from protocols.kube.quantity import NANO, Quantity, parse_quantity
 
 Amounts = dict[str, int]
 """Nano-units by resource, as in protocols.kube.quantity; `pods` counts pods."""
+Amount = TypeVar("Amount", int, Quantity)
 UNSPECIFIED: Amounts = {"cpu": NANO // 10, "memory": 200 * 2**20 * NANO}
 """Upstream's assumption of a container that requests none: 100m and 200 MiB."""
 
@@ -24,34 +25,51 @@ def amounts(quantities: Mapping[str, Any]) -> Amounts:
     return found
 
 
-def add(total: Amounts, more: Mapping[str, int]) -> None:
+def add(total: dict[str, Amount], more: Mapping[str, Amount]) -> None:
     """Add to `total` in place: a copy for each container of a pod would be quadratic."""
     for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
+        held = total.get(name)
+        total[name] = amount if held is None else held + amount
+
+
+def _raise(peak: dict[str, Amount], amounts: Mapping[str, Amount]) -> None:
+    for name, amount in amounts.items():
+        held = peak.get(name)
+        peak[name] = amount if held is None else max(held, amount)
+
+
+def of_containers(
+    spec: Mapping[str, Any], own: Callable[[Mapping[str, Any]], Mapping[str, Amount]]
+) -> dict[str, Amount]:
+    """Return max(init containers, sum of app containers), each with the sidecars started before them.
+
+    `own` returns the amounts of one container.
+    """
+    running: dict[str, Amount] = {}
+    """Sidecars so far, and app containers in the end."""
+    peak: dict[str, Amount] = {}
+    for container in spec.get("initContainers") or ():
+        started = dict(own(container))
+        if container.get("restartPolicy") == "Always":
+            add(running, started)
+            started = {name: running[name] for name in started}
+        else:
+            add(started, {name: running[name] for name in started if name in running})
+        _raise(peak, started)
+    for container in spec.get("containers") or ():
+        add(running, own(container))
+    _raise(peak, running)
+    return peak
 
 
 def pod_requests(spec: Mapping[str, Any], unspecified: Mapping[str, int] = MappingProxyType({})) -> Amounts:
     """Return the requests of a pod, with one of `pods`; `unspecified` are those of a container without.
 
-    That is max(init containers, sum of app containers), each with the sidecars started before them. Pod-level requests
-    override those of containers.
+    Pod-level requests override those of containers. Quotas count differently: protocols.quota.pods.pod_amounts.
     """
-    running: Amounts = {}
-    """Sidecars so far, and app containers in the end."""
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        own = {**unspecified, **container_requests(container)}
-        if container.get("restartPolicy") == "Always":
-            add(running, own)
-            own = dict.fromkeys(own, 0)
-        for name, amount in own.items():
-            peak[name] = max(peak.get(name, 0), running.get(name, 0) + amount)
-    for container in spec.get("containers") or ():
-        add(running, {**unspecified, **container_requests(container)})
-    for name, amount in running.items():
-        peak[name] = max(peak.get(name, 0), amount)
     whole = (spec.get("resources") or {}).get("requests") or {}
-    total = {**peak, **amounts(whole)}  # pod-level requests win
+    total = of_containers(spec, lambda container: {**unspecified, **container_requests(container)})
+    total.update(amounts(whole))
     add(total, amounts(spec.get("overhead") or {}))
     add(total, {"pods": NANO})
     return total

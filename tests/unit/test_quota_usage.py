@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from actors.controllers.policies.in_flight import CREDIT_S, GRACE_S, InFlightCharges, corrected
 from protocols.kube.meta import Object
 from protocols.kube.quantity import ZERO
-from protocols.quota.amounts import Amounts, exceeded, increase, parsed, texts, total
+from protocols.quota.amounts import ONE, Amounts, exceeded, increase, parsed, texts, total
 from protocols.quota.check import Charge, QuotaExceeded, charged
 from protocols.quota.evaluators import evaluator_of, resources_of
 from protocols.quota.pods import missing, pod_amounts, pod_usage
 from protocols.quota.scopes import pod_matches
+from protocols.scheduling.requests import pod_requests
 
 
 def container(name: str = "c", requests: Object | None = None, limits: Object | None = None, **more: Any) -> Object:
@@ -73,6 +74,22 @@ def test_pod_requests_take_the_largest_init_container_sidecars_overhead_and_whol
     assert pod_amounts(new, "limits") == {}
     new["spec"]["resources"] = {"requests": {"cpu": "8"}}
     assert texts(pod_amounts(new, "requests"))["cpu"] == "8250m"
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "a.b/gpu"]), st.integers(0, 9).map(str), max_size=3)
+CONTAINERS = st.lists(AMOUNTS.map(lambda requests: container(requests=requests)), max_size=4)
+
+
+@given(CONTAINERS, CONTAINERS, st.lists(st.booleans(), min_size=4, max_size=4), AMOUNTS, AMOUNTS)
+def test_pod_requests_without_status_equal_those_of_the_scheduler(
+    apps: list[Object], inits: list[Object], sidecars: list[bool], overhead: Object, whole: Object
+) -> None:
+    for init, is_sidecar in zip(inits, sidecars, strict=False):
+        init.update({"restartPolicy": "Always"} if is_sidecar else {})
+    whole.pop("a.b/gpu", None)  # the API server admits native resources only for the pod as a whole
+    new = pod(*apps, initContainers=inits, overhead=overhead, resources={"requests": whole})
+    found = {name: amount.nanos for name, amount in pod_amounts(new, "requests").items()}
+    assert {**found, "pods": ONE.nanos} == pod_requests(new["spec"])
 
 
 def test_pod_requests_during_a_resize_are_the_greater_of_both_sizes() -> None:
