@@ -3,12 +3,19 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from protocols.dra.versions import flat_requests, wrapped_devices
 from protocols.kube.meta import Object
+from protocols.process.layout import layout
+from protocols.process.settings import save_settings
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
 from supervisor.cli.main import main
+from supervisor.console.feed.api import Api
+from supervisor.console.model.world import World
 from supervisor.dra.sources import read_objects
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "patching"
@@ -54,6 +61,25 @@ def test_gates_count_here_too(capsys: pytest.CaptureFixture[str]) -> None:
     found = devices(capsys, "--slices", SLICES, "--patches", PATCHES, "--feature-gates", off)
     assert "patch repair" in found
     assert "patch firmware" not in found
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("node", ["", "nodes/n2"])
+async def test_console_explains_a_device_with_the_gates_of_the_plane(
+    enabled: bool, node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live(client: object, *, driver: str) -> list[Object]:
+        return read_objects([SLICES, PATCHES])
+
+    monkeypatch.setattr("supervisor.console.feed.api.list_objects", live)
+    monkeypatch.setattr(Api, "_started", lambda self: None)
+    where = layout(str(tmp_path))
+    where.settings.parent.mkdir()
+    gates = f"DRAAdminControlledDeviceAttributes={str(enabled).lower()}"
+    options = msgspec.convert({"root": str(tmp_path), "node_name": "n1", "feature_gates": gates}, PlaneOptions)
+    save_settings(where.settings, settings_of(options, port=6443))
+    told = await Api(layout(str(tmp_path / node)), World()).explain("gpu.example.com/node-1/gpu-1")
+    assert ('"B"' in told) is enabled
 
 
 def test_what_a_claim_would_be_given(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,18 +2,21 @@
 
 import asyncio
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from protocols.dra.decode import slice_of
-from protocols.dra.gates import Gates
+from protocols.dra.gates import Gates, gates_of
 from protocols.dra.types import ObjectUnreadable
-from protocols.errors import NodeplaneError
+from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object, event_time, key_of
 from protocols.kube.resources import EVENTS, PODS, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.layout import Layout, layout
+from protocols.process.settings import load_settings
 from supervisor.base.groups import APISERVER
 from supervisor.console.model.devices import SliceDevice
 from supervisor.console.model.pods import pod_of
@@ -93,7 +96,8 @@ class Api:
     async def explain(self, device: str) -> str:
         """Return a driver's device as published and patched, with who said what. Raises ApiError, ApiAway."""
         objects = await list_objects(self._started(), driver=device.partition("/")[0])
-        return await asyncio.to_thread(_explained, objects, device)
+        settings = layout(str(self._layout.plane)).settings
+        return await asyncio.to_thread(_explained, objects, device, settings)
 
     def _started(self) -> ApiClient:
         if self._client is None:
@@ -192,6 +196,13 @@ def _numa(attributes: Any) -> tuple[int, ...]:
     return ()
 
 
-def _explained(objects: list[Object], device: str) -> str:
-    found = snapshot_of(objects, Gates()).explanations(device)
+def _explained(objects: list[Object], device: str, settings: Path) -> str:
+    found = snapshot_of(objects, _gates(settings)).explanations(device)
     return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
+
+
+def _gates(settings: Path) -> Gates:
+    """Return the plane's feature gates, or all of them on if its settings cannot be read."""
+    with suppress(SettingsInvalid):
+        return gates_of(load_settings(settings).gate)
+    return Gates()
