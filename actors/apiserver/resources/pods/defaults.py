@@ -34,6 +34,8 @@ SOURCES: dict[str, Object] = {
     "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
 }
 TOKEN_SECONDS = 3600
+LABEL_KEYS = (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+"""Fields of rules about pods that name labels of the pod itself, with the operators of their requirements."""
 
 
 def apply_defaults(pod: Object) -> None:
@@ -207,6 +209,35 @@ def drop_alpha_sources(pod: Object) -> None:
         for projection in _projections(volume):
             for kind in ALPHA_SOURCES:
                 projection.pop(kind, None)
+
+
+def merge_label_keys(pod: Object) -> None:
+    """Add requirements for the pod's own values of matchLabelKeys and mismatchLabelKeys to the selectors of its rules.
+
+    Only a pod has these values, so templates are left as they are. A missing selector matches no pod and stays missing.
+    """
+    labels = at(pod, "metadata", "labels") or {}
+    for rule in _rules_about_pods(pod):
+        selector = rule.get("labelSelector")
+        own = [
+            {"key": key, "operator": operator, "values": [labels[key]]}
+            for field, operator in LABEL_KEYS
+            for key in rule.get(field) or ()
+            if key in labels
+        ]
+        if own and isinstance(selector, dict):
+            selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *own]
+
+
+def _rules_about_pods(pod: Object) -> Iterator[Object]:
+    """Yield pod affinity and anti-affinity terms, and topology spread constraints."""
+    yield from items(pod, "spec", "topologySpreadConstraints")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity = at(pod, "spec", "affinity", kind)
+        yield from items(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+        for weighted in items(affinity, "preferredDuringSchedulingIgnoredDuringExecution"):
+            if isinstance(term := weighted.get("podAffinityTerm"), dict):
+                yield term
 
 
 def qos_class(pod: Object) -> str:

@@ -14,6 +14,7 @@ from actors.apiserver.resources.pods.defaults import (
     drop_alpha_sources,
     initial_status,
     keep_priority,
+    merge_label_keys,
     qos_class,
 )
 from actors.apiserver.resources.pods.health import drop_disabled, health_causes
@@ -49,6 +50,7 @@ class PodStrategy(Strategy):
         obj.pop("status", None)
         obj["status"] = initial_status(obj)
         add_default_tolerations(obj)
+        merge_label_keys(obj)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)

@@ -1,5 +1,6 @@
 """Affinity, spread constraints and gates. Messages equal upstream's."""
 
+from collections.abc import Collection
 from typing import Any
 
 from actors.apiserver.api.causes import duplicate, forbidden, invalid, required, unsupported
@@ -13,20 +14,35 @@ KEY_EMPTY = "can not be empty"
 NO_SELECTOR = "must not be specified when labelSelector is not set"
 
 
-def _matched_keys(path: str, value: Object, causes: Causes, *fields: str) -> None:
-    """Validate keys whose values are taken from the pod: they must not be in the selector."""
+def _label_keys(path: str, value: Object, causes: Causes) -> None:
+    """Validate matchLabelKeys and mismatchLabelKeys, which a new pod's selectors have merged already.
+
+    So a selector has a matched key once; that of a template has it once if the user wrote it, which its pods report.
+    """
     selector = value.get("labelSelector")
-    own = {requirement.get("key") for requirement in (selector or {}).get("matchExpressions") or ()}
-    own |= set((selector or {}).get("matchLabels") or ())
-    for field in fields:
-        keys = value.get(field) or ()
+    matched, mismatched = value.get("matchLabelKeys") or (), value.get("mismatchLabelKeys") or ()
+    for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
         if keys and selector is None:
             causes.append(forbidden(f"{path}.{field}", NO_SELECTOR))
+            continue
         for index, key in enumerate(keys):
-            where = f"{path}.{field}[{index}]"
-            label_key(where, key, causes)
-            if key in own and field == fields[0]:
-                causes.append(invalid(where, key, f"exists in both {field} and labelSelector"))
+            label_key(f"{path}.{field}[{index}]", key, causes)
+    _selected_twice(path, matched, selector or {}, causes)
+    for index, key in enumerate(matched):
+        if key in mismatched:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            causes.append(invalid(f"{path}.matchLabelKeys[{index}]", key, text))
+
+
+def _selected_twice(path: str, matched: Collection[str], selector: Object, causes: Causes) -> None:
+    """Report matched keys that the selector has more than once. Upstream's path lacks the field."""
+    indexes = {key: index for index, key in enumerate(matched)}
+    selected = set(selector.get("matchLabels") or ())
+    for requirement in selector.get("matchExpressions") or ():
+        key = requirement.get("key") or ""
+        if key in indexes and key in selected:
+            causes.append(invalid(f"{path}[{indexes[key]}]", key, "exists in both matchLabelKeys and labelSelector"))
+        selected.add(key)
 
 
 def _pod_term(path: str, value: Object, causes: Causes) -> None:
@@ -37,13 +53,7 @@ def _pod_term(path: str, value: Object, causes: Causes) -> None:
     label_key(f"{path}.topologyKey", key, causes)
     for name in value.get("namespaces") or ():  # upstream's path is this one
         causes.extend(invalid(f"{path}.namespace", name, fault) for fault in label_faults(name))
-    if value.get("matchLabelKeys") or value.get("mismatchLabelKeys"):
-        _matched_keys(path, value, causes, "mismatchLabelKeys")
-        for index, name in enumerate(value.get("matchLabelKeys") or ()):
-            label_key(f"{path}.matchLabelKeys[{index}]", name, causes)
-            if name in (value.get("mismatchLabelKeys") or ()):
-                text = "exists in both matchLabelKeys and mismatchLabelKeys"
-                causes.append(invalid(f"{path}.matchLabelKeys[{index}]", name, text))
+    _label_keys(path, value, causes)
 
 
 TERM = Struct(labelSelector=label_selector, namespaceSelector=label_selector)
@@ -87,8 +97,7 @@ def _constraint(path: str, value: Object, causes: Causes) -> None:
     if domains is not None and action != "DoNotSchedule":
         text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
         causes.append(invalid(f"{path}.minDomains", domains, text))
-    if value.get("matchLabelKeys"):
-        _matched_keys(path, value, causes, "matchLabelKeys")
+    _label_keys(path, value, causes)
 
 
 def spread(path: str, values: list[Object], causes: Causes) -> None:
