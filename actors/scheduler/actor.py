@@ -157,7 +157,7 @@ class Scheduler:
         elif node:
             self._drop(uid)
             self._count_bound(pod, node)
-            if self._with_rules or has_pod_rules(pod):
+            if self._with_rules:
                 self._wake_for(pod, before)
         elif needs_scheduling(pod, NAME):
             self._observe_nomination(pod, before)

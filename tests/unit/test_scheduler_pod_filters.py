@@ -1,11 +1,13 @@
 """Inter-pod affinity and topology spread: each rule by example, all together against their definitions."""
 
+import copy
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.apiserver.resources.pods.defaults import merge_label_keys
 from actors.scheduler.affinity import filters as filters_module
 from actors.scheduler.affinity.inter_pod import AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY
 from actors.scheduler.affinity.spread import SPREAD, SPREAD_LABEL
@@ -148,6 +150,7 @@ def test_match_label_keys_take_the_pods_own_values() -> None:
         ("mismatchLabelKeys", "2", ANTI_AFFINITY),
     ):
         made = pod("p", {"app": "db", "hash": value}, **far(term(**{key: ["hash", "absent"]})))
+        merge_label_keys(made)
         assert world.reasons(made) == {"a": expected}, (key, value)
 
 
@@ -268,7 +271,8 @@ def pods(draw: Any) -> Object:
         spec["nodeSelector"] = {"zone": draw(st.sampled_from(VALUES))}
     if draw(st.booleans()):
         spec["tolerations"] = [{"operator": "Exists"}]
-    made = pod("", draw(APPS), draw(st.sampled_from(("ns", "other"))), **spec)
+    made = copy.deepcopy(pod("", draw(APPS), draw(st.sampled_from(("ns", "other"))), **spec))
+    merge_label_keys(made)
     if draw(st.integers(0, 5)) == 0:
         made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return made

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.apiserver.resources.pods.defaults import merge_label_keys
 from protocols.kube.meta import Object, condition, meta, terminating
 from protocols.kube.resources import NAMESPACES, NODES, PODS
 from tests.support.memory_api import MemoryApi
@@ -96,15 +97,20 @@ async def test_anti_affinity_of_a_placed_pod_ends_with_its_label() -> None:
         await bound(api, "c")
 
 
-async def test_anti_affinity_of_a_placed_pod_ends_with_a_label_that_it_matches_by() -> None:
+async def test_anti_affinity_of_a_placed_pod_keeps_the_matched_label_it_was_created_with() -> None:
     api = MemoryApi()
     nodes(api, "n1")
-    put(api, "a", {**DB, "hash": "1"}, nodeName="n1", **rule("podAntiAffinity", term(matchLabelKeys=["hash"])))
+    labels = {**DB, "hash": "1"}
+    made = {"metadata": {"labels": labels}, "spec": rule("podAntiAffinity", term(matchLabelKeys=["hash"]))}
+    merge_label_keys(made)
+    put(api, "a", labels, nodeName="n1", **made["spec"])
     async with asyncio.timeout(60), Life(api):
-        put(api, "b", {**DB, "hash": "1"})
+        put(api, "b", labels)
         await waits(api, "b", "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.")
         relabel(api, "a", {**DB, "hash": "2"})
-        await bound(api, "b")
+        put(api, "c", {**DB, "hash": "2"})
+        await bound(api, "c")
+        await waits(api, "b", "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.")
 
 
 async def test_affinity_waits_for_a_pod_that_comes() -> None:

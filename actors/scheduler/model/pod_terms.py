@@ -1,5 +1,7 @@
 """The rules of a pod about other pods, from its spec: affinity, anti-affinity, topology spread. Pure.
 
+matchLabelKeys and mismatchLabelKeys are not read: the API server merges them into the selectors of a new pod.
+
 Bounded: a pod with more terms, or longer selectors, has a fault instead of rules, and is not scheduled.
 """
 
@@ -9,12 +11,12 @@ from typing import Any
 import msgspec
 
 from protocols.kube.errors import SelectorInvalid
-from protocols.kube.selectors import IN, NOT_IN, LabelSelector, Requirement, label_selector_from_object
+from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 MAX_TERMS = 64
 """Terms and spread constraints of a pod."""
 MAX_PARTS = 1_000
-"""Requirements, values, namespaces and label keys of these terms together."""
+"""Requirements, values and namespaces of these terms together."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 Labels = Mapping[str, str]
@@ -83,7 +85,7 @@ def _no_pod(namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
     return False
 
 
-def pod_rules(spec: Mapping[str, Any], namespace: str, labels: Labels) -> PodRules:
+def pod_rules(spec: Mapping[str, Any], namespace: str) -> PodRules:
     if "affinity" not in spec and "topologySpreadConstraints" not in spec:
         return NO_RULES
     affinity = spec.get("affinity") or {}
@@ -93,7 +95,7 @@ def pod_rules(spec: Mapping[str, Any], namespace: str, labels: Labels) -> PodRul
         return NO_RULES
     if fault := _fault((*_terms(near), *_terms(far), *spread)):
         return PodRules(fault=fault)
-    reader = _Reader(namespace, labels)
+    reader = _Reader(namespace)
     try:
         return PodRules(
             affinity=reader.terms(near.get(REQUIRED)),
@@ -122,18 +124,18 @@ def _fault(terms: tuple[Mapping[str, Any], ...]) -> str:
 
 
 def _size(term: Mapping[str, Any]) -> int:
-    keys = sum(len(term.get(name) or ()) for name in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
+    parts = len(term.get("namespaces") or ())
     for selector in (term.get("labelSelector") or {}, term.get("namespaceSelector") or {}):
-        keys += len(selector.get("matchLabels") or ())
-        keys += sum(1 + len(each.get("values") or ()) for each in selector.get("matchExpressions") or ())
-    return keys
+        parts += len(selector.get("matchLabels") or ())
+        parts += sum(1 + len(each.get("values") or ()) for each in selector.get("matchExpressions") or ())
+    return parts
 
 
 class _Reader:
     """Reads terms of one pod. Methods raise SelectorInvalid."""
 
-    def __init__(self, namespace: str, labels: Labels) -> None:
-        self._namespace, self._labels = namespace, labels
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
 
     def terms(self, terms: Iterable[Mapping[str, Any]] | None) -> tuple[PodTerm, ...]:
         return tuple(map(self._term, terms or ()))
@@ -162,12 +164,5 @@ class _Reader:
         )
 
     def _selector(self, term: Mapping[str, Any]) -> LabelSelector | None:
-        """Return the labelSelector with the pod's own values of matchLabelKeys and mismatchLabelKeys."""
-        if (given := term.get("labelSelector")) is None:
-            return None
-        own = [self._own(key, IN) for key in term.get("matchLabelKeys") or () if key in self._labels]
-        other = [self._own(key, NOT_IN) for key in term.get("mismatchLabelKeys") or () if key in self._labels]
-        return LabelSelector((*label_selector_from_object(given).requirements, *own, *other))
-
-    def _own(self, key: str, operator: str) -> Requirement:
-        return Requirement(key, operator, (self._labels[key],))
+        given = term.get("labelSelector")
+        return None if given is None else label_selector_from_object(given)

@@ -153,7 +153,7 @@ def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
         labels=labels,
         terminating=bool(metadata.get("deletionTimestamp")),
         owner=_owner(metadata.get("ownerReferences") or ()),
-        rules=pod_rules(spec, str(metadata.get("namespace") or ""), labels),
+        rules=pod_rules(spec, str(metadata.get("namespace") or "")),
     )
 
 
