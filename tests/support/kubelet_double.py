@@ -5,9 +5,10 @@ repeats what it gets. With `websockets` it takes them, as kubelets do that decla
 only SPDY.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
@@ -34,6 +35,7 @@ class KubeletDouble:
         self.asked: list[str] = []
         """Method and path of each request."""
         self.headers: list[dict[str, str]] = []
+        self._transports: set[asyncio.WriteTransport] = set()
 
     @asynccontextmanager
     async def serving(self, cert: Path, key: Path) -> AsyncIterator[int]:
@@ -46,10 +48,16 @@ class KubeletDouble:
             yield runner.addresses[0][1]
         finally:
             await runner.cleanup()
+            for transport in self._transports:
+                with suppress(AttributeError):  # it has ended
+                    transport.abort()  # TLS waits for the peer's goodbye, for longer than the loop of a test lives
+            await asyncio.sleep(0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(f"{request.method} {request.path}")
         self.headers.append(dict(request.headers))
+        if isinstance(request.transport, asyncio.WriteTransport):
+            self._transports.add(request.transport)
         kind, *rest = request.path.strip("/").split("/")
         if kind == "containerLogs" and len(rest) == 3:
             return web.Response(text=LOG) if rest[2] == "a" else web.Response(status=404, text="no such container\n")
