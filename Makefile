@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
-# Many tests wait: four share two processors well. Long files go first, so that no worker ends alone.
+# Many tests wait: five share two processors well. Long files go first, so that no worker ends alone.
 LONG_FIRST := --dist loadfile --no-loadscope-reorder
 SEED := 0
 # Where the environment forbids Python to keep bytecode, every process would compile every module it imports.
@@ -27,7 +27,7 @@ demo: compiled-run
 
 test: compiled
 	@sh tests/setup.sh
-	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 4 $(LONG_FIRST) tests/crash tests/integration tests/unit
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) tests/crash tests/integration tests/unit
 
 unit: compiled
 	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit
