@@ -20,7 +20,8 @@ USERS, ROUNDS = 10, 8
 PATIENCE_S = 60.0
 SOONER = 3
 """How many times sooner others are answered; without fairness it is not once."""
-QUEUED = "apiserver_flowcontrol_current_inqueue_requests{"
+WAITED = 'apiserver_flowcontrol_request_wait_duration_seconds_sum{execute="true",'
+"""Of requests that were executed. The queue is empty at most moments: rejected clients stay away for a second."""
 FLOW = 'flow_schema="global-default",priority_level="global-default"'
 
 
@@ -108,13 +109,7 @@ async def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Pl
             own = others.read(scheduler, "/api/v1/nodes"), others.read(node, "/api/v1/nodes/n1")
             await asyncio.gather(*users, *own)
         await connections.closed()
-        # Rejected clients wait a second: at one moment none of them may be in the queue.
-        for _ in range(200):
-            text = await plane.metrics("apiserver-0")
-            if value_of(text, QUEUED + FLOW) > 0:
-                break
-            await asyncio.sleep(0.05)
-        return text
+        return await plane.metrics("apiserver-0")
 
     with hogging(plane, CONFIGMAPS, HOG_CONNECTIONS, "hog") as hog:
         text = await play()
@@ -123,7 +118,7 @@ async def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Pl
     assert set(told.statuses) == {200, 429}
     assert (told.reasons, told.retry_after) == ({"TooManyRequests"}, {"1"})
     assert median(others.seconds) * SOONER <= median(told.seconds)
-    assert value_of(text, QUEUED + FLOW) > 0
+    assert value_of(text, WAITED + FLOW) > 0
     assert value_of(text, "apiserver_flowcontrol_rejected_requests_total{" + FLOW) > 0
     await until_idle(plane)
 
