@@ -95,6 +95,8 @@ def test_a_device_order_on_a_full_disk_is_refused_or_kept(disk_and_plane: tuple[
         plane.nodeplane(*words)
         plane.kill("devices")
         until("unhealthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Unhealthy"}, every=0.1)
+        # The status is from before the kill until the plugin has registered with the new process.
+        until("the device is back", lambda: device in plane.nodeplane("devices", check=False), every=0.1)
         plane.nodeplane(*words[:-1], "healthy")
         until("healthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Healthy"}, every=0.1)
 
