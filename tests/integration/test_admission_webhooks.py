@@ -151,6 +151,35 @@ def test_mutating_webhooks_change_new_and_updated_objects(scene: Scene) -> None:
         assert changed.json["data"]["b"] == "1"
 
 
+def test_webhook_sets_no_field_that_the_server_owns(scene: Scene) -> None:
+    long_ago = "2020-01-01T00:00:00Z"
+    kept = {"generation": 77, "uid": "11111111-1111-1111-1111-111111111111", "creationTimestamp": long_ago}
+    deletion = {"deletionTimestamp": long_ago, "deletionGracePeriodSeconds": 0}
+    given = {**kept, **deletion}
+
+    def born_deleted(request: Object) -> Object:
+        fields = [{"op": "add", "path": f"/metadata/{key}", "value": value} for key, value in given.items()]
+        return patch(*fields, {"op": "add", "path": "/data", "value": {"seen": "1"}})
+
+    with scene.configured(MUTATING, "o", born_deleted):
+        scene.until(lambda: scene.create("o"), lambda answer: "seen" in answer.json.get("data", {}))
+        made = scene.create("o", dry=False).json["metadata"]
+        assert "deletionTimestamp" not in made
+        assert {key for key, value in given.items() if made.get(key) == value} == set()
+        changed = scene.ask("PATCH", f"{MAPS}/o", {"data": {"b": "1"}}, MERGE)
+        assert (changed.status, changed.json["reason"]) == (422, "Invalid"), "as upstream: the field is immutable"
+        given = kept
+        changed = scene.ask("PATCH", f"{MAPS}/o", {"data": {"b": "1"}}, MERGE)
+        assert (changed.status, "generation" in changed.json["metadata"]) == (200, False)
+        assert changed.json["metadata"]["uid"] == made["uid"]
+    assert scene.ask("GET", f"{MAPS}/o").json["metadata"]["uid"] == made["uid"]
+
+
+BORN_DELETED = """[JSONPatch{op: "add", path: "/metadata/deletionTimestamp", value: "2020-01-01T00:00:00Z"},
+    JSONPatch{op: "add", path: "/metadata/deletionGracePeriodSeconds", value: 0},
+    JSONPatch{op: "add", path: "/metadata/labels", value: {"by": "policy"}}]"""
+
+
 def _own_address() -> str:
     """Return an address of this machine that an EndpointSlice may have; empty if there is none. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
@@ -239,6 +268,12 @@ def test_mutating_policies_patch_and_apply(scene: Scene) -> None:
     assert answer.json["data"] == {"a": "1", "size": "1"}
     assert scene.create("p2", a="1").json["data"] == {"a": "1"}
     assert scene.create("p1").status == 500, "object.data is missing: the policy fails"
+    spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": BORN_DELETED}}]
+    change = scene.ask("PATCH", f"{policies}/p1", {"spec": spec}, MERGE)
+    assert change.status == 200, change.body
+    answer = scene.until(lambda: scene.create("p1", a="1"), lambda answer: "size" not in answer.json.get("data", {}))
+    assert answer.json["metadata"]["labels"] == {"by": "policy"}
+    assert not {"deletionTimestamp", "deletionGracePeriodSeconds"} & answer.json["metadata"].keys()
     assert scene.ask("DELETE", f"{bindings}/p1").status == 200
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -64,11 +65,31 @@ def answer(**response: Any) -> bytes:
         answer(patch="!!!", patchType="JSONPatch"),
         answer(patch=base64.b64encode(b"{}").decode(), patchType="JSONPatch"),
         answer(patch="W10=", patchType="Merge"),
+        answer(patch=base64.b64encode(b"[" * 201 + b"]" * 201).decode(), patchType="JSONPatch"),
+        answer(patch=base64.b64encode(b"[1e999]").decode(), patchType="JSONPatch"),
     ],
 )
 def test_answer_that_is_no_review_is_a_failure(raw: bytes) -> None:
     with pytest.raises(WebhookFailed):
         read_answer(raw, "u", "v1")
+
+
+SLOW = f"[{','.join(['1e-327'] * 400_000)}]"
+"""msgspec takes 10 us for each of these numbers unless it is told how to read them."""
+
+
+@pytest.mark.parametrize("where", ["beside the response", "in the status", "in the patch"])
+def test_answer_of_slow_numbers_costs_no_seconds(where: str) -> None:
+    raw = answer(allowed=True).decode()
+    if where == "in the patch":
+        encoded = base64.b64encode(SLOW.encode()).decode()
+        raw = raw.replace('"allowed"', f'"patch": "{encoded}", "allowed"')
+    else:
+        at = '"kind"' if where == "beside the response" else '"allowed"'
+        raw = raw.replace(at, f'"status": {{"details": {SLOW}}}, {at}')
+    began = time.process_time()
+    assert read_answer(raw.encode(), "u", "v1").allowed
+    assert time.process_time() - began < 1.5
 
 
 def test_answer_is_bounded() -> None:
@@ -90,6 +111,6 @@ def test_answer_is_bounded() -> None:
 def test_rejection_has_upstreams_form(status: Object, code: int, text: str) -> None:
     hook: Object = {"name": "a.example.com", "clientConfig": {"url": "https://x/"}}
     [webhook] = read_webhooks({"metadata": {"name": "c"}, "webhooks": [hook]})
-    error = rejection(webhook, status)
+    error = rejection(webhook, read_answer(answer(status=status), "u", "v1").status)
     assert (error.code, str(error)) == (code, f'admission webhook "a.example.com" {text}')
     assert error.reason == status.get("reason", "")

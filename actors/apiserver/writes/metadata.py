@@ -272,12 +272,17 @@ def carry_over(new: Object, old: Object) -> list[Cause]:
             for field in sorted(OF_DELETION & metadata.keys() - stored.keys())
             if metadata[field] is not None
         ]
+    keep_server_fields(metadata, stored)
+    return causes
+
+
+def keep_server_fields(metadata: Object, stored: Object) -> None:
+    """Undo changes of fields that the server owns: those of `stored` are set, all others removed."""
     for field in (*SERVER_FIELDS, "uid"):
         if field in stored:
             metadata[field] = stored[field]
         else:
             metadata.pop(field, None)
-    return causes
 
 
 LABEL_NAMES = ("namespaces", "services")

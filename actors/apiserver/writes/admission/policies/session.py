@@ -25,6 +25,8 @@ from actors.apiserver.writes.admission.policies.mutating import MutationFailed, 
 from actors.apiserver.writes.admission.policies.parameters import Parameters, ParametersMissing
 from actors.apiserver.writes.admission.policies.validating import Binding, Evaluation, Findings, denied
 from actors.apiserver.writes.admission.policies.webhook import (
+    Answer,
+    Webhook,
     WebhookFailed,
     read_answer,
     rejection,
@@ -32,6 +34,7 @@ from actors.apiserver.writes.admission.policies.webhook import (
 )
 from actors.apiserver.writes.fields import WrongType
 from actors.apiserver.writes.loop import Deferred, Mutation
+from actors.apiserver.writes.metadata import keep_server_fields
 from actors.apiserver.writes.patches.json_patch import apply_json_patch
 from actors.apiserver.writes.update import updated
 from actors.apiserver.writes.validation import clean_changed
@@ -85,6 +88,7 @@ class Session:
         new = await self._mutate(fresh_copy(obj), None)
         if same(new, obj):
             return
+        keep_server_fields(new["metadata"], obj["metadata"])
         _clean(new, {}, self._target)
         self._target.resource.strategy.default(new)
         obj.clear()
@@ -258,7 +262,9 @@ class Session:
             uid, review = review_of(webhook, self._write, row, shown, before)
             raw = await self._parts.caller.call(webhook, review)
             answer = await offload(len(raw), partial(read_answer, raw, uid, webhook.version))
-            return views.back(row, self._answered(hook, answer, shown))
+            if not self._patches(webhook, answer, shown):
+                return None
+            return views.back(row, await offload(len(raw), partial(apply_json_patch, shown or {}, answer.patch)))
         except (WebhookFailed, CelError, KubeError) as error:
             if isinstance(error, StatusError):
                 raise
@@ -278,18 +284,18 @@ class Session:
         data = given.data(request_of(self._write, row, new, old), new, old, None)
         return given.matches(hook.webhook.conditions, Scope(), data)
 
-    def _answered(self, hook: WebhookHook, answer: Any, obj: Object | None) -> Object | None:
-        webhook = hook.webhook
+    def _patches(self, webhook: Webhook, answer: Answer, obj: Object | None) -> bool:
+        """Take warnings and annotations; return True if the answer has a patch. Raises ApiError, WebhookFailed."""
         self._called.warnings += answer.warnings
         for key, value in answer.annotations.items():
             self._called.annotate(f"{webhook.name}/{key}", value)
         if not answer.allowed:
             raise rejection(webhook, answer.status)
         if answer.patch is None:
-            return None
+            return False
         if not webhook.mutating or obj is None:
             raise WebhookFailed("received invalid webhook response: a patch where none is allowed")
-        return apply_json_patch(obj, answer.patch)
+        return True
 
 
 class _Views:

@@ -2,17 +2,20 @@
 
 import base64
 import binascii
+import itertools
 import uuid
 from typing import Any
 
 import msgspec
 
 from actors.apiserver.api.errors import ApiError, BadRequest, BodyTooLarge, Conflict, Forbidden, Invalid, NotFound
-from actors.apiserver.api.objects import at, items
+from actors.apiserver.api.objects import items
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.writes.admission.policies.evaluation import Condition, read_conditions, request_of
 from actors.apiserver.writes.admission.policies.matching import Match, Write, read_match
 from protocols.errors import NodeplaneError
+from protocols.kube.errors import BodyInvalid
+from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
 
 VERSIONS = ("v1", "v1beta1")
@@ -106,9 +109,35 @@ def review_of(
     return uid, {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{webhook.version}", "request": request}
 
 
+class Status(msgspec.Struct, frozen=True):
+    """The part of a rejection's Status that becomes the error."""
+
+    code: int | None = None
+    message: str | None = None
+    reason: str | None = None
+
+
+class Response(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str | None = None
+    allowed: bool | None = None
+    status: Status | None = None
+    patch: str | None = None
+    patch_type: str | None = None
+    warnings: tuple[str, ...] | None = None
+    audit_annotations: dict[str, str] | None = None
+
+
+class Review(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of an AdmissionReview that is read: all else is skipped, so that it costs nothing."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    response: Response | None = None
+
+
 class Answer(msgspec.Struct, frozen=True):
     allowed: bool
-    status: Object
+    status: Status
     patch: list[Any] | None
     warnings: tuple[str, ...]
     annotations: dict[str, str]
@@ -117,70 +146,65 @@ class Answer(msgspec.Struct, frozen=True):
 def read_answer(raw: bytes, uid: str, version: str) -> Answer:
     """Parse the AdmissionReview of an answer. Raises WebhookFailed."""
     try:
-        review = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
+        review = msgspec.json.decode(raw, type=Review)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WebhookFailed(f"received invalid webhook response: {error}") from None
-    response = at(review, "response")
-    if not isinstance(response, dict):
+    response = review.response
+    if response is None:
         raise WebhookFailed("received invalid webhook response: webhook response did not contain a response")
     expected = f"admission.k8s.io/{version}"
-    if (found := review.get("apiVersion")) != expected:
+    if review.api_version != expected:
         raise WebhookFailed(
             f"received invalid webhook response: expected webhook response of {expected}, "
-            f"Kind=AdmissionReview, got {found!s:.200}, Kind={review.get('kind')!s:.200}"
+            f"Kind=AdmissionReview, got {review.api_version!s:.200}, Kind={review.kind!s:.200}"
         )
-    if response.get("uid") != uid and version == "v1":
-        text = f'expected response.uid="{uid}", got "{response.get("uid")!s:.200}"'
+    if response.uid != uid and version == "v1":
+        text = f'expected response.uid="{uid}", got "{response.uid!s:.200}"'
         raise WebhookFailed(f"received invalid webhook response: {text}")
-    status = response.get("status")
     return Answer(
-        allowed=response.get("allowed") is True,
-        status=status if isinstance(status, dict) else {},
+        allowed=response.allowed is True,
+        status=response.status or Status(),
         patch=_patch(response),
-        warnings=_warnings(response.get("warnings")),
-        annotations=_annotations(response.get("auditAnnotations")),
+        warnings=_warnings(response.warnings or ()),
+        annotations=_annotations(response.audit_annotations or {}),
     )
 
 
-def _patch(response: Object) -> list[Any] | None:
-    if not response.get("patch"):
+def _patch(response: Response) -> list[Any] | None:
+    if not response.patch:
         return None
-    if response.get("patchType") not in ("JSONPatch", None):
-        raise WebhookFailed(f"unsupported patch type {response.get('patchType')!s:.100}")
+    if response.patch_type not in ("JSONPatch", None):
+        raise WebhookFailed(f"unsupported patch type {response.patch_type:.100}")
     try:
-        patch = msgspec.json.decode(base64.b64decode(response["patch"], validate=True))
-    except (ValueError, TypeError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
+        patch = decode_body(base64.b64decode(response.patch, validate=True))
+    except (ValueError, BodyInvalid) as error:
         raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from None
     if not isinstance(patch, list):
         raise WebhookFailed("received undecodable patch in webhook response: it is no list")
     return patch
 
 
-def _warnings(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
+def _warnings(given: tuple[str, ...]) -> tuple[str, ...]:
     left, found = WARNING_CHARACTERS, []
-    for each in value[:WARNINGS]:
-        text = str(each)[:left]
+    for each in given[:WARNINGS]:
+        text = each[:left]
         left -= len(text)
         if text:
             found.append(text)
     return tuple(found)
 
 
-def _annotations(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {}
-    return {str(key)[:256]: str(text)[:1024] for key, text in list(value.items())[:ANNOTATIONS]}
+def _annotations(given: dict[str, str]) -> dict[str, str]:
+    return {key[:256]: text[:1024] for key, text in itertools.islice(given.items(), ANNOTATIONS)}
 
 
-def rejection(webhook: Webhook, status: Object) -> ApiError:
+def rejection(webhook: Webhook, status: Status) -> ApiError:
     """Return the error of an answer that does not allow the write."""
-    code, message, reason = status.get("code"), str(status.get("message") or ""), str(status.get("reason") or "")
+    code, message, reason = status.code, status.message or "", status.reason or ""
     prefix = f'admission webhook "{webhook.name}" denied the request'
     why = message or reason
     text = f"{prefix}: {why}" if why else f"{prefix} without explanation"
-    code = code if isinstance(code, int) and 400 <= code < 600 else 400
+    code = code if code is not None and 400 <= code < 600 else 400
     error = CODES.get(code, BadRequest)(text)
     error.status["code"] = code
     error.status.pop("reason", None)
