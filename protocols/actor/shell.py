@@ -24,6 +24,7 @@ from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, load_settings
+from protocols.process.texts import LineFormatter, printable
 from protocols.trace import RECORDER, serve_spans
 
 Factory = Callable[[Context], Actor]
@@ -187,16 +188,16 @@ def _logger(instance: str, level: str) -> logging.Logger:
     """Log one line each to stderr; the supervisor stores, bounds and labels them."""
     if level not in LEVELS:
         raise SettingsInvalid(f"log_level {level!r} is not one of {', '.join(LEVELS)}")
-    logging.basicConfig(
-        stream=sys.stderr, level=LEVELS[level], force=True, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=LEVELS[level], force=True)
     return logging.getLogger(instance)
 
 
 def _leave(line: str, code: int) -> NoReturn:
     """End now, with at most one line: leftover tasks and threads have no say."""
     if line:
-        print(" ".join(line.split()), file=sys.stderr)
+        print(printable(" ".join(line.split())), file=sys.stderr)
     logging.shutdown()
     sys.stderr.flush()
     os._exit(code)

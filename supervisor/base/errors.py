@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.errors import NodeplaneError, SettingsInvalid
-from supervisor.base.terminal import printable
+from protocols.process.texts import printable
 
 
 class SupervisorError(NodeplaneError):

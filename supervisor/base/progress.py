@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from supervisor.base.terminal import printable
+from protocols.process.texts import printable
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from protocols.process.texts import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,7 +30,7 @@ STYLES = {
 
 CLEAR = "\x1b[H\x1b[2J"
 MIN_CLIPPED = 8
-UNSAFE = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that change what a terminal shows; JSON encoders escape those below U+0020 themselves."""
 
 
@@ -40,16 +42,6 @@ class Table(NamedTuple):
 
     def __str__(self) -> str:
         return table(self.header, self.rows)
-
-
-def printable(text: str) -> str:
-    """Return a text of one line as it is safe to show: control and direction characters as `\\x1b`, `\\n`, `\\u202e`.
-
-    Plugins choose ids and messages; a newline or an escape sequence in one must not forge lines.
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def show(*parts: Table | str) -> None:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable
 
 from protocols.messages.calls import CallRecord
+from protocols.process.texts import printable
 from supervisor.base.errors import NotRunning
-from supervisor.base.terminal import BAD, GOOD, PENDING, json_text, printable
+from supervisor.base.terminal import BAD, GOOD, PENDING, json_text
 from supervisor.calls.client import CallBatch, CallQuery, CallReader, read_calls
 from supervisor.calls.peers import NoSuchPeer, check_peer
 from supervisor.calls.repeats import RepeatFilter

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from protocols.dra.tracker.faults import Report
-from supervisor.base.terminal import Table, printable, table
+from protocols.process.texts import printable
+from supervisor.base.terminal import Table, table
 from supervisor.dra.explain import DRIVER, Entry, Explanation
 
 More = Callable[[Entry], Sequence[str]]

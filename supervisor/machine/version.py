@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 
 from protocols.process.settings import GATES
+from protocols.process.texts import printable
 from protocols.version import installed_version
-from supervisor.base.terminal import print_json, printable
+from supervisor.base.terminal import print_json
 
 PACKAGE = "nodeplane"
 TREE = Path(__file__).parents[2]

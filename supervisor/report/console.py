@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from protocols.messages.supervisor import ROOT_NAME, PlaneStatus
+from protocols.process.texts import printable
 from supervisor.base import journal
 from supervisor.base.options import PlaneOptions, default_root, layout_of
-from supervisor.base.terminal import printable, working
+from supervisor.base.terminal import working
 from supervisor.root import logs
 
 MAX_WARNINGS = 5
@@ -81,6 +82,7 @@ class Console:
                 self._show(f"{name}: {len(loud) - MAX_WARNINGS} more such lines in its log", journal.WARNING)
 
     def _show(self, text: str, level: int) -> None:
+        text = printable(text)
         with suppress(OSError):
             print(journal.for_journal(text, level) if self._journal else text, file=sys.stderr, flush=True)
 

@@ -5,8 +5,8 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from protocols.process.texts import printable
 from supervisor.base.journal import WARNING, level_of
-from supervisor.base.terminal import printable
 
 LIMIT = 8 * 1024 * 1024
 TAIL = 4096

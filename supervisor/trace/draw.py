@@ -4,9 +4,10 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from protocols.process.texts import printable
 from protocols.trace import Row
 from protocols.trace.waterfall import kind_of
-from supervisor.base.terminal import Table, printable
+from supervisor.base.terminal import Table
 
 if TYPE_CHECKING:
     from rich.text import Text

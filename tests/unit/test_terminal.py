@@ -2,12 +2,16 @@
 
 import io
 import json
+import logging
+import subprocess
+import sys
 
 import pytest
 
 from protocols.errors import NodeplaneError
+from protocols.process.texts import LineFormatter, printable
 from supervisor.base.errors import guard
-from supervisor.base.terminal import Table, print_json, printable, show, working
+from supervisor.base.terminal import Table, print_json, show, working
 
 ACTORS = Table(("ACTOR", "STATE"), [("store", "live"), ("[bold]pleg[/]", "failed")])
 PLAIN = "ACTOR          STATE\nstore          live\n[bold]pleg[/]  failed\n\napi  https://x\n"
@@ -43,8 +47,8 @@ def test_terminal_gets_states_in_colour(monkeypatch: pytest.MonkeyPatch) -> None
     assert "[bold]pleg[/]" in text
 
 
-FORGED = "gpu\x1b[2J\nstore  live\u202e\x9b"
-SHOWN = r"gpu\x1b[2J\nstore  live\u202e\x9b"
+FORGED = "gpu\x1b[2J\nstore  live\u202e\x9b\u061c"
+SHOWN = r"gpu\x1b[2J\nstore  live\u202e\x9b\u061c"
 
 
 def test_text_of_plugins_forges_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,8 +57,30 @@ def test_text_of_plugins_forges_no_line(monkeypatch: pytest.MonkeyPatch) -> None
     terminal = terminal_for(monkeypatch)
     show(Table(("ID", "WHY"), [(FORGED, "x")]), f"id  {FORGED}")
     assert SHOWN in terminal.getvalue()
-    assert not set("\u202e\x9b") & set(terminal.getvalue())
+    assert not set("\u202e\x9b\u061c") & set(terminal.getvalue())
     assert "\x1b[2J" not in terminal.getvalue()
+
+
+def test_log_record_is_one_printable_line() -> None:
+    """What a plugin sends reaches the log once, escaped; a traceback follows indented."""
+    formatter = LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    record = logging.LogRecord("podworker", logging.WARNING, "", 0, "start failed error=%s", (FORGED,), None)
+    line = formatter.format(record)
+    assert line.endswith(f" WARNING podworker: start failed error={SHOWN}")
+    assert line.isprintable()
+    try:
+        raise RuntimeError(FORGED)
+    except RuntimeError:
+        record.exc_info, record.msg = sys.exc_info(), "cdi=%s"
+    first, *rest = formatter.format(record).split("\n")
+    assert first.endswith(f"cdi={SHOWN}")
+    assert all(line.startswith("    ") and line.isprintable() for line in rest)
+
+
+def test_actors_log_by_that_formatter() -> None:
+    code = f"from protocols.actor import shell; shell._logger('podworker', 'info').warning('id=%s', {FORGED!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.endswith(f" WARNING podworker: id={SHOWN}\n")
 
 
 def test_json_escapes_what_terminals_obey(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,9 @@ from protocols.dra.gates import Gates, gates_of
 from protocols.errors import SettingsInvalid
 from protocols.kube.meta import Object
 from protocols.process.settings import load_settings
+from protocols.process.texts import printable
 from supervisor.base.errors import NotRunning, Usage
-from supervisor.base.terminal import print_json, printable, show
+from supervisor.base.terminal import print_json, show
 from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
 from supervisor.dra.shares import SharedDevice, shared_devices, shares_table

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, PlaneStatus
+from protocols.process.texts import printable
 from supervisor.base.errors import Usage
-from supervisor.base.terminal import CLEAR, Table, duration, print_json, printable, show
+from supervisor.base.terminal import CLEAR, Table, duration, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
 from supervisor.root.logs import Tail

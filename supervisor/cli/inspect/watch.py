@@ -15,8 +15,8 @@ import msgspec
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PreparedClaim
 from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEvent, PodResources, WatchOptions
+from protocols.process.texts import printable
 from supervisor.base.errors import SupervisorError
-from supervisor.base.terminal import printable
 from supervisor.cli.flags import layout_from
 
 
@@ -45,7 +45,9 @@ def watch(args: argparse.Namespace) -> int:
 async def _print_events(args: argparse.Namespace) -> None:
     show = printer(args.what, args.output)
     notes = sys.stderr if args.output == "json" else sys.stdout
-    options = WatchOptions(snapshot=args.snapshot, on_break=lambda line: print(f"# {line}", file=notes, flush=True))
+    options = WatchOptions(
+        snapshot=args.snapshot, on_break=lambda line: print(f"# {printable(line)}", file=notes, flush=True)
+    )
     socket = args.socket or layout_from(args).pod_resources_socket
     async with PodResources(socket) as node:
         events: AsyncIterator[Any] = node.watch(options) if args.what == "pods" else node.watch_allocatable(options)

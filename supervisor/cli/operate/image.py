@@ -5,8 +5,9 @@ import os
 
 from protocols.messages import runtime as messages
 from protocols.messages.runtime import AliasImage, Empty, ImageInfo, Images, ImportImage, RemoveImage
+from protocols.process.texts import printable
 from supervisor.base.progress import progress
-from supervisor.base.terminal import Table, printable, show
+from supervisor.base.terminal import Table, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
 

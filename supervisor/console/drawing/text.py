@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from supervisor.base.terminal import duration, printable
+from protocols.process.texts import printable
+from supervisor.base.terminal import duration
 
 MAX_TEXT = 1000
 """Characters of one text that are read at all; rows are narrower."""

@@ -1,0 +1,26 @@
+"""Texts of others in what people read: logs and terminals. Plugins, drivers, runtimes and clients choose them."""
+
+import logging
+from types import TracebackType
+
+
+def printable(text: str) -> str:
+    """Return a text of one line as it is safe to show: control and direction characters as `\\x1b`, `\\n`, `\\u202e`.
+
+    A newline or an escape sequence in an id or a message must not forge lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+class LineFormatter(logging.Formatter):
+    """Write one printable line for each record; the lines of a traceback follow, indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+    def formatException(
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    ) -> str:
+        return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).split("\n"))
