@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.apiserver_plane import Authority, Plane, running_plane
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.authority import Authority
 
 BOT = "system:serviceaccount:default:bot"
 PODS = "/api/v1/namespaces/default/pods"

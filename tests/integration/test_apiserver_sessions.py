@@ -11,7 +11,8 @@ import pytest
 
 from actors.apiserver.http.authentication.signing import encode_token, load_keys
 from actors.apiserver.http.authentication.token_claims import Grant, make_claims
-from tests.support.apiserver_plane import Authority, Plane, running_plane
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.authority import Authority
 from tests.support.tls_words import CONFIGMAPS
 
 WATCH = CONFIGMAPS + b"?watch=true&resourceVersion=0"

@@ -17,7 +17,7 @@ from actors.store.server.grpc_server import Routes
 from protocols.etcd import EtcdOptions
 from protocols.etcd.channel import contexts_of
 from protocols.process.tls import Renewed, serving
-from tests.support.apiserver_plane import Authority
+from tests.support.authority import Authority
 from tests.support.store_lab import short_directory
 
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]

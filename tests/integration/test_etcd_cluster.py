@@ -9,7 +9,8 @@ import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions, Unavailable, Watch
 from tests.integration.etcd_fixture import etcd_binary
-from tests.support.apiserver_plane import Authority, Plane, running_plane
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.authority import Authority
 from tests.support.etcd_cluster import Cluster, cluster
 from tests.support.resuming import CONFIGMAPS, Churn, Crowd
 from tests.support.store_lab import short_directory

@@ -12,7 +12,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.support.apiserver_plane import Authority, Plane, running_plane
+from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.authority import Authority
 from tests.support.kubelet_double import LOG, KubeletDouble
 
 NODE = "localhost"

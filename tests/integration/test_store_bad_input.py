@@ -15,7 +15,8 @@ from actors.store.actor import Store
 from actors.store.model.errors import BadOption, StoreCorrupt, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
 from protocols.wire import etcd_pb2 as pb
-from tests.support.store_lab import Api, Authority, lab, listened_at, short_directory, until
+from tests.support.authority import Authority
+from tests.support.store_lab import Api, lab, listened_at, short_directory, until
 
 GARBLED = ("INVALID_ARGUMENT", "etcdserver: this is not a PutRequest: the bytes do not decode")
 GONE = "etcdserver: mvcc: required revision has been compacted"

@@ -15,8 +15,9 @@ from actors.store.model.errors import StoreCorrupt, StoreUnusable
 from actors.store.model.options import StoreOptions
 from protocols.wire import etcd_pb2 as pb
 from tests.integration.test_store_bad_input import options
+from tests.support.authority import Authority
 from tests.support.small_disk import small_disk
-from tests.support.store_lab import Api, Authority, lab, listened_at, short_directory, until
+from tests.support.store_lab import Api, lab, listened_at, short_directory, until
 
 WRITES = 120
 """Fewer than a checkpoint takes: so all of them are in the log only."""

@@ -11,7 +11,8 @@ import pytest
 
 from protocols.wire import etcd_pb2 as pb
 from tests.integration.etcd_fixture import etcd_binary
-from tests.support.store_lab import Api, Authority, Lab, etcd_process, lab, play, short_directory, until
+from tests.support.authority import Authority
+from tests.support.store_lab import Api, Lab, etcd_process, lab, play, short_directory, until
 
 
 class Ctl:

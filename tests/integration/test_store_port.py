@@ -18,7 +18,7 @@ from actors.store.services.kv import KvService
 from protocols.actor import Context
 from protocols.process.layout import layout
 from protocols.wire import etcd_pb2 as pb
-from tests.support.apiserver_plane import Authority
+from tests.support.authority import Authority
 from tests.support.ports import free_port
 from tests.support.store_lab import short_directory
 

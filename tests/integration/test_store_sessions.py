@@ -16,7 +16,7 @@ from actors.store.model.options import StoreOptions
 from actors.store.server.client_certificates import server_credentials
 from actors.store.server.grpc_server import Routes, decoding, generating, streaming, unary
 from protocols.wire import etcd_pb2 as pb
-from tests.support.apiserver_plane import Authority
+from tests.support.authority import Authority
 from tests.support.store_lab import short_directory
 
 SHORT_S = 6.0

@@ -1,8 +1,6 @@
 """A small control plane for tests: store, watchcache and apiserver processes under a short root of their own."""
 
 import contextlib
-import datetime
-import ipaddress
 import json
 import os
 import shutil
@@ -21,15 +19,12 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from protocols.bus import Bus, BusOptions
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import save_settings
 from tests.support.actor_process import Process, start_actor
+from tests.support.authority import Authority
 from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
@@ -44,54 +39,6 @@ USERS = {
     "stranger": ("stranger", ""),
 }
 READY_SECONDS = 60.0
-
-
-class Authority:
-    """A CA that lives as long as the test."""
-
-    def __init__(self, directory: Path, name: str = "test-ca") -> None:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        self._directory = directory
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        constraints = x509.BasicConstraints(ca=True, path_length=None)
-        self._cert = self._sign(self._name, self._key, constraints)
-        (directory / "ca.crt").write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
-
-    def issue(self, file: str, common_name: str, organization: str = "", seconds: float = 86400) -> None:
-        """`seconds`: how long the certificate is valid."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
-        if organization:
-            parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-        cert = self._sign(x509.Name(parts), key, x509.BasicConstraints(ca=False, path_length=None), seconds)
-        (self._directory / f"{file}.crt").write_bytes(cert.public_bytes(serialization.Encoding.PEM))
-        private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        (self._directory / f"{file}.key").write_bytes(private)
-
-    def _sign(
-        self,
-        subject: x509.Name,
-        key: ec.EllipticCurvePrivateKey,
-        constraints: x509.BasicConstraints,
-        seconds: float = 86400,
-    ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(seconds=seconds))
-            .add_extension(constraints, critical=True)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
 
 
 class Plane:

@@ -1,8 +1,6 @@
 """A store, or Debian's etcd, as a process of its own for tests; and raw calls of the etcd API."""
 
 import asyncio
-import datetime
-import ipaddress
 import shutil
 import signal
 import socket
@@ -14,10 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.etcd.options import PRIVATE, private_endpoint
 from protocols.etcd.transport.private_connection import private_channel
@@ -236,44 +230,3 @@ def answers(target: str) -> bool:
             return True
     except OSError:
         return False
-
-
-class Authority:
-    """A CA for one test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-ca")])
-        self._write("ca.crt", self._sign("test-ca", self._key, ca=True))
-
-    def issue(self, name: str) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        self._write(f"{name}.crt", self._sign(name, key, ca=False))
-        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        self._write(f"{name}.key", key.private_bytes(*form))
-
-    def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, ca: bool) -> bytes:
-        now = datetime.datetime.now(datetime.UTC)
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        )
-        if not ca:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-            builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-    def _write(self, name: str, data: bytes) -> None:
-        path = self.folder / name
-        path.touch(mode=0o600)
-        path.write_bytes(data)

@@ -1,9 +1,7 @@
 """A server of admission webhooks with a certificate of its own, on every address of this machine."""
 
 import base64
-import datetime
 import http.server
-import ipaddress
 import json
 import ssl
 import threading
@@ -11,13 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.support.authority import write_self_signed
 
 Object = dict[str, Any]
 Respond = Callable[[Object], Object]
+HOSTS = ("hook.default.svc", "127.0.0.1")
 
 
 class Hooks(http.server.ThreadingHTTPServer):
@@ -30,7 +26,7 @@ class Hooks(http.server.ThreadingHTTPServer):
         self.responses: dict[str, Respond] = {}
         self.reviews: list[tuple[str, Object]] = []
         self.leave = threading.Event()
-        self.ca = base64.b64encode(_issue(directory)).decode()
+        self.ca = base64.b64encode(write_self_signed(directory, "hook", HOSTS)).decode()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(directory / "hook.crt", directory / "hook.key")
         self.socket = context.wrap_socket(self.socket, server_side=True)
@@ -59,28 +55,3 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
-
-
-def _issue(directory: Path) -> bytes:
-    """Write a certificate for this machine and hook.default.svc, signed by itself; return it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hook")])
-    hosts = [x509.DNSName("hook.default.svc"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = made.public_bytes(serialization.Encoding.PEM)
-    (directory / "hook.crt").write_bytes(pem)
-    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (directory / "hook.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
-    return pem

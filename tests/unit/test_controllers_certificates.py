@@ -29,7 +29,7 @@ from actors.controllers.certificates.rules import (
 from actors.controllers.certificates.signing import sign
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
-from tests.support.apiserver_plane import Authority
+from tests.support.authority import Authority
 
 NODE, NODES = "system:node:n1", ("system:nodes",)
 CLIENT_USAGES = ["digital signature", "client auth"]
@@ -131,10 +131,7 @@ class Api:
 
 def authority(directory: Path) -> tuple[Path, Path]:
     made = Authority(directory)
-    key = made._key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (directory / "ca.key").write_bytes(key)
+    (directory / "ca.key").write_bytes(made.key_pem)
     return directory / "ca.crt", directory / "ca.key"
 
 

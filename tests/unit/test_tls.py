@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving
-from tests.support.apiserver_plane import Authority
+from tests.support.authority import Authority, write_self_signed
 from tests.support.store_lab import short_directory
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -37,9 +37,16 @@ def listening(pki: Path, curve: str = "") -> ssl.SSLContext:
     return serving(Renewed((), lambda: contexts(pki, curve=curve)))
 
 
+def strict(ca: Path) -> ssl.SSLContext:
+    """What a client makes by default since Python 3.13."""
+    context = ssl.create_default_context(cafile=str(ca))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
 def calling(pki: Path, version: ssl.TLSVersion, name: str = "") -> ssl.SSLContext:
     """A client that trusts us; `name`: whose client's certificate it has."""
-    context = ssl.create_default_context(cafile=str(pki / "ours" / "ca.crt"))
+    context = strict(pki / "ours" / "ca.crt")
     context.minimum_version = context.maximum_version = version
     if name:
         context.load_cert_chain(pki / name / "client.crt", pki / name / "client.key")
@@ -148,3 +155,12 @@ def test_a_handshake_ends_with_the_ca_it_began_with(pki: Path) -> None:
     assert pair.subject() == "ours-client"
     with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
         Pair(server, calling(pki, ssl.TLSVersion.TLSv1_3, "ours")).shake()
+
+
+def test_a_server_that_signs_its_own_certificate_passes_strict_verification(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes(write_self_signed(tmp_path, "hook", ["localhost"]))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "hook.crt", tmp_path / "hook.key")
+    pair = Pair(server, strict(tmp_path / "ca.crt"))
+    pair.shake()
+    assert pair.client.getpeercert()
