@@ -1,7 +1,8 @@
 """Keep GetContainerEvents open: state of the stream, backoff, and reading its messages.
 
 connecting --headers or message--> streaming --error, EOF--> broken --delay--> connecting
-connecting --UNIMPLEMENTED--> unsupported --10 min, or another runtime--> connecting
+connecting --UNIMPLEMENTED--> unsupported --60 s--> connecting
+unsupported --end of the connection--> broken
 """
 
 import asyncio
@@ -34,8 +35,8 @@ def retry_delay(failures: int) -> float:
     return 60.0
 
 
-PROBE_UNSUPPORTED_S = 600.0
-"""Period of attempts with a runtime that has no event stream."""
+PROBE_UNSUPPORTED_S = 60.0
+"""Period of attempts with a runtime that has no event stream: containerd answers UNIMPLEMENTED while it starts, too."""
 
 
 class Phase(Enum):
@@ -51,28 +52,29 @@ class Connection:
 
     phase: Phase = Phase.CONNECTING
     failures: int = 0
-    streaming_since: float = 0.0
+    since: float = 0.0
+    """Time at which the runtime opened the stream or answered that it has none."""
 
     def opened(self, now: float) -> bool:
         """Record headers or a message; True if the stream was not open before."""
         if self.phase is Phase.STREAMING:
             return False
         self.phase = Phase.STREAMING
-        self.streaming_since = now
+        self.since = now
         return True
 
     def failed(self, now: float) -> float:
         """Record a failure to open, or the end of the stream; return seconds until the next attempt."""
-        if self.phase is Phase.STREAMING and now - self.streaming_since >= STABLE_S:
+        if self.phase in (Phase.STREAMING, Phase.UNSUPPORTED) and now - self.since >= STABLE_S:
             self.failures = 0
         self.failures += 1
         self.phase = Phase.BROKEN
         return retry_delay(self.failures)
 
-    def unsupported(self) -> float:
-        """Record that the runtime has no event stream; return seconds until the next attempt."""
-        self.phase = Phase.UNSUPPORTED
-        return PROBE_UNSUPPORTED_S
+    def unsupported(self, now: float) -> None:
+        """Record that the runtime has no event stream."""
+        if self.phase is not Phase.UNSUPPORTED:
+            self.phase, self.since = Phase.UNSUPPORTED, now
 
     def connecting(self) -> None:
         if self.phase is not Phase.UNSUPPORTED:
@@ -88,6 +90,8 @@ ANSWER_S = 5.0
 SETTLE_S = 0.02
 """The status of a call that was rejected follows its headers, which gRPC makes up for it, by some turns of the loop."""
 ENDED = "the runtime ended the event stream"
+DISCONNECTED = "the runtime closed its connection"
+NO_EVENTS = "the runtime has no event stream"
 ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_pod_events = true)"
 
 EventCall = grpc.aio.UnaryStreamCall[bytes, bytes]
@@ -139,9 +143,7 @@ class EventStream:
             return self._broken(self._cut)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                delay = self.connection.unsupported()
-                self._options.on_change(self.connection, "the runtime has no event stream")
-                return delay
+                return await self._unsupported()
             return self._broken(self._cut or f"{error.code().name}: {error.details()}")
 
     async def _read(self) -> bool:
@@ -185,6 +187,16 @@ class EventStream:
         if self.connection.opened(time.monotonic()):
             self._again.clear()
             self._options.on_change(self.connection, "")
+
+    async def _unsupported(self) -> float:
+        """Wait until the next attempt is due, or the connection ends: the next one may be to a runtime with events."""
+        self.connection.unsupported(time.monotonic())
+        self._options.on_change(self.connection, NO_EVENTS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROBE_UNSUPPORTED_S):
+                await self._options.channel.disconnected()
+                return self._broken(DISCONNECTED)
+        return 0.0
 
     def _broken(self, reason: str) -> float:
         delay = self.connection.failed(time.monotonic())

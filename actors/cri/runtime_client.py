@@ -67,6 +67,11 @@ class RuntimeChannel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(EVENTS_PATH)
         return method(b"")
 
+    async def disconnected(self) -> None:
+        """Wait until the connection ends; return at once if there is none."""
+        if (state := self._channel.get_state()) is grpc.ChannelConnectivity.READY:
+            await self._channel.wait_for_state_change(state)
+
     async def close(self) -> None:
         await self._channel.close()
 

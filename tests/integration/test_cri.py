@@ -80,6 +80,15 @@ async def test_cri_runtime_without_events_is_generic() -> None:
         assert await node.metric("cri", "kubelet_evented_pleg_connection_error_count") == 1
 
 
+async def test_cri_runtime_restarted_with_events_streams_at_once() -> None:
+    async with running_pleg(lambda fake: setattr(fake, "events", None)) as (fake, node):
+        await node.until(lambda: node.state.healthy and not node.runtime_state.events_supported)
+        await fake.stop()
+        fake.events = asyncio.Queue()
+        await fake.start()
+        await node.until(lambda: node.runtime_state.streaming and node.state.mode != "generic")
+
+
 async def test_cri_stream_ends_keeps_open_calls() -> None:
     """A broken stream renews its channel; a StopContainer that waits for its grace must not be cut by that."""
 

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.cri.actor import runtime_note
-from actors.cri.event_stream import PROBE_UNSUPPORTED_S, STABLE_S, Connection, Phase, retry_delay
+from actors.cri.event_stream import STABLE_S, Connection, Phase, retry_delay
 from actors.cri.runtime_status import (
     MAX_HANDLERS,
     RETRY_S,
@@ -57,13 +57,23 @@ def test_stream_stable_clears_failures() -> None:
     assert connection.failures == 1
 
 
-def test_stream_unsupported_retries_after_ten_minutes() -> None:
+def test_stream_unsupported_stays_until_an_attempt_fails_or_opens() -> None:
     connection = Connection()
-    assert connection.unsupported() == PROBE_UNSUPPORTED_S
+    connection.unsupported(0.0)
     connection.connecting()
     assert connection.phase is Phase.UNSUPPORTED
     connection.opened(700.0)
     assert connection.phase is Phase.STREAMING
+
+
+def test_stream_unsupported_and_disconnected_at_once_backs_off() -> None:
+    connection, delays = Connection(), []
+    for _ in range(4):
+        connection.unsupported(0.0)
+        delays.append(connection.failed(0.01))
+    assert delays == [0, 1, 2, 4]
+    connection.unsupported(10.0)
+    assert connection.failed(10.0 + STABLE_S) == 0.0
 
 
 @pytest.mark.parametrize(

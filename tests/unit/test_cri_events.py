@@ -9,7 +9,16 @@ import grpc
 import pytest
 
 from actors.cri import event_stream
-from actors.cri.event_stream import ENDED, ENDED_AT_ONCE, Connection, EventStream, EventStreamOptions, Phase
+from actors.cri.event_stream import (
+    DISCONNECTED,
+    ENDED,
+    ENDED_AT_ONCE,
+    NO_EVENTS,
+    Connection,
+    EventStream,
+    EventStreamOptions,
+    Phase,
+)
 from actors.cri.operations import Operation
 from actors.cri.runtime_client import RuntimeChannel
 from tests.support.runtime import until
@@ -53,12 +62,16 @@ class Channel(RuntimeChannel):
         self.answers = False
         self.asked = 0
         self.streams: list[Stream] = []
+        self.gone = asyncio.Event()
 
     async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
         self.asked += 1
         if not self.answers:
             raise rpc_error(grpc.StatusCode.DEADLINE_EXCEEDED)
         return b""
+
+    async def disconnected(self) -> None:
+        await self.gone.wait()
 
     def events(self) -> Any:
         self.streams.append(Stream())
@@ -107,11 +120,26 @@ async def test_stream_ended_before_open_tells_remedy(monkeypatch: Any) -> None:
         assert reported[-1] == (Phase.BROKEN, ENDED)
 
 
-async def test_stream_unsupported_is_never_streaming(monkeypatch: Any) -> None:
+async def test_stream_unsupported_is_never_streaming_and_asked_again_by_a_new_connection(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (_, channel, reported):
         await until(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
-        await until(lambda: reported and reported[-1][0] is Phase.UNSUPPORTED)
+        await until(lambda: reported)
+        assert reported == [(Phase.UNSUPPORTED, NO_EVENTS)]
+        channel.gone.set()
+        await until(lambda: len(channel.streams) == 2)
+        assert reported[-1] == (Phase.BROKEN, DISCONNECTED)
+
+
+async def test_stream_unsupported_is_asked_again_on_the_same_connection(monkeypatch: Any) -> None:
+    monkeypatch.setattr(event_stream, "PROBE_UNSUPPORTED_S", 0.05)
+    async with listening(monkeypatch) as (_, channel, reported):
+        await until(lambda: channel.streams)
+        channel.streams[0].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
+        await until(lambda: len(channel.streams) == 2)
+        channel.streams[1].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
+        await until(lambda: len(channel.streams) == 3)
+        assert set(reported) == {(Phase.UNSUPPORTED, NO_EVENTS)}
 
 
 async def test_stream_cut_tells_reason_and_another_is_opened(monkeypatch: Any) -> None:
