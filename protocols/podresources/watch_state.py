@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from protocols.messages.devices import AllocatedMemory, Device, PodAllocation
 from protocols.podresources.convert import allocatable, machine, memory, merged, pod
 from protocols.podresources.types import Action, AllocatableEvent, PodEvent
@@ -10,6 +12,8 @@ from protocols.wire import podresources_v1_pb2 as v1
 BOOKMARK = v1.ListAndWatchPodResourcesResponse.BOOKMARK
 """The same number in both methods."""
 Name = tuple[str, str]
+Identity = tuple[str, str, str]
+"""Namespace, name and uid."""
 E = TypeVar("E")
 
 
@@ -28,22 +32,27 @@ class WatchState(Protocol[E]):
 
 
 class PodState:
-    """Pods by name: List has no uids, and a name belongs to one pod at a time."""
+    """Pods by name and uid: a forced deletion lets the new pod of a name come before the old one has gone.
+
+    List has no uids: a pod that only List reported has the uid "", until an event of its name brings one.
+    """
 
     def __init__(self) -> None:
-        self._pods: dict[Name, PodAllocation] = {}
+        self._pods: dict[Identity, PodAllocation] = {}
 
     def apply(self, message: v1.ListAndWatchPodResourcesResponse) -> "list[PodEvent]":
         events = []
         for shown in message.pod_resources:
             new = pod(shown, message.uid)
-            old = self._pods.get((new.namespace, new.name))
+            old = self._pods.get(_identity(new)) or self._pods.get((new.namespace, new.name, ""))
             if Action(message.action) is Action.DELETED:
-                if old is not None and old.uid in (new.uid, ""):
-                    del self._pods[new.namespace, new.name]
+                if old is not None:
+                    del self._pods[_identity(old)]
                     events.append(PodEvent(Action.DELETED, new))
             elif old != new:
-                self._pods[new.namespace, new.name] = new
+                if old is not None:
+                    del self._pods[_identity(old)]
+                self._pods[_identity(new)] = new
                 events.append(PodEvent(Action.ADDED if old is None else Action.UPDATED, new))
         return events
 
@@ -51,21 +60,39 @@ class PodState:
         return self._difference([pod(shown, message.uid) for message in messages for shown in message.pod_resources])
 
     def whole(self, reply: v1.ListPodResourcesResponse) -> "list[PodEvent]":
-        known = self._pods
-        uids = {name: old.uid for name, old in known.items()}
-        return self._difference(
-            [pod(shown, uids.get((shown.namespace, shown.name), "")) for shown in reply.pod_resources]
-        )
+        uids: dict[Name, list[str]] = {}
+        for namespace, name, uid in self._pods:
+            uids.setdefault((namespace, name), []).append(uid)
+        listed = [pod(shown, "") for shown in reply.pod_resources]
+        unchanged = [self._claim(item, uids) for item in listed]
+        return self._difference([known or _with_uid(item, uids) for known, item in zip(unchanged, listed, strict=True)])
+
+    def _claim(self, item: PodAllocation, uids: dict[Name, list[str]]) -> PodAllocation | None:
+        """Return the known pod of this name that holds the same, and take its uid from `uids`."""
+        of_name = uids.get((item.namespace, item.name), [])
+        for uid in of_name:
+            if self._pods[item.namespace, item.name, uid] == (named := replace(item, uid=uid)):
+                of_name.remove(uid)
+                return named
+        return None
 
     def _difference(self, pods: "list[PodAllocation]") -> "list[PodEvent]":
-        old, new = self._pods, {(item.namespace, item.name): item for item in pods}
-        gone = [name for name, was in old.items() if name not in new or new[name].uid != was.uid]
-        events = [PodEvent(Action.DELETED, _bare(old[name])) for name in gone]
-        kept = old.keys() - set(gone)
-        events += [PodEvent(Action.UPDATED, new[name]) for name in new if name in kept and new[name] != old[name]]
-        events += [PodEvent(Action.ADDED, item) for name, item in new.items() if name not in kept]
+        old, new = self._pods, {_identity(item): item for item in pods}
+        events = [PodEvent(Action.DELETED, _bare(was)) for key, was in old.items() if key not in new]
+        events += [PodEvent(Action.UPDATED, new[key]) for key in new if key in old and new[key] != old[key]]
+        events += [PodEvent(Action.ADDED, item) for key, item in new.items() if key not in old]
         self._pods = new
         return events
+
+
+def _identity(item: PodAllocation) -> Identity:
+    return item.namespace, item.name, item.uid
+
+
+def _with_uid(item: PodAllocation, uids: dict[Name, list[str]]) -> PodAllocation:
+    """Return the pod with the newest uid of its name that no other pod has, if there is one."""
+    of_name = uids.get((item.namespace, item.name))
+    return replace(item, uid=of_name.pop()) if of_name else item
 
 
 def _bare(was: PodAllocation) -> PodAllocation:

@@ -68,7 +68,7 @@ class Server:
         ]
 
     def state(self) -> dict[str, PodAllocation]:
-        return {item.name: item for item in self.feed.listed()}
+        return {item.uid: item for item in self.feed.listed()}
 
 
 STEPS = st.lists(
@@ -103,9 +103,6 @@ def test_events_add_up_to_the_state_after_any_failure(steps: list[Any], ring: in
 
     for what, (uid, name), ids, most in steps:
         if what == "change":
-            holder = server.state().get(name)
-            if holder and holder.uid != uid:
-                server.change(holder.uid, name, None)
             server.change(uid, name, ids)
         elif what == "read":
             read(1000)
@@ -122,20 +119,46 @@ def test_events_add_up_to_the_state_after_any_failure(steps: list[Any], ring: in
     session.ended(UNAVAILABLE, "")
     connect()
     read(1000)
-    assert {name: item.containers for name, item in view.items()} == {
-        name: item.containers for name, item in server.state().items()
-    }
-    assert {item.uid for item in view.values()} == {item.uid for item in server.state().values()}
+    assert view == server.state()
 
 
 def take(view: dict[str, PodAllocation], event: PodEvent) -> None:
-    """No change is told twice, and a name is one pod at a time."""
+    """No change is told twice; two pods may have one name."""
     if event.action is Action.DELETED:
-        assert view.pop(event.pod.name).uid == event.pod.uid
+        assert view.pop(event.pod.uid).name == event.pod.name
     else:
-        assert (event.pod.name in view) == (event.action is Action.UPDATED)
-        assert view.get(event.pod.name) != event.pod
-        view[event.pod.name] = event.pod
+        assert (event.pod.uid in view) == (event.action is Action.UPDATED)
+        assert view.get(event.pod.uid) != event.pod
+        view[event.pod.uid] = event.pod
+
+
+def message(action: str, uid: str, *ids: str) -> Message:
+    devices = [v1.ContainerDevices(resource_name="example.com/gpu", device_ids=ids)]
+    containers = [v1.ContainerResources(name="main", devices=devices)] if ids else []
+    shown = v1.PodResources(name="web-0", namespace="default", containers=containers)
+    return Message(action=action, uid=uid, pod_resources=[shown])
+
+
+def test_successor_added_before_the_old_pod_is_deleted_gives_both_events() -> None:
+    state = PodState()
+    shown = [message("ADDED", "old", "a"), message("ADDED", "new", "b"), message("DELETED", "old")]
+    events = [event for each in shown for event in state.apply(each)]
+    assert [(event.action, event.pod.uid) for event in events] == [
+        (Action.ADDED, "old"),
+        (Action.ADDED, "new"),
+        (Action.DELETED, "old"),
+    ]
+
+
+def test_list_of_two_pods_of_one_name_keeps_the_uids_by_what_they_hold() -> None:
+    state = PodState()
+    pods = {uid: message("ADDED", uid, held) for uid, held in (("old", "a"), ("new", "b"))}
+    for each in pods.values():
+        state.apply(each)
+    both = [pods[uid].pod_resources[0] for uid in ("new", "old")]
+    assert state.whole(v1.ListPodResourcesResponse(pod_resources=both)) == []
+    (gone,) = state.whole(v1.ListPodResourcesResponse(pod_resources=both[:1]))
+    assert (gone.action, gone.pod.uid) == (Action.DELETED, "old")
 
 
 def test_a_server_of_the_plain_document_is_listed_first() -> None:
