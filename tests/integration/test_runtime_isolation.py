@@ -230,6 +230,19 @@ async def test_masked_and_read_only_paths_are_hidden_and_sealed() -> None:
         assert await said(runtime, free) == "free"
 
 
+async def test_masked_link_is_hidden_and_its_target_is_not(tmp_path: Path) -> None:
+    (tmp_path / "program").write_text("found\n")
+    (tmp_path / "link").symlink_to("program")
+    (tmp_path / "dangling").symlink_to("nothing")
+    async with running_runtime() as runtime:
+        masked = [str(tmp_path / name) for name in ("link", "dangling", "missing")]
+        script = f"cd {tmp_path}; wc -c < link; wc -c < dangling; cat program; ls missing 2>&1"
+        id = await runtime.run(
+            await runtime.sandbox(), "sh", "-c", script, name="link", linux=linux(masked_paths=masked)
+        )
+        assert (await said(runtime, id)).split("\n")[:3] == ["0", "0", "found"]
+
+
 async def test_sysctls_of_ipc_are_the_pods_and_others_are_refused() -> None:
     def given(**values: str) -> dict[str, Any]:
         return {"of_linux": {"sysctls": {name.replace("_0_", "."): value for name, value in values.items()}}}

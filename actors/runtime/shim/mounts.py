@@ -112,20 +112,34 @@ def seal_path(path: str) -> None:
 
 
 def mask(paths: tuple[str, ...]) -> None:
-    """Hide paths of this root: files behind /dev/null, directories behind an empty one. Raises OSError."""
+    """Hide paths of this root: files behind /dev/null, directories behind an empty one. Raises OSError.
+
+    Of a symbolic link the link is hidden: what it points to may be the program of the container.
+    """
     empty = ""
     for path in paths:
         try:
-            is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+            kind = os.lstat(path).st_mode
         except OSError:
             continue  # not there for the container either
-        if not is_directory:
+        if stat.S_ISLNK(kind):
+            _mask_link(path)
+        elif not stat.S_ISDIR(kind):
             system.mount("/dev/null", path, _BIND)
         elif empty:
             system.mount(empty, path, _BIND)
         else:
             system.mount("tmpfs", path, _RDONLY, "tmpfs", "size=0k")
             empty = path
+
+
+def _mask_link(path: str) -> None:
+    """Mount on the link itself, which only its descriptor names: a path would be followed."""
+    link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        system.mount("/dev/null", proc_path(link), _BIND)
+    finally:
+        os.close(link)
 
 
 def make_directory(top: str, path: str) -> None:
