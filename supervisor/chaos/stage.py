@@ -10,6 +10,7 @@ import yaml
 from protocols.bus import Replica
 from protocols.kube import resources
 from protocols.kube.resources import PODS, Resource
+from protocols.kube.yaml_text import read_documents
 from protocols.kubeclient.client import ApiClient, ApiError, ClientOptions
 from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
@@ -101,8 +102,8 @@ class Stage:
 def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
     """Return the objects of a manifest. Raises ScriptInvalid if one cannot be applied."""
     try:
-        found = [each for each in yaml.safe_load_all(path.read_text()) if each]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = [each.value for each in read_documents(path.read_bytes()) if each.value]
+    except (OSError, yaml.YAMLError) as error:
         raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
     for each in found:
         named = isinstance(each, dict) and each.get("kind") in KINDS and isinstance(each.get("metadata"), dict)

@@ -26,6 +26,7 @@ from protocols.kube.resources import (
     RESOURCESLICES,
     Resource,
 )
+from protocols.kube.yaml_text import read_yaml
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 
@@ -122,7 +123,7 @@ def client_options(path: Path) -> Iterator[ClientOptions]:
 
 def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
-        found = yaml.safe_load(path.read_bytes())
+        found = read_yaml(path.read_bytes()).value
     except OSError as error:
         raise Usage(f"cannot read {path}: {error.strerror}") from None
     except yaml.YAMLError as error:

@@ -100,14 +100,16 @@ def parts(data: bytes, where: str) -> tuple[dict[str, Any], str, dict[str, Any],
     """Return cluster, user name, user and our extension of the current context."""
     import yaml
 
+    from protocols.kube.yaml_text import read_yaml
+
     try:
-        config = yaml.safe_load(data)
+        config = read_yaml(data).value
         context = _named(config, "contexts", config["current-context"])["context"]
         cluster = _named(config, "clusters", context["cluster"])["cluster"]
         name = str(context["user"])
         found = (item["extension"] for item in config.get("extensions") or () if item["name"] == EXTENSION)
         return dict(cluster), name, dict(_named(config, "users", name)["user"]), dict(next(found, {}))
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError):
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration):
         raise NodeConfigInvalid(f"{where} is no kubeconfig with a current context; {MEND}") from None
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.encoding.decode import decode_json, decode_object, decode_yaml
-from actors.apiserver.api.encoding.yaml_text import read_yaml
+from protocols.kube.yaml_text import read_yaml
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.request.query import integer, request_seconds, resource_version, write_options
 from actors.apiserver.http.connection.requests import BODY_LIMIT

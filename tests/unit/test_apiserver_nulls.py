@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.encoding.yaml_text import NotPlain, read_yaml
+from protocols.kube.yaml_text import NotPlain, read_yaml
 from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
 from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.writes.fields import clean

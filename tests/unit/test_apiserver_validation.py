@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.encoding.yaml_text import read_yaml
+from protocols.kube.yaml_text import read_yaml
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape

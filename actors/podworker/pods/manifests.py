@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.env_files import EnvFile, file_refs
 from actors.podworker.pods.environment.references import env_refs, volume_refs
 from actors.podworker.pods.probes.results import probes_of
+from protocols.kube.errors import BodyInvalid
+from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
 from protocols.kube.names import label_fault, subdomain_fault
 
 SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 LARGEST = 10 * 1024 * 1024
-EXPANDED, DEEPEST = 1 << 20, 200
-"""Limits on what aliases add to a manifest: characters and values, and levels of nesting."""
+EXPANDED = 1 << 20
+"""Characters and values that aliases add to a manifest."""
 EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
 FORBIDDEN = (
     "serviceAccountName",
@@ -102,30 +105,17 @@ def _uid(node: str, path: str, text: bytes) -> str:
 
 def _parse(text: bytes) -> Any:
     """Parse YAML or JSON. The parser is loaded with the first manifest: most nodes have none."""
+    if text.lstrip()[:1] == b"{":
+        with suppress(BodyInvalid):  # braces may begin YAML, too
+            return decode_body(text)
     import yaml
 
+    from protocols.kube.yaml_text import read_yaml
+
     try:
-        obj = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return read_yaml(text, EXPANDED).value
+    except yaml.YAMLError as error:
         raise ManifestInvalid(f"not YAML or JSON: {' '.join(str(error).split())}") from None
-    _check_expanded(obj, 2 * len(text) + EXPANDED)
-    return obj
-
-
-def _check_expanded(obj: Any, most: int) -> None:
-    """Raise ManifestInvalid for aliases that expand beyond the limits: they grow exponentially."""
-    left, ahead = most, [(obj, 0)]
-    while ahead:
-        value, depth = ahead.pop()
-        left -= 1 + (len(value) if isinstance(value, str | bytes) else 0)
-        if left < 0 or depth > DEEPEST:
-            raise ManifestInvalid(
-                f"with its aliases it has more than {most} characters and values, or more than {DEEPEST} levels"
-            )
-        if isinstance(value, dict):
-            ahead += [(each, depth + 1) for pair in value.items() for each in pair]
-        elif isinstance(value, list):
-            ahead += [(each, depth + 1) for each in value]
 
 
 def _check_shape(pod: Object) -> None:

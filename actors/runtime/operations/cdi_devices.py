@@ -15,6 +15,7 @@ import msgspec
 
 from actors.runtime.model.containers import DeviceNode
 from actors.runtime.model.errors import CdiUnusable
+from protocols.kube.jsons import read_json
 from protocols.wire import cri_pb2 as pb
 
 
@@ -58,7 +59,9 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     """Edits for every container that gets any of the devices."""
 
 
-LARGEST = 16 << 20
+LARGEST = 4 << 20
+EXPANDED = 1 << 20
+"""Characters and values that aliases add to a file."""
 MOST_FILES = 1024
 ENDINGS = {".json", ".yaml", ".yml"}
 _LOG = logging.getLogger("runtime")
@@ -146,11 +149,13 @@ def _parse(path: Path, size: int) -> Spec | None:
 def _load(path: Path) -> Any:
     raw = path.read_bytes()
     if path.suffix == ".json":
-        return msgspec.json.decode(raw)
+        return read_json(raw)
     import yaml
 
+    from protocols.kube.yaml_text import read_yaml
+
     try:
-        return yaml.safe_load(raw)
+        return read_yaml(raw, EXPANDED).value
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 

@@ -65,8 +65,10 @@ def client_options(path: Path | None, user_agent: str) -> Iterator[ClientOptions
 def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     import yaml
 
+    from protocols.kube.yaml_text import read_yaml
+
     try:
-        config = yaml.safe_load(path.read_text())
+        config = read_yaml(path.read_bytes()).value
         context = _named(config["contexts"], config["current-context"])["context"]
         return _named(config["clusters"], context["cluster"])["cluster"], _named(config["users"], context["user"])[
             "user"
@@ -74,7 +76,7 @@ def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except OSError as error:
         why = (error.strerror or "").lower()
         raise KubeconfigUnusable(f"cannot read {path}: {why}; name another one with --kubeconfig") from None
-    except (yaml.YAMLError, KeyError, TypeError, StopIteration, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, StopIteration) as error:
         raise KubeconfigUnusable(f"{path} is no kubeconfig with a current context: {type(error).__name__}") from None
 
 

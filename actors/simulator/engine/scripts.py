@@ -96,9 +96,11 @@ def read_script(path: Path, kind: type[S]) -> S:
 def parse_script(name: str, raw: bytes, kind: type[S]) -> S:
     import yaml  # slow to load, and few commands read scripts
 
+    from protocols.kube.yaml_text import read_yaml
+
     try:
-        found = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        found = read_yaml(raw, MAX_SCRIPT_BYTES).value
+    except yaml.YAMLError as error:
         raise ScriptInvalid(f"{name} is no YAML: {' '.join(str(error).split())}") from None
     try:
         return msgspec.convert(found, kind, dec_hook=_read)

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from actors.apiserver.api.encoding.yaml_text import Document, read_yaml
 from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType
 from protocols.kube import protobuf
 from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import DEPTH_LIMIT, check_depth, read_json
+from protocols.kube.yaml_text import Document, read_yaml
 
 TEXTUAL = "application/json, application/yaml"
 ACCEPTED = f"{TEXTUAL}, {protobuf.MEDIA_TYPE}"
