@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 from yarl import URL
 
+from supervisor.console.web import process as web_process
+from supervisor.console.web import server as web_server
 from supervisor.console.web.access import Access, Verdict
 from supervisor.console.web.server import MAX_MESSAGE, MAX_SESSIONS, PortTaken, WebConsole
 from tests.support.waiting import until_async
@@ -167,6 +171,21 @@ async def test_sessions_are_bounded_and_their_processes_end_with_them() -> None:
         for socket in open_sockets:
             await socket.close()
         await until_async("all sessions end", lambda: server._sessions == 0, 30)
+
+
+async def test_closed_server_leaves_no_console_that_does_not_quit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(web_server, "SHUTDOWN_S", 0.1)
+    monkeypatch.setattr(web_process, "END_S", 0.5)
+    pid = tmp_path / "pid"
+    stubborn = f"{HELLO}open({str(pid)!r}, 'w').write(str(os.getpid())); import time; time.sleep(600)"
+    async with serving(stubborn) as (server, session):
+        await status(session, server.url)
+        await session.ws_connect(origin(server) + "/ws", headers={"Origin": origin(server)})
+        await until_async("the console runs", lambda: pid.exists() and pid.read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 async def test_port_in_use_is_named() -> None:

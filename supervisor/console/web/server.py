@@ -16,6 +16,8 @@ LOOPBACK = "127.0.0.1"
 MAX_SESSIONS = 4
 MAX_MESSAGE = 64 * 1024
 HEARTBEAT_S = 15.0
+SHUTDOWN_S = 2.0
+"""Longest time that open requests may take once the server ends."""
 FILES = {
     "textual.js": ("js/textual.js", "text/javascript"),
     "xterm.css": ("css/xterm.css", "text/css"),
@@ -64,6 +66,7 @@ class WebConsole:
         self._command = command
         self._port = port
         self._sessions = 0
+        self._ending: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
         self.access = Access(port)
 
@@ -75,7 +78,7 @@ class WebConsole:
         """Listen. Raises PortTaken."""
         app = web.Application(middlewares=[self._guard])
         app.add_routes([web.get("/", self._page), web.get("/ws", self._socket), web.get("/static/{name}", self._file)])
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, LOOPBACK, self._port)
         try:
@@ -86,8 +89,10 @@ class WebConsole:
         self.access = Access(self._port)
 
     async def close(self) -> None:
+        """Stop listening; return when every console process has ended."""
         if self._runner:
             await self._runner.cleanup()
+        await asyncio.gather(*self._ending)
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -169,9 +174,10 @@ class WebConsole:
                 if message.type is WSMsgType.TEXT:
                     await _obey(process, socket, message)
         finally:
-            drawing.cancel()
-            await asyncio.gather(drawing, return_exceptions=True)
-            await asyncio.shield(process.stop())
+            ending = asyncio.create_task(_end(process, drawing))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            await asyncio.shield(ending)  # a server that shuts down cancels its requests
         return socket
 
 
@@ -180,6 +186,12 @@ async def _draw(process: ConsoleProcess, socket: web.WebSocketResponse) -> None:
         await process.run()
     finally:
         await socket.close()
+
+
+async def _end(process: ConsoleProcess, drawing: asyncio.Task[None]) -> None:
+    drawing.cancel()
+    await asyncio.gather(drawing, return_exceptions=True)
+    await process.stop()
 
 
 async def _obey(process: ConsoleProcess, socket: web.WebSocketResponse, message: object) -> None:
