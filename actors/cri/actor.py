@@ -15,7 +15,7 @@ from actors.cri.event_stream import FALLEN_BACK, Connection, EventStream, EventS
 from actors.cri.fault_injection import Faults
 from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED, OperationUnknown, cri_metrics
 from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
-from actors.cri.runtime_status import RuntimeInfo, StatusPoller, StatusPollerOptions
+from actors.cri.runtime_status import RuntimeReport, StatusPoller, StatusPollerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Op, StateSource, error_for
 from protocols.messages import cri as messages
@@ -130,7 +130,8 @@ class Cri:
 
     # state of the runtime
 
-    def _on_connected(self, info: RuntimeInfo, network: str, handlers: tuple[messages.RuntimeHandler, ...]) -> None:
+    def _on_connected(self, report: RuntimeReport) -> None:
+        info = report.info
         back = not self._state.connected and self._stream.connection.phase is Phase.BROKEN
         other = self._state.name and (info.name, info.version) != (self._state.name, self._state.version)
         if back or other:
@@ -141,9 +142,10 @@ class Cri:
             connected=True,
             name=info.name,
             version=info.version,
-            network=network,
+            network=report.network,
             message=self._reason,
-            handlers=handlers,
+            handlers=report.handlers,
+            newest_event=report.newest_event,
         )
         self._context.ready(self._note())
 

@@ -11,8 +11,9 @@ from google.protobuf.message import DecodeError, Message
 
 from protocols.bus import BusError
 from protocols.errors import NodeplaneError
-from protocols.messages.cri import RuntimeHandler
+from protocols.messages.cri import EventNumber, RuntimeHandler
 from protocols.wire import cri_pb2
+from protocols.wire.event_numbers import number_of
 
 
 class RuntimeUnusable(NodeplaneError):
@@ -72,6 +73,17 @@ def handlers_of(reply: cri_pb2.StatusResponse) -> tuple[RuntimeHandler, ...]:
     )
 
 
+@dataclass(frozen=True)
+class RuntimeReport:
+    """A good answer to Version and Status."""
+
+    info: RuntimeInfo
+    network: str
+    """Why the network is not ready; empty if it is."""
+    handlers: tuple[RuntimeHandler, ...]
+    newest_event: EventNumber | None
+
+
 def _read(kind: type[M], reply: bytes) -> M:
     try:
         return kind.FromString(reply)
@@ -103,8 +115,7 @@ def poll_delay(good: int, now: float) -> float:
 class StatusPollerOptions:
     run: Callable[[str, bytes, float], Awaitable[bytes]]
     """Operation, request, timeout -> reply; raises BusError."""
-    on_good: Callable[[RuntimeInfo, str, tuple[RuntimeHandler, ...]], None]
-    """Called with the runtime, why its network is not ready (empty if it is), and its handlers."""
+    on_good: Callable[[RuntimeReport], None]
     on_bad: Callable[[str], None]
     on_silent: Callable[[], None]
 
@@ -141,13 +152,13 @@ class StatusPoller:
         try:
             info = await self._version()
             status = _read(cri_pb2.StatusResponse, await self._options.run("Status", b"", STATUS_S))
-            network = network_problem(status)
+            report = RuntimeReport(info, network_problem(status), handlers_of(status), number_of(status))
         except (BusError, RuntimeUnusable) as error:
             self._bad(error)
             return False
         self._last_good, self._silence_reported = time.monotonic(), False
         self._good += 1
-        self._options.on_good(info, network, handlers_of(status))
+        self._options.on_good(report)
         return True
 
     async def _version(self) -> RuntimeInfo:

@@ -17,7 +17,7 @@ from actors.pleg.service.mode_selector import ModeSelector, ModeSelectorOptions
 from actors.pleg.service.publisher import NotNewer, PodPublisher, Waiters
 from actors.pleg.service.relister import Relister, RelisterOptions
 from actors.pleg.service.runtime_client import RuntimeClient
-from actors.pleg.state_machine.lifecycle_events import OOM_RECHECK_S, may_become_oom_killed
+from actors.pleg.state_machine.lifecycle_events import OOM_RECHECK_S, Source, may_become_oom_killed
 from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, LostEvents, MissedEvents
 from actors.pleg.state_machine.mode import Mode
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
@@ -35,6 +35,8 @@ FAILING_WAIT_S = 2.0
 """Longest wait of GetNewerThan while inspections fail."""
 ANSWER_MARGIN_S = 0.1
 """GetNewerThan answers this long before its caller's deadline, so that the caller learns the reason."""
+ARRIVAL_S = 1.0
+"""Time in which an event arrives that the runtime had emitted when it reported its number."""
 EVENT_TYPES = {number: name for name, number in cri_pb2.ContainerEventType.items()}
 """Names of the known types: a runtime may send others."""
 
@@ -48,6 +50,7 @@ class PlegActor:
         self._waiters = Waiters()
         self._synced = False
         """True while the event stream from cri is connected."""
+        self._undecodable_logged = False
         self._gap_ns = 0
         """Time of the last gap in the event stream. Events are merged only after a full relist that began later."""
         self._published_states: dict[str, messages.PlegState] = {}
@@ -109,13 +112,25 @@ class PlegActor:
         try:
             response = cri_pb2.ContainerEventResponse.FromString(event.value.payload)
         except DecodeError:
-            self._require_relist()
+            self._undecodable(event.value.payload)
         else:
-            self._lost.received(number_of(response))
+            if self._lost.received(number_of(response)):
+                self._relister.request_relist()
             self._metrics.received(response.created_at, event.value.received_ns)
             self._missed.event(response.container_id, response.container_event_type)
             self._record_event(response, event.value.received_ns)
             self._merge_event(response)
+
+    def _undecodable(self, payload: bytes) -> None:
+        if not self._undecodable_logged:
+            self._undecodable_logged = True
+            self._context.log.warning(
+                "runtime event undecodable bytes=%d: only the first is logged, "
+                "nodeplane_pleg_undecodable_events_total counts all; check the runtime's CRI version",
+                len(payload),
+            )
+        self._metrics.undecodable.inc()
+        self._require_relist()
 
     def on_mark(self, mark: int) -> None:
         """Ignore marks: edge streams carry none."""
@@ -151,7 +166,7 @@ class PlegActor:
             if result.inspect:
                 self._relister.request_inspection(uid)
             if result.change is not None:
-                self._publish(result.change)
+                self._publish(result.change, Source.EVENT)
 
     def _require_relist(self) -> None:
         self._merger.trusted = False
@@ -170,8 +185,20 @@ class PlegActor:
         elif not now.streaming:
             self._missed.stream_closed()
         self._mode_selector.on_runtime(now)
+        newest = now.newest_event
+        if newest is not None and newest != before.newest_event:
+            asyncio.get_running_loop().call_later(ARRIVAL_S, self._check_arrival, newest)
         if now.streaming != before.streaming or (now.connected and not before.connected):
             self._require_relist()
+
+    def _check_arrival(self, newest: cri_messages.EventNumber) -> None:
+        """Relist if the newest events of the runtime did not arrive: no later event shows the gap."""
+        runtime = self._mode_selector.runtime
+        current = runtime.newest_event
+        if current is None or current.incarnation != newest.incarnation:
+            return
+        if self._lost.missing(newest) and runtime.streaming:
+            self._relister.request_relist()
 
     # mode and health
 
@@ -200,24 +227,23 @@ class PlegActor:
         self._mode_selector.on_relist()
         self._context.ready()
 
-    def _on_found(self, change: Change) -> None:
+    def _on_found(self, change: Change, source: Source) -> None:
         """Publish a change found by inspection, and check later if its event was missed."""
         if self._missed.inspected(change.old, change.new, change.since, time.time_ns()):
             asyncio.get_running_loop().call_later(GRACE_NS / 1e9 + 0.1, self._settle)
-        self._publish(change)
+        self._publish(change, source)
 
     def _settle(self) -> None:
         if self._missed.settle(time.time_ns()):
             self._mode_selector.on_missed_events()
 
-    def _publish(self, change: Change) -> None:
+    def _publish(self, change: Change, source: Source) -> None:
         if may_become_oom_killed(change.old, change.status):
             asyncio.get_running_loop().call_later(OOM_RECHECK_S, self._relister.request_inspection, change.uid)
-        self._publisher.put(change)
+        mode = self._mode_selector.plan.mode
+        self._publisher.put(change, source, mode)
         for event in change.events:
-            record(
-                change.uid, POD_EVENT, clock(), type=event.type, id=event.id, mode=self._mode_selector.plan.mode.value
-            )
+            record(change.uid, POD_EVENT, clock(), type=event.type, id=event.id, mode=mode.value)
         self._waiters.wake(change.uid)
 
     # what others ask

@@ -111,7 +111,7 @@ class RuntimeServer:
 
     def _runtime_parts(self) -> list[object]:
         return [
-            InfoMethods(self.pods, self.cgroups),
+            InfoMethods(self.pods, self.cgroups, self.events),
             SandboxMethods(self.pods, self.sandboxes, self._clock),
             ContainerMethods(self.pods, self.containers, self._processes),
             StatsMethods(self.pods, self._processes, self._options.directory),

@@ -52,6 +52,13 @@ class RuntimeHandler(msgspec.Struct, frozen=True):
     user_namespaces: bool = False
 
 
+class EventNumber(msgspec.Struct, frozen=True):
+    incarnation: int
+    """Random number of one run of the runtime process."""
+    number: int
+    """1 for its first event; the next event has the next number."""
+
+
 class RuntimeState(msgspec.Struct, frozen=True):
     connected: bool = False
     """The Status call answers and RuntimeReady is true."""
@@ -71,6 +78,8 @@ class RuntimeState(msgspec.Struct, frozen=True):
     """Why pods get no network of their own, as the runtime says; empty: they do."""
     handlers: tuple[RuntimeHandler, ...] = ()
     """In the order of the runtime; empty: it reports none."""
+    newest_event: EventNumber | None = None
+    """Number of its newest event at the last Status call; None: it does not number its events."""
 
 
 ANSWERED = "answered"

@@ -304,7 +304,14 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     feature_gates: Annotated[str, flag("NAME=BOOL,...", "upstream's feature gates to turn off", default="all on")] = ""
-    log_level: Annotated[str, flag("LEVEL", "debug, info, warning or error")] = "info"
+    log_level: Annotated[
+        str,
+        flag(
+            "LEVEL",
+            "debug, info, warning or error",
+            page="`-v` is debug: pleg logs [a line for each PodLifecycleEvent](../explanation/pleg.md#try-it)",
+        ),
+    ] = "info"
     watchers: Annotated[int, flag("N", "API processes")] = 1
 
     adopt: Adopt | None = None

@@ -12,6 +12,7 @@ from supervisor.base.errors import Usage
 from supervisor.base.options import FLAGS, Flag, PlaneOptions, layout_of
 
 ROOT = FLAGS["root"]
+LOG_LEVEL = FLAGS["log_level"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,6 +40,15 @@ def add_plane_flags(parser: argparse.ArgumentParser, fields: Container[str] = FL
     for flag in FLAGS.values():
         if flag.field in fields:
             _add_flag(parser, flag)
+    if LOG_LEVEL.field in fields:
+        parser.add_argument(
+            "-v",
+            dest=LOG_LEVEL.field,
+            action="store_const",
+            const="debug",
+            default=argparse.SUPPRESS,
+            help=f"{LOG_LEVEL.option} debug: pleg logs a line for each PodLifecycleEvent",
+        )
 
 
 def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:

@@ -168,6 +168,8 @@ async def test_cri_nonsense_events_change_nothing(stamp: str) -> None:
         assert node.is_in(UID, "c1", "running")
         assert not [event for event in node.heard.events if event[1] != "ContainerStarted"]
         assert node.state.healthy
+        assert await node.metric("pleg", "nodeplane_pleg_undecodable_events_total") == 50
+        assert node.errors().count("runtime event undecodable") == 1
 
 
 async def test_cri_unknown_state_is_unknown() -> None:

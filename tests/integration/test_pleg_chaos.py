@@ -38,6 +38,22 @@ async def test_seven_dropped_stops_are_seven_missed_events() -> None:
         await agrees(node, runtime)
 
 
+async def test_lost_last_stop_is_found_by_the_runtimes_number_of_events() -> None:
+    """No event follows it on a quiet node, and the next relist would come after 300 s."""
+
+    async with running_pleg(log_level="debug") as (runtime, node):
+        await node.evented()
+        id_ = await runtime.run(await runtime.sandbox("p"), "sleep", "1000")
+        await node.until(lambda: node.is_in("uid-p", id_, "running"))
+        await node.chaos("drop-events", count=1)
+        os.kill(await pid_of(runtime, id_), signal.SIGKILL)
+        await node.until(lambda: node.is_in("uid-p", id_, "exited"), what="the death that no event told")
+        assert await node.metric("pleg", "nodeplane_pleg_lost_events_total") == 1
+        for source, type_ in (("event", "ContainerStarted"), ("relist", "ContainerDied")):
+            line = f"PodLifecycleEvent source={source} mode=evented pod_uid=uid-p type={type_} id={id_}"
+            assert node.errors().count(line) == 1, line
+
+
 async def counted(node: PlegNode, metric: str, count: int) -> None:
     """Each waits for its own grace to be over."""
     async with asyncio.timeout(60):

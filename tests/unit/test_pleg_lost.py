@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.pleg.state_machine.missed_events import LostEvents
+from protocols.messages.cri import EventNumber
 from protocols.wire import cri_pb2 as cri
-from protocols.wire.event_numbers import EventNumber, number_field, number_of
+from protocols.wire.event_numbers import number_field, number_of
 
 NUMBERS = st.integers(0, 2**64 - 1)
 
@@ -43,3 +44,35 @@ def test_lost_late_event_is_taken_back() -> None:
     for number in (1, 4, 4, 3, 2, 5, 5):
         lost.received(EventNumber(7, number))
     assert lost.count == 0
+
+
+def test_lost_newest_event_is_counted_from_the_runtimes_number() -> None:
+    """No event follows the last STOPPED of a quiet node."""
+    lost = LostEvents()
+    assert not lost.missing(EventNumber(7, 3)), "events before the first report had no listener"
+    lost.received(EventNumber(7, 4))
+    assert not lost.missing(EventNumber(7, 4))
+    assert lost.missing(EventNumber(7, 6))
+    assert lost.count == 2
+    assert not lost.missing(EventNumber(7, 6)), "counted once"
+    assert lost.missing(EventNumber(8, 1)), "a restarted runtime begins anew"
+    assert lost.count == 3
+
+
+def test_lost_events_before_one_are_reported_by_it() -> None:
+    lost = LostEvents()
+    assert [lost.received(EventNumber(7, number)) for number in (5, 6, 8, 7, 9)] == [False, False, True, False, False]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
+def test_lost_and_received_are_all_emitted_at_each_report(steps: list[tuple[bool, bool]]) -> None:
+    """Some of the events arrive, and the number is reported after some, until the last one."""
+    lost, received = LostEvents(), 0
+    lost.missing(EventNumber(7, 0))
+    for number, (arrives, reported) in enumerate(steps, start=1):
+        if arrives:
+            lost.received(EventNumber(7, number))
+            received += 1
+        if reported:
+            lost.missing(EventNumber(7, number))
+            assert received + lost.count == number

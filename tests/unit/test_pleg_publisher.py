@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from actors.pleg.service.publisher import MAX_DELAYED, PodPublisher
+from actors.pleg.state_machine.lifecycle_events import Source
+from actors.pleg.state_machine.mode import Mode
 from actors.pleg.state_machine.status_merger import Change
 from protocols.bus import Op
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
@@ -32,7 +34,7 @@ async def burst(changes: list[Change]) -> tuple[list[str], list[str], dict[str, 
     statuses, lifecycle = Told(), Told()
     outbox = PodPublisher(published, statuses, lifecycle)  # type: ignore[arg-type]  # what is used of a stream
     for item in changes:
-        outbox.put(item)
+        outbox.put(item, Source.RELIST, Mode.EVENTED)
     at_once = len(statuses.events)
     await asyncio.sleep(0)
     names = [value.name if op is Op.UPSERT else "gone" for op, _, value in statuses.events]
@@ -45,10 +47,10 @@ async def test_publisher_one_change_is_sent_at_once() -> None:
     assert published["u"].name == "1"
 
 
-async def test_lifecycle_event_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+async def test_lifecycle_event_is_logged_with_source_and_mode(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="pleg"):
         await burst([change("u", "1")])
-    assert caplog.messages == ["PodLifecycleEvent pod_uid=u type=ContainerStarted id=1"]
+    assert caplog.messages == ["PodLifecycleEvent source=relist mode=evented pod_uid=u type=ContainerStarted id=1"]
 
 
 async def test_publisher_burst_sends_newest_status_and_all_events() -> None:

@@ -31,6 +31,11 @@ def test_settings_without_flags_have_defaults() -> None:
     assert settings.metrics_port == 10255
 
 
+def test_verbose_is_log_level_debug() -> None:
+    assert parse("-v", NODEPLANE_LOG_LEVEL="error").log_level == "debug"
+    assert parse("-v", "--log-level=warning").log_level == "warning", "the last one counts"
+
+
 def test_settings_bind_address_and_names_are_kept() -> None:
     given = ("--root=/r", "--node-name=n1", "--bind-address")
     settings = settings_of(parse(*given, "10.0.0.1", "--api-names=api.example.com,10.9.9.9"), 7000)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -49,6 +49,9 @@ class PlegMetrics:
         )
         self._fine_ages = Histogram(
             "nodeplane_event_latency_seconds", "As above, finer.", buckets=FINE, registry=events
+        )
+        self.undecodable = Counter(
+            "nodeplane_pleg_undecodable_events", "Events of the runtime that are not CRI v1.", registry=events
         )
         self._received = PlainCounter("evented_pleg_notifications_received", "Events received.", registry=events)
 

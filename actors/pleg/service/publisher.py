@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import ClassVar
 
+from actors.pleg.state_machine.lifecycle_events import Source
+from actors.pleg.state_machine.mode import Mode
 from actors.pleg.state_machine.status_merger import Change
 from protocols.bus import Op, Stream
 from protocols.errors import NodeplaneError
@@ -31,7 +33,16 @@ class PodPublisher:
         self._changes = 0
         self._flushed_this_iteration = False
 
-    def put(self, change: Change) -> None:
+    def put(self, change: Change, source: Source, mode: Mode) -> None:
+        for event in change.events:
+            log.debug(
+                "PodLifecycleEvent source=%s mode=%s pod_uid=%s type=%s id=%s",
+                source.value,
+                mode.value,
+                event.uid,
+                event.type,
+                event.id,
+            )
         self._changed[change.uid] = change.status
         self._events += change.events
         self._changes += 1
@@ -56,7 +67,6 @@ class PodPublisher:
             elif self._published.pop(uid, None) is not None:
                 self._statuses.publish(Op.DELETE, uid, PodStatus(uid=uid))
         for event in events:
-            log.debug("PodLifecycleEvent pod_uid=%s type=%s id=%s", event.uid, event.type, event.id)
             self._lifecycle.publish(Op.APPEND, event.uid, event)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from actors.pleg.service.mode_selector import ModeSelector
 from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
+from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.process.rates import TokenBucket
 from protocols.trace import span
@@ -33,8 +34,8 @@ class RelisterOptions:
     runtime: RuntimeClient
     mode: ModeSelector
     """Gives the period of relists; learns when one succeeded and if the runtime stamps its statuses."""
-    on_change: Callable[[Change], None]
-    """Called with each change an inspection found."""
+    on_change: Callable[[Change, Source], None]
+    """Called with each change that a relist or the inspection of one pod found."""
     on_relist: Callable[[int, float], None]
     """Called after a successful full relist with its start (ns since the epoch) and duration in seconds."""
     on_inspected: Callable[[float], None]
@@ -131,7 +132,7 @@ class Relister:
     async def _apply_listing(self, stamp: int) -> None:
         plan = self._merger.relist(stamp, await self._options.runtime.snapshot())
         for uid in plan.vanished:
-            self._apply(Inspection(uid, None, stamp, 0, None))
+            self._apply(Inspection(uid, None, stamp, 0, None), Source.RELIST)
         results = await asyncio.gather(*(self._inspect(uid) for uid in plan.inspect), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -154,7 +155,7 @@ class Relister:
         for _ in range(TRIES):
             with span(uid, "inspect"):
                 inspection = await self._options.runtime.inspect(uid)
-            self._apply(inspection)
+            self._apply(inspection, Source.INSPECTION)
             if self._merger.cache.newer_than(uid, inspection.stamp - 1):
                 break
         else:
@@ -166,7 +167,7 @@ class Relister:
             try:
                 with span(uid, "inspect", relist=True):
                     inspection = await self._options.runtime.inspect(uid)
-                self._apply(inspection)
+                self._apply(inspection, Source.RELIST)
             except InspectionFailed as error:
                 self._mark_uninspectable(uid, error)
 
@@ -174,9 +175,9 @@ class Relister:
         self._merger.cache.mark_uninspectable(uid)
         self._failed(str(error))
 
-    def _apply(self, inspection: Inspection) -> None:
+    def _apply(self, inspection: Inspection, source: Source) -> None:
         if inspection.stamped is not None:
             self._options.mode.on_stamps(inspection.stamped)
         change = self._merger.inspected(inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns)
         if change is not None:
-            self._options.on_change(change)
+            self._options.on_change(change, source)

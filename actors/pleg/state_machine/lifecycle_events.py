@@ -12,11 +12,23 @@ Sandboxes go through the same table as containers, under their own ids. A create
 """
 
 from collections.abc import Mapping
+from enum import Enum
 
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 
 STARTED, DIED, REMOVED = "ContainerStarted", "ContainerDied", "ContainerRemoved"
 ABSENT, RUNNING, EXITED, UNKNOWN = "non-existent", "running", "exited", "unknown"
+
+
+class Source(Enum):
+    """What showed the transition behind a lifecycle event."""
+
+    EVENT = "event"
+    """The content of a CRI event."""
+    INSPECTION = "inspection"
+    """The inspection of one pod, because of an event or a request."""
+    RELIST = "relist"
+
 
 States = Mapping[str, str]
 """Container or sandbox id -> running, exited or unknown."""

@@ -7,15 +7,16 @@ MissedEvents compares inspections with received events:
 - Transitions for which runtimes send no event (a start that failed) never count.
 
 LostEvents compares the numbers of received events. Inspections cannot find these: a container that was created and
-removed within a gap leaves no trace. Only the embedded runtime numbers its events; for others it counts nothing.
+removed within a gap leaves no trace. The number in the runtime's Status shows the loss of its newest events, which no
+other follows. Only the embedded runtime numbers its events; for others it counts nothing.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 
 from actors.pleg.state_machine.lifecycle_events import ABSENT, EXITED, RUNNING, UNKNOWN, States
+from protocols.messages.cri import EventNumber
 from protocols.wire import cri_pb2
-from protocols.wire.event_numbers import EventNumber
 
 GRACE_NS = 2 * 10**9
 MAX_REPORTED = 10_000
@@ -102,15 +103,32 @@ class MissedEvents:
 
 
 class LostEvents:
-    """`count` is exact as soon as an event after the gap arrives."""
+    """`count` is exact as soon as an event after the gap arrives, or the number of the newest is reported."""
 
     def __init__(self) -> None:
         self.count = 0
         self._last: EventNumber | None = None
 
-    def received(self, position: EventNumber | None) -> None:
-        if position is None:
-            return
+    def received(self, position: EventNumber | None) -> bool:
+        """Record an event; return True if events before it are missing."""
+        before = self.count
+        if position is not None:
+            self._record(position)
+        return self.count > before
+
+    def missing(self, newest: EventNumber) -> bool:
+        """Count events up to the reported `newest` that did not arrive as lost; return True if there are any.
+
+        Call it when they had time to arrive.
+        """
+        last = self._last or newest  # events before the first report had no listener
+        known = last.number if last.incarnation == newest.incarnation else 0
+        lost = max(0, newest.number - known)
+        if lost or self._last is None:
+            self._advance(newest, lost)
+        return lost > 0
+
+    def _record(self, position: EventNumber) -> None:
         last = self._last
         if last is None:
             self._last = position  # events before the first one were emitted before this process listened

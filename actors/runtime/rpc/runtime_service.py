@@ -24,6 +24,7 @@ from actors.runtime.spec.oci import runtime_spec
 from actors.runtime.state.container_events import ContainerEvents, Subscription
 from protocols.version import installed_version
 from protocols.wire import cri_pb2 as pb
+from protocols.wire.event_numbers import number_field
 
 KUBELET_API_VERSION = "0.1.0"
 NAME = "nodeplane"
@@ -31,9 +32,10 @@ API_VERSION = "v1"
 
 
 class InfoMethods:
-    def __init__(self, pods: Pods, cgroups: Cgroups) -> None:
+    def __init__(self, pods: Pods, cgroups: Cgroups, events: ContainerEvents) -> None:
         self._pods = pods
         self._cgroups = cgroups
+        self._events = events
         self._version = installed_version()
 
     async def Version(self, request: pb.VersionRequest) -> pb.VersionResponse:
@@ -51,7 +53,7 @@ class InfoMethods:
             "resources": self._cgroups.describe(),
         }
         features = pb.RuntimeHandlerFeatures(recursive_read_only_mounts=recursive_read_only())
-        return pb.StatusResponse(
+        answer = pb.StatusResponse(
             status=pb.RuntimeStatus(
                 conditions=[
                     pb.RuntimeCondition(type="RuntimeReady", status=True),
@@ -61,6 +63,8 @@ class InfoMethods:
             info={"info": json.dumps(counts)} if request.verbose else {},
             runtime_handlers=[pb.RuntimeHandler(name="", features=features)],
         )
+        answer.MergeFromString(number_field(self._events.newest))
+        return answer
 
     async def RuntimeConfig(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:
         return pb.RuntimeConfigResponse(linux=pb.LinuxRuntimeConfiguration(cgroup_driver=pb.CGROUPFS))

@@ -10,8 +10,9 @@ from actors.runtime.model.containers import Container, Sandbox
 from actors.runtime.model.cri_messages import container_status, sandbox_status
 from actors.runtime.model.errors import SubscriberTooSlow
 from actors.runtime.model.pods import Clock
+from protocols.messages.cri import EventNumber
 from protocols.wire import cri_pb2 as pb
-from protocols.wire.event_numbers import EventNumber, number_field
+from protocols.wire.event_numbers import number_field
 from protocols.wire.protobuf import varint
 
 SANDBOX_TAG, CONTAINER_TAG = b"\x22", b"\x2a"
@@ -128,6 +129,10 @@ class ContainerEvents:
         """Number of the newest event; counts events without a subscriber too."""
         self.overflows = 0
 
+    @property
+    def newest(self) -> EventNumber:
+        return EventNumber(self._incarnation, self.emitted)
+
     def subscribe(self) -> Subscription:
         subscription = Subscription(self._ring)
         self._subscriptions.add(subscription)
@@ -142,7 +147,7 @@ class ContainerEvents:
         self.emitted += 1
         if not self._subscriptions:
             return
-        encoded = encode_event(kind, id, at, sandbox, number_field(EventNumber(self._incarnation, self.emitted)))
+        encoded = encode_event(kind, id, at, sandbox, number_field(self.newest))
         slow = {subscription for subscription in self._subscriptions if not subscription.put(encoded)}
         self._subscriptions -= slow
         self.overflows += len(slow)
