@@ -63,8 +63,8 @@ class WriteLoop:
         """
         resource = target.resource
         current = self._replicas[resource.store].objects.get(target.key)
-        fresh = current is None
-        if current is None:
+        fresh = current is None or dry_run  # nothing stored would reveal that the replica is behind
+        if current is None or dry_run:
             current = await self._read(target)
         taken = set[str]()
         for _ in range(ATTEMPTS):

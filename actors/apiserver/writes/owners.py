@@ -8,12 +8,14 @@ from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.metadata import FIELD
 from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, OwnedByOthers, applied, without_nulls
 from actors.apiserver.writes.ownership.compare import owned
 from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries, tracked
 from actors.apiserver.writes.ownership.fields import Fields, shown
+from actors.apiserver.writes.validation import body_kind
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 
@@ -55,7 +57,7 @@ Owners = Callable[[Object, Object, object], Entries]
 
 def author(target: Target, options: WriteOptions, operation: str = UPDATE) -> Author:
     manager = options.manager or options.agent or "unknown"
-    return Author(manager, operation, target.resource.api_version, target.subresource)
+    return Author(manager, operation, body_kind(target.resource, target.subresource).api_version, target.subresource)
 
 
 def updaters(target: Target, options: WriteOptions) -> Owners:
@@ -99,7 +101,8 @@ def set_owners(obj: Object, entries: Entries) -> None:
 
 
 def shape_of(target: Target) -> Shape | None:
-    return target.resource.shape
+    """Return the schema of the object whose fields this endpoint tracks."""
+    return kind_shape("autoscaling", "v1", "Scale") if target.subresource == "scale" else target.resource.shape
 
 
 def apply(target: Target, config: Object, options: WriteOptions, live: Object) -> Applied:
@@ -130,7 +133,8 @@ def apply(target: Target, config: Object, options: WriteOptions, live: Object) -
 def _relevant(target: Target, config: Object) -> Object:
     """Return the part of a configuration that this endpoint writes."""
     if target.subresource:
-        return {key: value for key, value in config.items() if key in ("apiVersion", "kind", target.subresource)}
+        part = "spec" if target.subresource == "scale" else target.subresource
+        return {key: value for key, value in config.items() if key in ("apiVersion", "kind", part)}
     if target.resource.strategy.has_status:
         return {key: value for key, value in config.items() if key != "status"}
     return config

@@ -17,7 +17,7 @@ from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import unnamed, updated
-from actors.apiserver.writes.validation import Review, bad_patch, clean_changed
+from actors.apiserver.writes.validation import Review, bad_patch, body_kind, clean_changed
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
 
@@ -103,7 +103,8 @@ def applied_configuration(target: Target, body: bytes, options: WriteOptions, re
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     wanted = as_object(decode_yaml(body))
     review.text(body, APPLY_PATCH, wanted)
-    check_kind(wanted, target.resource.kind, target.resource.api_version, must_have=True)
+    sent = body_kind(target.resource, target.subresource)
+    check_kind(wanted, sent.kind, sent.api_version, must_have=True)
     if at(wanted, "metadata", "managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     review.configuration(wanted, target)
@@ -118,7 +119,7 @@ def apply_mutation(target: Target, wanted: Object, options: WriteOptions) -> Mut
     """
 
     def mutate(old: Object) -> Object | None:
-        _check_version(target, wanted, old)
+        check_version(target, wanted, old)
         result = apply(target, wanted, options, old)
         new = fresh_copy(result.obj)
         try:
@@ -140,7 +141,7 @@ def applied_from_nothing(target: Target, wanted: Object, options: WriteOptions) 
     return lambda new, old, sent: entries
 
 
-def _check_version(target: Target, wanted: Object, old: Object) -> None:
+def check_version(target: Target, wanted: Object, old: Object) -> None:
     """Raise Conflict if the configuration names another resourceVersion."""
     version = wanted["metadata"].get("resourceVersion")
     if version and version != old["metadata"].get("resourceVersion"):

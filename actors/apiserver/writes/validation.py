@@ -141,7 +141,7 @@ class Review:
         Raises BadRequest.
         """
         try:
-            unknown = _configuration_fields(obj, target.resource)
+            unknown = _configuration_fields(obj, target)
         except WrongType as error:
             raise BadRequest(f"failed to create typed patch object ({_subject(target)}): {error}") from None
         if unknown:
@@ -206,11 +206,14 @@ def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callabl
     return None if shape is None else functools.partial(clean, shape=shape)
 
 
-def _configuration_fields(obj: Object, resource: Resource) -> list[str]:
+def _configuration_fields(obj: Object, target: Target) -> list[str]:
     """Remove the unknown fields of an applied configuration and return their paths. Raises WrongType."""
-    if resource.custom is not None:
+    resource, shape = target.resource, target.resource.shape
+    if target.subresource == "scale":
+        shape = kind_shape("autoscaling", "v1", "Scale")
+    elif resource.custom is not None:
         return resource.custom.clean(obj)
-    return [] if resource.shape is None else clean(obj, resource.shape, typed=False)
+    return [] if shape is None else clean(obj, shape, typed=False)
 
 
 def clean_changed(new: Object, old: Object, target: Target) -> list[str]:

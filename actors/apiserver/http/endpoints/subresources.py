@@ -1,31 +1,55 @@
 """The scale subresource of workloads and custom resources."""
 
 from collections.abc import Callable
-from typing import Any
 
 from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import decode_json, media_type
-from actors.apiserver.api.encoding.render import dump
+from actors.apiserver.api.encoding.render import render_object
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.request.query import write_options
+from actors.apiserver.api.request.query import WriteOptions, write_options
 from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.resource import Column, Resource
 from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.custom.printing.columns import format_value
-from actors.apiserver.custom.serving.strategy import value_at
+from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.http.connection.requests import Request, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.endpoints.scales import (
+    KIND,
+    VERSION,
+    owners_of_scaled,
+    scale_of,
+    with_replicas,
+    with_scale_owners,
+)
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.reads.reader import Reader
+from actors.apiserver.resources import cells
+from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
-from actors.apiserver.writes.owners import updaters
-from actors.apiserver.writes.patch import check_media, patcher
-from actors.apiserver.writes.update import updated
+from actors.apiserver.writes.owners import apply, updaters
+from actors.apiserver.writes.ownership.entries import Entries
+from actors.apiserver.writes.patch import APPLY_PATCH, applied_configuration, check_media, check_version, patcher
+from actors.apiserver.writes.update import unnamed, updated
 from actors.apiserver.writes.validation import Review, body_kind
 from protocols.kube.meta import Object
-from protocols.kube.selectors import selector_text
 
-IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+SCALES = Resource(
+    group="autoscaling",
+    version="v1",
+    plural="scales",
+    singular="scale",
+    kind=KIND,
+    namespaced=True,
+    strategy=Strategy(),
+    columns=(
+        Column("Name", cells.name),
+        Column("Desired", lambda scale: at(scale, "spec", "replicas") or 0, type="integer"),
+        Column("Available", lambda scale: at(scale, "status", "replicas") or 0, type="integer"),
+        Column("Age", cells.age),
+    ),
+)
+"""How a Scale is shown."""
 
 
 class Scaling:
@@ -38,36 +62,58 @@ class Scaling:
         return _scale_reply(request, request.target.resource.converter.view(stored).obj)
 
     async def update(self, request: Request) -> Reply:
-        wanted = await read_object(request.http, "Scale")
-        return await self._write(request, lambda scale: fresh_copy(wanted), "UpdateOptions")
+        body = await read_object(request.http, KIND)
+        options = _options(request, "UpdateOptions")
+
+        def change(scale: Object) -> Object:
+            wanted = fresh_copy(body)
+            check_kind(wanted, KIND, VERSION)
+            if not check_metadata(wanted).get("name"):
+                raise unnamed(request.target)
+            return wanted
+
+        return await self._write(request, change, options, patching=False)
 
     async def patch(self, request: Request) -> Reply:
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
+        options = _options(request, "PatchOptions")
+        if media == APPLY_PATCH:
+            return await self._apply(request, raw, options)
         check_media(request.target, media)
-        change = patcher(request.target, media, decode_json(raw))
-        return await self._write(request, change, "PatchOptions")
+        return await self._write(request, patcher(request.target, media, decode_json(raw)), options, patching=True)
 
-    async def _write(self, request: Request, change: Callable[[Object], Object], kind: str) -> Reply:
+    async def _write(
+        self, request: Request, change: Callable[[Object], Object], options: WriteOptions, *, patching: bool
+    ) -> Reply:
         target = request.target
-        options = write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
         review, owners = Review(options.validation), updaters(target, options)
 
         def mutate(old: Object) -> Object | None:
-            wanted = change(scale_of(target, old))
-            check_kind(wanted, "Scale", "autoscaling/v1")
+            scale = scale_of(target, old)
+            wanted = change(scale)
+            check_kind(wanted, KIND, VERSION)
             review.body(wanted, body_kind(target.resource, target.subresource))
-            metadata = check_metadata(wanted)
-            if metadata.get("name") not in (None, "", target.name):
-                raise BadRequest(f"the name of the object ({metadata['name']}) does not match the URL ({target.name})")
-            new = with_replicas(target, old, _replicas(target, wanted))
-            new["metadata"] = {**new["metadata"]}
-            for field in ("uid", "resourceVersion"):
-                if metadata.get(field):
-                    new["metadata"][field] = metadata[field]
-            return updated(main_resource(target), new, old, patching=True, owners=owners)
+            made = {**scale, "spec": wanted.get("spec") or {}}
+            entries = owners(made, with_scale_owners(target, scale, old), None)
+            return _scaled(target, old, wanted, entries, patching=patching)
 
+        return await self._change(request, mutate, options)
+
+    async def _apply(self, request: Request, raw: bytes, options: WriteOptions) -> Reply:
+        target = request.target
+        config = applied_configuration(target, raw, options, Review(options.validation))
+
+        def mutate(old: Object) -> Object | None:
+            check_version(target, config, old)
+            result = apply(target, config, options, with_scale_owners(target, scale_of(target, old), old))
+            made = {**result.obj, "metadata": check_metadata(fresh_copy(config))}
+            return _scaled(target, old, made, result.entries, patching=True)
+
+        return await self._change(request, mutate, options)
+
+    async def _change(self, request: Request, mutate: Mutation, options: WriteOptions) -> Reply:
         outcome = await self._writing.change(request, mutate, options)
-        return _scale_reply(request, target.resource.converter.view(outcome.stored).obj)
+        return _scale_reply(request, request.target.resource.converter.view(outcome.stored).obj)
 
 
 def main_resource(target: Target) -> Target:
@@ -75,21 +121,22 @@ def main_resource(target: Target) -> Target:
     return Target(target.resource, target.verb, target.namespace, target.name)
 
 
-def scale_of(target: Target, obj: Object) -> Object:
-    metadata = {field: obj["metadata"][field] for field in IDENTITY if field in obj["metadata"]}
-    scale: Object = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {}, "status": {}}
-    if replicas := _at(target, "specReplicasPath", obj):
-        scale["spec"]["replicas"] = replicas
-    scale["status"]["replicas"] = _at(target, "statusReplicasPath", obj) or 0
-    selector = _at(target, "labelSelectorPath", obj)
-    if selector:
-        scale["status"]["selector"] = selector_text(selector) if isinstance(selector, dict) else format_value(selector)
-    return scale
+def _scaled(target: Target, old: Object, scale: Object, made: Entries, *, patching: bool) -> Object:
+    """Return the object as a Scale wants it. `made` are the managedFields of the Scale.
 
-
-def _at(target: Target, field: str, obj: Object) -> Any:
-    path = target.resource.scale.get(field)
-    return value_at(obj, path) if path else None
+    Raises BadRequest, Conflict, Invalid.
+    """
+    metadata = check_metadata(scale)
+    if metadata.get("name") not in (None, "", target.name):
+        text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
+        raise BadRequest(text)
+    if metadata.get("namespace") not in (None, "", target.namespace):
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    new = with_replicas(target, old, _replicas(target, scale))
+    named = {field: metadata[field] for field in ("uid", "resourceVersion") if metadata.get(field)}
+    new["metadata"] = {**new["metadata"], **named}
+    entries = owners_of_scaled(target, old, made)
+    return updated(main_resource(target), new, old, patching=patching, owners=lambda new, old, sent: entries)
 
 
 def _replicas(target: Target, scale: Object) -> int:
@@ -101,16 +148,10 @@ def _replicas(target: Target, scale: Object) -> int:
     return replicas
 
 
-def with_replicas(target: Target, obj: Object, replicas: int) -> Object:
-    """Return a copy with the replicas set; parts of the path that are missing or no objects become objects."""
-    *steps, last = target.resource.scale["specReplicasPath"].removeprefix(".").split(".")
-    made = part = {**obj}
-    for step in steps:
-        held = part.get(step)
-        part[step] = part = {**held} if isinstance(held, dict) else {}
-    part[last] = replicas
-    return made
+def _options(request: Request, kind: str) -> WriteOptions:
+    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
 
 
 def _scale_reply(request: Request, obj: Object) -> Reply:
-    return Reply(dump(scale_of(request.target, obj), request.form), media_type=request.form.media_type)
+    body = render_object(SCALES, scale_of(request.target, obj), request.form)
+    return Reply(body, media_type=request.form.media_type)

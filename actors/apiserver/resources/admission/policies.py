@@ -307,6 +307,7 @@ def _policy(plural: str, kind: str, strategy: Strategy, counted: Column, *parts:
         columns=(NAME, counted, Column("ParamKind", _param_kind), AGE),
         subresources=parts,
         categories=("api-extensions",),
+        versioned_update=True,
     )
 
 
@@ -321,6 +322,7 @@ def _binding(plural: str, kind: str, strategy: Strategy) -> Resource:
         strategy=strategy,
         columns=(NAME, Column("PolicyName", cell("spec", "policyName")), Column("ParamRef", _reference), AGE),
         categories=("api-extensions",),
+        versioned_update=True,
     )
 
 

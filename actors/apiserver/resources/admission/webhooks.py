@@ -170,6 +170,7 @@ def _configuration(plural: str, kind: str, mutating: bool) -> Resource:
         strategy=WebhookStrategy(mutating),
         columns=(NAME, Column("Webhooks", lambda obj: len(items(obj, "webhooks")), type="integer"), AGE),
         categories=("api-extensions",),
+        versioned_update=True,
     )
 
 

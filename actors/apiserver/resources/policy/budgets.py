@@ -84,6 +84,7 @@ BUDGETS = Resource(
     version="v1",
     plural="poddisruptionbudgets",
     singular="poddisruptionbudget",
+    versioned_update=True,
     kind="PodDisruptionBudget",
     namespaced=True,
     strategy=BudgetStrategy(),

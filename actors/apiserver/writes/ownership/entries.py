@@ -57,14 +57,17 @@ def fields_of(entries: Entries, author: Author) -> Fields:
 
 
 def with_fields(entries: Entries, author: Author, fields: Fields, time: str = "") -> Entries:
-    """Replace the author's entry; an empty one is removed. Upstream's order, at most MAX_UPDATERS updaters.
+    """Replace the author's entry; an empty one is removed.
 
     `time` is that of the entry, by default the current one.
     """
     others = [entry for entry in entries if not author.is_of(entry)]
-    made = [*others, author.entry(fields, time or now())] if fields else others
-    if len(made) > 1:
-        made.sort(key=_order)
+    return in_order([*others, author.entry(fields, time or now())] if fields else others)
+
+
+def in_order(entries: Entries) -> Entries:
+    """Return the entries in upstream's order, with at most MAX_UPDATERS updaters."""
+    made = sorted(entries, key=_order) if len(entries) > 1 else entries
     return made if len(made) <= MAX_UPDATERS else _bounded(made)
 
 

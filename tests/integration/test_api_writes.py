@@ -1,0 +1,155 @@
+"""Writes that Kubernetes' own answers hold the API server to: scales, lost updates, owners, generated fields."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.api_judge import Answer, Client
+from tests.support.apiserver_plane import Plane, running_plane
+
+Object = dict[str, Any]
+APPS = "/apis/apps/v1/namespaces/default"
+LABELS = {"app": "x"}
+TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+SETS = f"{APPS}/replicasets"
+MEDIA = {"PUT": "application/json", "POST": "application/json", "PATCH": "application/merge-patch+json"}
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    """An API server with its store."""
+    with running_plane() as started:
+        yield started
+
+
+@pytest.fixture
+def client(plane: Plane) -> Iterator[Client]:
+    made = Client(plane.port, plane.tls())
+    yield made
+    made.close()
+
+
+def send(client: Client, method: str, path: str, body: Any = None, media: str = "") -> Answer:
+    raw = None if body is None else json.dumps(body).encode()
+    return client.ask(method, path, raw, {"Content-Type": media or MEDIA.get(method, "")})
+
+
+def created(client: Client, path: str, name: str, **parts: Any) -> Object:
+    answer = send(client, "POST", path, {"metadata": {"name": name}, **parts})
+    assert answer.status == 201, answer.body
+    made: Object = answer.json
+    return made
+
+
+def replica_set(client: Client, name: str) -> str:
+    spec = {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    created(client, SETS, name, spec=spec)
+    return f"{SETS}/{name}"
+
+
+SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 3}}
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({}, "name must be provided"),
+        ({**SCALE, "metadata": {}}, "name must be provided"),
+        ({**SCALE, "metadata": {"name": "other"}}, "does not match the name on the URL"),
+        ({**SCALE, "metadata": {"name": "bad", "namespace": "kube-system"}}, "does not match the namespace sent"),
+    ],
+    ids=["empty", "no-name", "other-name", "other-namespace"],
+)
+def test_put_scale_of_no_or_another_object_changes_nothing(client: Client, body: Object, text: str) -> None:
+    path = f"{SETS}/bad"
+    if client.ask("GET", path).status == 404:
+        replica_set(client, "bad")
+    answer = send(client, "PUT", f"{path}/scale", body)
+    assert (answer.status, text in answer.json["message"]) == (400, True), answer.body
+    assert client.ask("GET", path).json["spec"]["replicas"] == 2
+
+
+def entries(client: Client, path: str) -> list[tuple[str, str, str, bool]]:
+    """Return manager, operation, subresource and whether it owns the replicas, of each entry."""
+    return [
+        (each["manager"], each["operation"], each.get("subresource", ""), "f:replicas" in each["fieldsV1"]["f:spec"])
+        for each in client.ask("GET", path).json["metadata"]["managedFields"]
+    ]
+
+
+def test_scale_beside_an_applier_owns_the_replicas(client: Client) -> None:
+    path = f"{SETS}/owned"
+    spec = {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    config = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "owned"}, "spec": spec}
+    assert send(client, "PATCH", f"{path}?fieldManager=one", config, APPLY).status == 201
+    assert send(client, "PATCH", f"{path}/scale?fieldManager=hpa", {"spec": {"replicas": 5}}).status == 200
+    assert entries(client, path) == [("one", "Apply", "", False), ("hpa", "Update", "scale", True)]
+    scale = {**SCALE, "metadata": {"name": "owned"}, "spec": {"replicas": 7}}
+    refused = send(client, "PATCH", f"{path}/scale?fieldManager=ssa", scale, APPLY)
+    assert (refused.status, refused.json["details"]["causes"]) == (
+        409,
+        [
+            {
+                "reason": "FieldManagerConflict",
+                "message": 'conflict with "hpa" with subresource "scale" using autoscaling/v1',
+                "field": ".spec.replicas",
+            }
+        ],
+    )
+    taken = send(client, "PATCH", f"{path}/scale?fieldManager=ssa&force=true", scale, APPLY)
+    assert (taken.status, taken.json["spec"]) == (200, {"replicas": 7})
+    assert entries(client, path) == [("ssa", "Apply", "scale", True), ("one", "Apply", "", False)]
+    assert client.ask("GET", path).json["spec"]["replicas"] == 7
+    typo = {**scale, "spec": {"replica": 1}}
+    assert send(client, "PATCH", f"{path}/scale?fieldManager=ssa", typo, APPLY).status == 400
+
+
+def test_scale_is_shown_as_a_table(client: Client) -> None:
+    path = replica_set(client, "shown")
+    table = client.ask("GET", f"{path}/scale", None, {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}).json
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    assert table["rows"][0]["cells"][:3] == ["shown", 2, 0]
+
+
+POLICY_SPEC = {
+    "failurePolicy": "Fail",
+    "matchConstraints": {
+        "resourceRules": [
+            {"apiGroups": ["x.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}
+        ]
+    },
+}
+MUTATING = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}
+BINDING_SPEC = {"policyName": "lost"}
+ADMISSION = "/apis/admissionregistration.k8s.io/v1/"
+STORAGE = "/apis/storage.k8s.io/v1/"
+VERSIONED: dict[str, Object] = {
+    "/apis/policy/v1/namespaces/default/poddisruptionbudgets": {"spec": {"maxUnavailable": 1}},
+    f"{STORAGE}volumeattachments": {
+        "spec": {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "p"}}
+    },
+    f"{STORAGE}namespaces/default/csistoragecapacities": {"storageClassName": "fast"},
+    f"{ADMISSION}validatingwebhookconfigurations": {},
+    f"{ADMISSION}mutatingwebhookconfigurations": {},
+    f"{ADMISSION}validatingadmissionpolicies": {"spec": {**POLICY_SPEC, "validations": [{"expression": "true"}]}},
+    f"{ADMISSION}mutatingadmissionpolicies": {
+        "spec": {**POLICY_SPEC, "reinvocationPolicy": "Never", "mutations": [MUTATING]}
+    },
+    f"{ADMISSION}validatingadmissionpolicybindings": {"spec": {**BINDING_SPEC, "validationActions": ["Deny"]}},
+    f"{ADMISSION}mutatingadmissionpolicybindings": {"spec": BINDING_SPEC},
+}
+"""Kinds whose PUT needs a resourceVersion, else the update of another is lost."""
+
+
+@pytest.mark.parametrize("path", VERSIONED, ids=lambda path: path.rpartition("/")[2])
+def test_put_without_resource_version_is_no_update(client: Client, path: str) -> None:
+    read = created(client, path, "lost", **VERSIONED[path])
+    blind = {**read, "metadata": {"name": "lost", "labels": {"a": "b"}}}
+    answer = send(client, "PUT", f"{path}/lost", blind)
+    causes = answer.json["details"]["causes"]
+    assert (answer.status, [cause["field"] for cause in causes]) == (422, ["metadata.resourceVersion"]), answer.body
+    seen = {**blind, "metadata": {**blind["metadata"], "resourceVersion": read["metadata"]["resourceVersion"]}}
+    assert send(client, "PUT", f"{path}/lost", seen).status == 200
