@@ -23,6 +23,8 @@ from protocols.process.tls import Renewed
 
 LINE_LIMIT = 16 << 20
 """Bytes one event may have."""
+ANSWER_LIMIT, FAILURE_LIMIT = 256 << 20, 1 << 20
+"""Bytes of an answer, which may be a page of 500 large objects, and of an error."""
 CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
@@ -48,7 +50,7 @@ def event_of(line: bytes) -> Object:
     """One event. Raises ApiError for an ERROR event, EventInvalid for what is none."""
     try:
         event = read_json_object(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise EventInvalid(f"a watch line is not a JSON object: {error}") from None
     kind, obj = event.get("type"), event.get("object")
     if not isinstance(obj, dict):
@@ -206,7 +208,7 @@ class ApiClient:
                 path, params={"watch": "true", **query}, timeout=timeout, ssl=self._now(), headers=self._bearer()
             ) as answer:
                 if answer.status != 200:
-                    raise _failure(answer, await answer.read())
+                    raise _failure(answer, await _body(answer, FAILURE_LIMIT))
                 async for line in lines_of(answer.content.iter_any()):
                     yield event_of(line)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -249,12 +251,12 @@ class ApiClient:
         timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)
         options: Any = {"headers": headers, "timeout": timeout, "ssl": self._now()}
         async with self._http().request(method, path, params=query, data=body, **options) as answer:
-            text = await answer.read()
             if answer.status >= 400:
-                raise _failure(answer, text)
+                raise _failure(answer, await _body(answer, FAILURE_LIMIT))
+            text = await _body(answer, ANSWER_LIMIT)
             try:
                 return read_json_object(text)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except msgspec.DecodeError as error:
                 raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
 
     def _now(self) -> ssl.SSLContext:
@@ -275,11 +277,22 @@ class ApiClient:
         return self._session
 
 
+async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Return the body. Raises ApiAway for a longer one."""
+    parts, size = [], 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > limit:
+            raise ApiAway(f"{answer.method} {answer.url.path}: the answer has more than {limit} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
 def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:
     code = answer.status
     try:
         status = read_json_object(text)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         status = {"message": f"the API answered {code}: {text[:200].decode(errors='replace')}"}
     return ApiError(code, status, _retry_after(code, answer.headers.get("Retry-After", "")))
 

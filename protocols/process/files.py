@@ -13,6 +13,8 @@ import msgspec
 from protocols.errors import NodeplaneError
 
 SWEPT_LIMIT = 1000
+LARGEST = 64 << 20
+"""Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
 _swept: set[Path] = set()
 
 
@@ -47,6 +49,15 @@ def open_regular(path: Path | str) -> BinaryIO:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is no regular file", str(path))
     return os.fdopen(descriptor, "rb")
+
+
+def read_bounded(path: Path) -> bytes:
+    """Return the content of a file that another program may have written. Raises OSError; EFBIG over LARGEST bytes."""
+    with path.open("rb") as file:
+        raw = file.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return raw
 
 
 def sweep_once(directory: Path) -> None:

@@ -15,6 +15,7 @@ from protocols.kubeclient.client import ApiClient, ApiError, ClientOptions
 from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
 from protocols.messages.supervisor import ActorStatus
+from protocols.process.files import read_bounded
 from supervisor.chaos.script import ScriptInvalid
 from supervisor.client.connection import Asking
 from supervisor.client.devices import DeviceRow, rows_of
@@ -102,7 +103,7 @@ class Stage:
 def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
     """Return the objects of a manifest. Raises ScriptInvalid if one cannot be applied."""
     try:
-        found = [each.value for each in read_documents(path.read_bytes()) if each.value]
+        found = [each.value for each in read_documents(read_bounded(path)) if each.value]
     except (OSError, yaml.YAMLError) as error:
         raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
     for each in found:

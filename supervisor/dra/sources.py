@@ -28,6 +28,7 @@ from protocols.kube.resources import (
 )
 from protocols.kube.yaml_text import read_yaml
 from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.process.files import read_bounded
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def client_options(path: Path) -> Iterator[ClientOptions]:
 
 def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
-        found = read_yaml(path.read_bytes()).value
+        found = read_yaml(read_bounded(path)).value
     except OSError as error:
         raise Usage(f"cannot read {path}: {error.strerror}") from None
     except yaml.YAMLError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from protocols.messages.podworker import serving_name
+from protocols.process.files import read_bounded
 from supervisor.base.errors import SupervisorError
 from supervisor.forkserver.client import environment
 from supervisor.pki import node_config
@@ -43,7 +44,7 @@ def node_of(path: Path, address: str) -> NodeConfig:
     from supervisor.pki.certificates import Certificate
     from supervisor.pki.issue import self_signed
 
-    cluster, _, user, _ = node_config.parts(path.read_bytes(), str(path))
+    cluster, _, user, _ = node_config.parts(read_bounded(path), str(path))
     client = _client(path, user)
     try:
         certificate = x509.load_pem_x509_certificate(client.certificate)

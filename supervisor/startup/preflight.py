@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
+from protocols.kube.jsons import read_json
 from protocols.messages.podworker import INSTANCE
 from supervisor.base.errors import SupervisorError
 from supervisor.pki.node_config import MEND, USER, NodeConfig, NodeConfigInvalid
@@ -125,7 +126,7 @@ def _call(what: NodeConfig, tls: ssl.SSLContext, method: str, path: str, body: A
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)
         answer = connection.getresponse()
-        found = json.loads(answer.read(1 << 20) or b"{}")
+        found = read_json(answer.read(1 << 20) or b"{}")
         now = parsedate_to_datetime(answer.headers["Date"]) if answer.headers["Date"] else datetime.now(UTC)
         return Answer(answer.status, found if isinstance(found, dict) and answer.status < 400 else {}, now)
     finally:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
+from protocols.kube.jsons import read_json
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError
@@ -124,7 +125,7 @@ class Api:
     ) -> dict[str, Any]:
         connection.request(method, target, body, dict(headers))
         answer = connection.getresponse()
-        found = json.loads(answer.read(MAX_ANSWER) or b"{}")
+        found = read_json(answer.read(MAX_ANSWER) or b"{}")
         if answer.status >= 400:
             raise ApiError(answer.status, str(found.get("reason", "")), str(found.get("message", answer.reason)))
         return dict(found)

@@ -1,12 +1,16 @@
 """Where a copy of a collection resumes, and how long it waits: over any course of events."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.kube.errors import ApiError, EventInvalid
+from protocols.kube.errors import ApiAway, ApiError, EventInvalid
+from protocols.kubeclient import client
 from protocols.kubeclient.client import event_of, lines_of
 from protocols.kubeclient.reflector import MOST_S, Next, Reflector
 
@@ -103,3 +107,25 @@ def test_error_events_carry_their_status() -> None:
 def test_any_line_is_an_event_or_refused(line: bytes) -> None:
     with pytest.raises((EventInvalid, ApiError)):
         event_of(line)
+
+
+class Endless:
+    """An answer of an API server that never ends."""
+
+    method, url = "GET", SimpleNamespace(path="/api/v1/nodes")
+
+    def __init__(self) -> None:
+        self.content: Any = self
+        self.sent = 0
+
+    async def iter_any(self) -> AsyncIterator[bytes]:
+        while True:
+            self.sent += 1
+            yield b"x" * 1000
+
+
+async def test_answer_without_end_is_dropped_at_its_bound() -> None:
+    answer: Any = Endless()
+    with pytest.raises(ApiAway, match="more than 100000 bytes"):
+        await client._body(answer, 100_000)
+    assert answer.sent == 101

@@ -64,7 +64,7 @@ def corruption(raw: bytes, custom: bool = False) -> str:
     try:
         obj = read_json(raw)
         msgspec.convert(obj, _SoundObject)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         return UNKNOWN if raw.startswith(PROTOBUF) else f"object not decodable: {error}"
     wrong = () if custom else (part for part in ("spec", "status") if not isinstance(obj.get(part) or {}, dict))
     return "".join(f"object not decodable: {part} is no object" for part in wrong)

@@ -14,7 +14,7 @@ import msgspec
 
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from protocols.process.files import set_aside, write_atomic
+from protocols.process.files import read_bounded, set_aside, write_atomic
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
 VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"
@@ -80,7 +80,7 @@ class ClaimFile:
         """Return the claims, or None without a usable file; and a warning, or "". A corrupt file is renamed."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return decode(self.path.read_bytes()), ""
+            return decode(read_bounded(self.path)), ""
         except FileNotFoundError:
             return None, ""
         except ClaimStateCorrupt as error:

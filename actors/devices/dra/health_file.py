@@ -16,7 +16,7 @@ import msgspec
 
 from actors.devices.dra.health import HealthCache, HealthReport
 from actors.devices.dra.types import DeviceName
-from protocols.process.files import write_atomic
+from protocols.process.files import read_bounded, write_atomic
 
 CHANGE_PAUSE_S, REPEAT_PAUSE_S = 0.2, 10.0
 """Pauses between writes: after a change, and after drivers only repeated their reports."""
@@ -62,7 +62,7 @@ class HealthFile:
         """Restore reports that have not expired. Blocks: call it before the event loop is busy."""
         until = self._options.clock() + self._options.reconnect_wait
         try:
-            drivers = msgspec.json.decode(self._options.path.read_bytes(), type=dict[str, Driver])
+            drivers = msgspec.json.decode(read_bounded(self._options.path), type=dict[str, Driver])
             for driver, state in drivers.items():
                 reports = {(e.pool_name, e.device_name): self._report(e) for e in state.devices.values()}
                 self._options.health_cache.restore(driver, reports, until)

@@ -14,7 +14,7 @@ from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
 from actors.devices.ledger.state import State, encode
 from actors.devices.model.go_checksum import Constant
-from protocols.process.files import digest, sweep_once, write_atomic
+from protocols.process.files import digest, read_bounded, sweep_once, write_atomic
 from protocols.process.sockets import DIRECTORY_MODE, prepare_directory
 
 
@@ -76,6 +76,6 @@ class CheckpointFiles:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_bounded(path)
     except FileNotFoundError:
         return None

@@ -13,7 +13,7 @@ from actors.devices.cpu.pool import Holdings as CpuHoldings
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import Holdings as MemoryHoldings
 from actors.devices.model.errors import StateFileCorrupt
-from protocols.process.files import set_aside, sweep_once, write_atomic
+from protocols.process.files import read_bounded, set_aside, sweep_once, write_atomic
 
 
 @dataclass
@@ -67,7 +67,7 @@ class StateFiles:
     def _read(self, path: Path, found: LoadedState) -> bytes:
         """Return the content, or b"" without a readable file."""
         try:
-            raw = path.read_bytes()
+            raw = read_bounded(path)
         except FileNotFoundError:
             return b""
         except OSError as error:

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.shim import channel
+from protocols.process.files import read_bounded
 
 PACKET = 256 * 1024
 
@@ -153,6 +154,6 @@ def read_exit(directory: Path) -> Exit | None:
 
 def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(read_bounded(path), type=kind)
     except (OSError, msgspec.DecodeError):
         return None

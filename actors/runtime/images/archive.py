@@ -1,7 +1,6 @@
 """Read image archives: tar files with an OCI image layout or the format of `docker save`. Blocks."""
 
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -16,6 +15,7 @@ import msgspec
 from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Budget, TarReader
 from actors.runtime.model.containers import ImageConfig
 from actors.runtime.model.errors import ImageTooLarge, ImageUnusable
+from protocols.kube.jsons import read_json
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _REFERENCE = "org.opencontainers.image.ref.name"
@@ -126,7 +126,7 @@ class Archive:
 
     def _json(self, name: str) -> Any:
         try:
-            return json.loads(self._read(name))
+            return read_json(self._read(name))
         except ValueError:
             raise ImageUnusable(f"{self._path}: {name} is no JSON") from None
 
@@ -158,7 +158,7 @@ def _blob(descriptor: dict[str, Any]) -> str:
 def read_config(data: bytes) -> ImageConfig:
     """Decode the supported part of an image configuration. Raises ImageUnusable."""
     try:
-        found = (json.loads(data) or {}).get("config") or {}
+        found = (read_json(data) or {}).get("config") or {}
         return ImageConfig(
             entrypoint=_strings(found.get("Entrypoint")),
             command=_strings(found.get("Cmd")),

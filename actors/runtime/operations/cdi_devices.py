@@ -16,6 +16,7 @@ import msgspec
 from actors.runtime.model.containers import DeviceNode
 from actors.runtime.model.errors import CdiUnusable
 from protocols.kube.jsons import read_json
+from protocols.process.files import read_bounded
 from protocols.wire import cri_pb2 as pb
 
 
@@ -147,7 +148,7 @@ def _parse(path: Path, size: int) -> Spec | None:
 
 
 def _load(path: Path) -> Any:
-    raw = path.read_bytes()
+    raw = read_bounded(path)
     if path.suffix == ".json":
         return read_json(raw)
     import yaml

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from protocols.errors import NodeplaneError
 from protocols.kubeclient.client import ClientOptions
+from protocols.process.files import read_bounded
 
 
 class KubeconfigUnusable(NodeplaneError):
@@ -68,7 +69,7 @@ def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     from protocols.kube.yaml_text import read_yaml
 
     try:
-        config = read_yaml(path.read_bytes()).value
+        config = read_yaml(read_bounded(path)).value
         context = _named(config["contexts"], config["current-context"])["context"]
         return _named(config["clusters"], context["cluster"])["cluster"], _named(config["users"], context["user"])[
             "user"

@@ -259,6 +259,6 @@ def _declared(name: str, definition: StoredObject) -> Resource | None:
     """
     try:
         found = declared(read_json_object(definition.value))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # anything may be stored
+    except msgspec.DecodeError:  # anything may be stored
         return None
     return found if found is not None and found.qualified == name and found.group != EXTENSIONS else None

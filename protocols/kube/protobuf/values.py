@@ -141,7 +141,7 @@ def _read_raw(data: bytes) -> Any:
         return None
     try:
         return read_json(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise ProtobufInvalid(f"embedded JSON is broken: {error}") from None
 
 

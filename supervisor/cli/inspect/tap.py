@@ -10,6 +10,7 @@ import msgpack
 import msgspec
 
 from protocols.bus import Event, Op, Unavailable
+from protocols.kube.jsons import read_json
 from supervisor.base.errors import SupervisorError
 from supervisor.base.terminal import json_text
 from supervisor.cli.flags import layout_from
@@ -78,7 +79,7 @@ def _readable(value: Any) -> Any:
         return [_readable(each) for each in value]
     if isinstance(value, bytes) and value.startswith(b"{"):
         with contextlib.suppress(ValueError):
-            return msgspec.json.decode(value)
+            return read_json(value)
     return value
 
 

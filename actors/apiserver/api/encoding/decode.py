@@ -56,7 +56,7 @@ def decode_json(body: bytes, kind: str = "") -> Any:
     """Decode JSON: an object of `kind`, or a patch if it is empty. Raises BadRequest."""
     try:
         value = read_json(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise _unreadable(body, kind, error) from None
     if len(body) <= SHALLOW or body.count(b"{") + body.count(b"[") <= DEPTH_LIMIT:
         return value
@@ -66,7 +66,7 @@ def decode_json(body: bytes, kind: str = "") -> Any:
 def decode_yaml(body: bytes, kind: str = "") -> Any:
     """Decode YAML, or JSON, which kubectl sends with YAML's media type. Raises BadRequest."""
     if body.lstrip()[:1] == b"{":
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # braces may begin YAML, too
+        with suppress(msgspec.DecodeError):  # braces may begin YAML, too
             return _shallow(read_json(body))
     return read_yaml_body(body, kind).value
 

@@ -173,7 +173,7 @@ def decode_token(keys: Keys, token: str) -> dict[str, Any]:
         raise BadToken("the token is too long or no ASCII text")
     try:
         claims = read_json(_verified_payload(keys, token))
-    except (ValueError, msgspec.DecodeError, RecursionError, InvalidTokenError):
+    except (ValueError, InvalidTokenError):
         raise BadToken("the token is malformed") from None
     if not isinstance(claims, dict):
         raise BadToken("the token is malformed")

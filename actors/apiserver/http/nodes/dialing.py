@@ -14,6 +14,7 @@ from actors.apiserver.api.errors import ApiError, BadRequest, Forbidden, Interna
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location
 from protocols.kube.errors import StatusError
+from protocols.kube.jsons import read_json_object
 from protocols.streams.channels import TUNNEL, V5
 from protocols.streams.connections import FORWARD, Socket, Spdy
 from protocols.streams.spdy_channels import OFFERED, Command
@@ -97,8 +98,8 @@ async def answered_error(where: Location, answer: aiohttp.ClientResponse) -> Sta
 def node_error(where: Location, code: int, body: bytes) -> StatusError:
     """Return a node's error: its Status, or the text that a kubelet answers."""
     try:
-        status = msgspec.json.decode(body, type=dict)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = read_json_object(body)
+    except msgspec.DecodeError:
         status = {}
     if status.get("kind") == "Status":
         return StatusError(status)

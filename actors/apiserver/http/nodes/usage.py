@@ -6,6 +6,7 @@ A node whose report is late, too long or no report is left out: a warning and a 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -25,6 +26,7 @@ ANSWER_S = 5.0
 AT_ONCE = 32
 LARGEST = 4 * 1024 * 1024
 """Bytes of a report: a node of 110 pods needs a twentieth."""
+LONGEST_WINDOW = 1e6
 LONG = 64 * 1024
 """Longer reports are decoded in a thread."""
 LOGGED_NODES = 4096
@@ -72,7 +74,12 @@ class Summary(msgspec.Struct):
 
     node: Measurement | None = None
     pods: list[PodMeasurement] | None = None
-    window: float | None = None
+    window: Any = None
+    """Seconds. Not declared as float: such numbers are not read by the decoder's hook."""
+
+    @property
+    def seconds(self) -> float:
+        return min(self.window, LONGEST_WINDOW) if isinstance(self.window, float | int) else 0.0
 
 
 class TooLong(ApiError):
@@ -191,7 +198,7 @@ async def _decoded(body: bytes) -> Summary:
     return await asyncio.to_thread(_decode, body)
 
 
-_decode = msgspec.json.Decoder(Summary).decode
+_decode = msgspec.json.Decoder(Summary, float_hook=float).decode
 
 
 def _item(kind: str, obj: Object, figures: Measurement, report: Summary) -> Object:
@@ -202,6 +209,6 @@ def _item(kind: str, obj: Object, figures: Measurement, report: Summary) -> Obje
         "apiVersion": "metrics.k8s.io/v1beta1",
         "metadata": {**kept, "creationTimestamp": figures.taken},
         "timestamp": figures.taken,
-        "window": f"{report.window or 0:.3f}s",
+        "window": f"{report.seconds:.3f}s",
         "usage": figures.shown(),
     }

@@ -1,0 +1,199 @@
+"""Every place that decodes bytes, with who wrote them and what bounds them: a new one without an entry fails here.
+
+JSON whose fields are not declared is read by protocols.kube.jsons, YAML by protocols.kube.yaml_text.
+"""
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+JSON = ("loads", "read_json", "read_json_object", "decode_body", "decode_json", "decode_object", "literal_eval")
+YAML = ("safe_load", "safe_load_all", "load_all", "full_load", "unsafe_load", "read_yaml", "read_documents")
+PROTOBUF = ("FromString", "ParseFromString", "MergeFromString", "Parse", "ParseDict", "decode_protobuf")
+NAMES = frozenset((*JSON, *YAML, *PROTOBUF, "unpackb", "Unpacker", "fromstring", "decompress", "decompressobj"))
+"""Functions that decode, by their last name."""
+WHOLE = ("json.load", "yaml.load", "pickle.load", "marshal.load", "tomllib.load", "plistlib.load")
+READERS = ("protocols/kube/jsons.py", "protocols/kube/yaml_text.py")
+
+
+def calls_of(tree: ast.AST) -> list[str]:
+    """Return what decodes in a module: calls, and references that are called elsewhere."""
+    return [name for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name) and (name := _decoder(node))]
+
+
+def _decoder(node: ast.Attribute | ast.Name) -> str:
+    if isinstance(node.ctx, ast.Store):
+        return ""
+    text = ast.unparse(node)
+    last = text.rpartition(".")[2]
+    library = text.startswith("msgspec.") and "(" not in text and last in ("decode", "Decoder", "convert")
+    local = isinstance(node, ast.Name) and last == "loads"
+    return text if (last in NAMES and not local) or text in WHOLE or library else ""
+
+
+def sources() -> list[Path]:
+    made = ("_pb2.py", "_pb2_grpc.py")
+    found = (path for root in ("actors", "protocols", "supervisor") for path in sorted((ROOT / root).rglob("*.py")))
+    return [path for path in found if not path.name.endswith(made)]
+
+
+FOUND = {str(path.relative_to(ROOT)): calls for path in sources() if (calls := calls_of(ast.parse(path.read_text())))}
+
+
+class Entry(NamedTuple):
+    calls: int
+    peer: str
+    """Who wrote the bytes; OWN for those of our own process, which nobody else can write."""
+    bound: str
+    """What bounds the bytes, or the cost of reading them."""
+
+
+OWN = "own"
+ROOT_FILE = "our own file, mode 0600 below the root"
+RUNTIME = "the container runtime, by messages of the CRI actor"
+MESSAGE = "16 MiB of a message; protobuf is linear"
+BODY = "3 MiB of a body, also after decompression"
+OBJECT = "1.5 MiB of a value"
+
+TABLE: dict[str, Entry] = {
+    "actors/adopt/pod_identity.py": Entry(2, RUNTIME, MESSAGE),
+    "actors/adopt/published_state.py": Entry(1, ROOT_FILE, "64 MiB, sealed, declared fields"),
+    "actors/apiserver/api/encoding/decode.py": Entry(6, "clients", f"{BODY}; 200 levels; long ones in a thread"),
+    "actors/apiserver/api/stored.py": Entry(6, "the store, which others may share", OBJECT),
+    "actors/apiserver/authorization/rbac/rules.py": Entry(1, "roles of clients, decoded before", OBJECT),
+    "actors/apiserver/http/authentication/signing.py": Entry(1, "bearers of tokens", "LONGEST_TOKEN, signed by us"),
+    "actors/apiserver/http/connection/requests.py": Entry(3, "clients", BODY),
+    "actors/apiserver/http/endpoints/openapi_v2.py": Entry(1, OWN, "documents that this process made"),
+    "actors/apiserver/http/endpoints/subresources.py": Entry(1, "clients", BODY),
+    "actors/apiserver/http/endpoints/writing.py": Entry(1, "clients", BODY),
+    "actors/apiserver/http/nodes/dialing.py": Entry(1, "a node", "64 KiB, no deeper than the reader"),
+    "actors/apiserver/http/nodes/usage.py": Entry(1, "a node", "4 MiB, declared fields, long ones in a thread"),
+    "actors/apiserver/reads/reader.py": Entry(1, "clients: continue tokens", "the URL, 64 KiB; declared fields"),
+    "actors/apiserver/storage/storage.py": Entry(1, "the store, which others may share", OBJECT),
+    "actors/apiserver/writes/admission/policies/webhook.py": Entry(
+        2, "webhooks", "3 MiB, declared fields, in a thread; patches as bodies"
+    ),
+    "actors/apiserver/writes/owners.py": Entry(1, "the store: last applied state in an annotation", OBJECT),
+    "actors/apiserver/writes/ownership/entries.py": Entry(1, "clients: managedFields", BODY),
+    "actors/apiserver/writes/ownership/fields.py": Entry(1, "clients: managedFields", BODY),
+    "actors/apiserver/writes/patch.py": Entry(1, "clients", BODY),
+    "actors/apiserver/writes/patches/json_patch.py": Entry(1, OWN, "a copy of an object, encoded before"),
+    "actors/apiserver/writes/validation.py": Entry(2, "clients", f"{BODY}; numbers are skipped"),
+    "actors/controllers/lifecycle/pod_gc.py": Entry(1, OWN, "tolerations encoded before"),
+    "actors/controllers/services/endpoints.py": Entry(1, OWN, "ports encoded before"),
+    "actors/cri/fault_injection.py": Entry(2, "the container runtime", MESSAGE),
+    "actors/cri/runtime_status.py": Entry(1, "the container runtime", MESSAGE),
+    "actors/devices/admission/grants.py": Entry(1, "device plugins, by kubelet's checkpoint", "64 MiB of the file"),
+    "actors/devices/calls/ring.py": Entry(2, OWN, "records encoded before"),
+    "actors/devices/cpu/state_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
+    "actors/devices/dra/claim_checkpoint.py": Entry(2, "kubelet before us", "64 MiB, declared fields, checksum"),
+    "actors/devices/dra/health_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields"),
+    "actors/devices/ledger/kubelet_checkpoint.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
+    "actors/devices/ledger/state.py": Entry(1, ROOT_FILE, "64 MiB, declared fields, sealed"),
+    "actors/devices/memory/state_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
+    "actors/devices/plugins/plugin.py": Entry(1, "device plugins", MESSAGE),
+    "actors/frontdoor/pods_api.py": Entry(1, "the API server, by messages of the pod worker", OBJECT),
+    "actors/frontdoor/serving/server.py": Entry(1, "clients of pod resources", "4 MiB of a message"),
+    "actors/pleg/actor.py": Entry(1, RUNTIME, MESSAGE),
+    "actors/pleg/service/runtime_client.py": Entry(1, RUNTIME, MESSAGE),
+    "actors/podworker/clients/runtime.py": Entry(1, RUNTIME, MESSAGE),
+    "actors/podworker/endpoint/routes.py": Entry(1, RUNTIME, MESSAGE),
+    "actors/podworker/pods/containers/images.py": Entry(1, "secrets of users", f"{OBJECT}; in a thread"),
+    "actors/podworker/pods/manifests.py": Entry(2, "static pod manifests", "10 MiB, in a thread; aliases 1 MiB"),
+    "actors/podworker/pods/status/device_health.py": Entry(1, OWN, "entries encoded before"),
+    "actors/podworker/pods/workers/admission.py": Entry(1, "annotations of pods", "256 KiB, declared fields"),
+    "actors/runtime/backends/holders.py": Entry(1, OWN, "a message of our holder process, declared fields"),
+    "actors/runtime/backends/shim_connection.py": Entry(3, "our shims", "64 MiB of a file, declared fields"),
+    "actors/runtime/images/archive.py": Entry(2, "image archives", "budget.bounds.metadata; in a process of the CLI"),
+    "actors/runtime/images/store.py": Entry(1, ROOT_FILE, "declared fields"),
+    "actors/runtime/operations/adoption.py": Entry(2, ROOT_FILE, "records of our own"),
+    "actors/runtime/operations/cdi_devices.py": Entry(3, "CDI files of drivers", "4 MiB, in a thread; aliases 1 MiB"),
+    "actors/runtime/operations/containers.py": Entry(1, ROOT_FILE, "records of our own"),
+    "actors/runtime/operations/host_paths.py": Entry(1, ROOT_FILE, "declared fields"),
+    "actors/runtime/rpc/dispatch.py": Entry(1, "clients of the embedded runtime", MESSAGE),
+    "actors/runtime/shim/channel.py": Entry(2, "the runtime, on the shim's socket", "one message; file of our own"),
+    "actors/runtime/spec/oci.py": Entry(1, ROOT_FILE, "specs of our own"),
+    "actors/runtime/state/directory.py": Entry(1, ROOT_FILE, "64 MiB, declared fields"),
+    "actors/runtime/state/journal.py": Entry(1, ROOT_FILE, "declared fields"),
+    "actors/simulator/driver/kubeconfig.py": Entry(1, "kubeconfigs of users", "64 MiB, no aliases, 200 levels"),
+    "actors/simulator/engine/scripts.py": Entry(2, "scripts of users", "1 MiB; aliases 1 MiB"),
+    "actors/store/server/grpc_server.py": Entry(3, "clients of etcd's API", MESSAGE),
+    "actors/store/server/private_endpoint.py": Entry(1, "the plane's own processes", "16 MiB of a frame"),
+    "actors/watchcache/cache/store_state.py": Entry(1, "the store, which others may share", OBJECT),
+    "protocols/bus/frames.py": Entry(5, "actors of this root", "declared fields; counted and dropped if wrong"),
+    "protocols/cel/libraries/authorizing.py": Entry(4, OWN, "values of expressions encoded before"),
+    "protocols/etcd/members.py": Entry(1, "etcd", MESSAGE),
+    "protocols/kube/jsons.py": Entry(5, "callers", "linear; no number costs more than a microsecond"),
+    "protocols/kube/protobuf/values.py": Entry(1, "clients: embedded JSON", BODY),
+    "protocols/kube/yaml_text.py": Entry(1, "callers", "linear; 200 levels; aliases add what the caller allows"),
+    "protocols/kubeclient/client.py": Entry(3, "API servers", "256 MiB of an answer, 16 MiB of an event"),
+    "protocols/podresources/blocking.py": Entry(2, "kubelet, or our front door", MESSAGE),
+    "protocols/process/files.py": Entry(1, ROOT_FILE, "64 MiB, sealed"),
+    "protocols/process/settings.py": Entry(1, ROOT_FILE, "declared fields"),
+    "protocols/process/stalls.py": Entry(1, ROOT_FILE, "LARGEST, declared fields"),
+    "protocols/streams/channels.py": Entry(1, "clients: sizes of terminals", "one frame, declared fields"),
+    "protocols/streams/spdy_frames.py": Entry(2, "clients and nodes: headers", "LARGEST_HEADERS of plain text"),
+    "protocols/streams/websocket_channels.py": Entry(1, "the container runtime", "one frame, declared fields"),
+    "protocols/wire/methods.py": Entry(4, "device plugins, drivers, kubelet, runtimes", MESSAGE),
+    "supervisor/chaos/stage.py": Entry(1, "manifests of users", "64 MiB, no aliases, 200 levels"),
+    "supervisor/cli/flags.py": Entry(1, OWN, "flags of the command"),
+    "supervisor/cli/inspect/tap.py": Entry(2, "actors of this root", "one message"),
+    "supervisor/cli/inspect/top.py": Entry(1, RUNTIME, MESSAGE),
+    "supervisor/dra/sources.py": Entry(2, "files of users, of the command that reads them", "64 MiB"),
+    "supervisor/forkserver/wire.py": Entry(4, OWN, "packets of the forkserver, declared fields"),
+    "supervisor/machine/runtimes.py": Entry(1, "the container runtime", "4 MiB of a message"),
+    "supervisor/machine/version.py": Entry(1, OWN, "a file of the distribution"),
+    "supervisor/pki/certificates.py": Entry(2, ROOT_FILE, "declared fields"),
+    "supervisor/pki/issue.py": Entry(1, OWN, "standard input, from the supervisor"),
+    "supervisor/pki/node_config.py": Entry(1, "kubeconfigs of users", "64 MiB, no aliases, 200 levels"),
+    "supervisor/root/format.py": Entry(1, ROOT_FILE, "LIMIT, declared fields"),
+    "supervisor/startup/preflight.py": Entry(1, "API servers", "1 MiB"),
+    "supervisor/startup/prepare.py": Entry(1, ROOT_FILE, "declared fields"),
+    "supervisor/testing/api.py": Entry(1, "the API server of a test", "MAX_ANSWER"),
+}
+
+
+@pytest.mark.parametrize("path", sorted(FOUND.keys() | TABLE.keys()))
+def test_every_decode_has_an_entry_with_peer_and_bound(path: str) -> None:
+    calls, entry = FOUND.get(path, []), TABLE.get(path, Entry(0, "", ""))
+    text = f"{path} decodes {calls}: say in TABLE who wrote the bytes and what bounds them"
+    assert len(calls) == entry.calls, text
+
+
+UNDECLARED = ("json.loads", "json.load", "yaml.load", "yaml.safe_load", "yaml.load_all", "yaml.safe_load_all")
+MAY = {
+    "actors/apiserver/writes/validation.py": "reads no numbers",
+    "actors/runtime/shim/channel.py": "the shim imports as little as it can",
+    "actors/runtime/spec/oci.py": "our own file",
+    "supervisor/dra/sources.py": "the user's file in the user's process; YAML's null is a key there",
+    "supervisor/machine/version.py": "our own file",
+}
+
+
+@pytest.mark.parametrize("path", sorted(FOUND.keys() - set(READERS) - MAY.keys()))
+def test_foreign_values_without_declared_fields_are_read_by_the_one_reader(path: str) -> None:
+    if TABLE.get(path, Entry(0, "", "")).peer == OWN:
+        return
+    tree = ast.parse((ROOT / path).read_text())
+    loose = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_loose(node)]
+    assert loose == [], f"{path}: use read_json or read_yaml: one value may take seconds otherwise"
+
+
+def _is_loose(call: ast.Call) -> bool:
+    text = ast.unparse(call.func)
+    if text == "msgspec.json.Decoder":
+        return not call.args and all(each.arg != "float_hook" for each in call.keywords)
+    if text == "msgspec.json.decode":
+        kind = next((ast.unparse(each.value) for each in call.keywords if each.arg == "type"), "Any")
+        return kind in ("Any", "dict", "list", "Object")
+    return text in UNDECLARED
+
+
+def test_scan_finds_what_is_new() -> None:
+    """The scan itself: each way to decode is seen, texts and encoders are not."""
+    code = "json.loads(x)\nread = pb.Thing.FromString\nmsgspec.json.decode(x)\nyaml.load(x, y)\nzlib.decompress(x)"
+    assert len(calls_of(ast.parse(code))) == 5
+    assert calls_of(ast.parse("x.decode()\nmsgspec.json.encode(x).decode()\nloads = 3\nprint(loads)")) == []
