@@ -12,6 +12,7 @@ from protocols.actor.heartbeats import READY, Heartbeats, LivenessDeadlines
 from protocols.bus import Bus
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings
+from protocols.process.tasks import Tasks, one_line
 
 
 class Actor(Protocol):
@@ -68,14 +69,11 @@ class Context:
         """Why this process has to end with exit code 1; None as long as it has not."""
         self._beats = options.beats
         self._deadlines = options.deadlines
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks(lambda name, error: self.fail(error, f"task {name}"))
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Start a task of this actor. An exception in it ends the process, and the supervisor restarts it."""
-        task = asyncio.get_running_loop().create_task(coro, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
+        return self._tasks.start(coro, name)
 
     def ready(self, note: str = "") -> None:
         """Report that this instance serves; call it once."""
@@ -99,22 +97,4 @@ class Context:
 
     async def cancel_tasks(self) -> None:
         """End what was spawned."""
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error, f"task {task.get_name()}")
-
-
-def one_line(error: BaseException) -> str:
-    """Return an exception's text on one line, with the place where it was raised."""
-    text = " ".join(str(error).split()) or "no text"
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = f" ({frame.tb_frame.f_code.co_filename}:{frame.tb_lineno})" if frame else ""
-    return f"{type(error).__name__}: {text}{where}"
+        await self._tasks.close()

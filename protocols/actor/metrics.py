@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from protocols.bus import Bus
+from protocols.process.tasks import FAILURES
 from protocols.trace import Recorder
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped; those series are none of upstream's
@@ -124,6 +125,20 @@ class SpanCollector(Collector):
         yield CounterMetricFamily("nodeplane_trace_spans", "Spans recorded.", self._recorder.recorded)
         text = "Spans that made room for newer ones."
         yield CounterMetricFamily("nodeplane_trace_spans_dropped", text, self._recorder.dropped)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+
+class TaskCollector(Collector):
+    """Number of tasks of this process that ended with an exception which nobody awaited."""
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Tasks that failed, by kind."
+        failures = CounterMetricFamily("nodeplane_task_failures", text, labels=["task"])
+        for kind, count in sorted(FAILURES.items()):
+            failures.add_metric([kind], count)
+        yield failures
 
     def describe(self) -> Iterable[Metric]:
         return []

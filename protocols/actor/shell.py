@@ -15,15 +15,16 @@ from typing import Any, NoReturn
 import uvloop
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings, one_line
+from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings
 from protocols.actor.heartbeats import STOPPING, Heartbeats, LivenessDeadlines
 from protocols.actor.memory import Heap, Trimmer
-from protocols.actor.metrics import BusCollector, SpanCollector
+from protocols.actor.metrics import BusCollector, SpanCollector, TaskCollector
 from protocols.actor.metrics_text import page
 from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, load_settings
+from protocols.process.tasks import awaited, one_line
 from protocols.process.texts import LineFormatter, printable
 from protocols.trace import RECORDER, serve_spans
 
@@ -127,8 +128,7 @@ async def _start(context: Context, factory: Factory) -> Actor | None:
     except Exception as error:
         context.fail(error, "start")
         return None
-    starting = asyncio.create_task(actor.start(), name="start")
-    stopping = asyncio.create_task(context.stopping.wait())
+    starting, stopping = awaited(actor.start(), "start"), awaited(context.stopping.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not starting.done():
@@ -177,6 +177,7 @@ def _serve_metrics(bus: Bus, registry: CollectorRegistry) -> None:
     ProcessCollector(registry=registry)
     registry.register(BusCollector(bus))
     registry.register(SpanCollector(RECORDER))
+    registry.register(TaskCollector())
 
     async def metrics(request: Empty, call: Call) -> MetricsText:
         return MetricsText(await page(registry))

@@ -1,0 +1,124 @@
+"""Owners of tasks: whoever starts one declares who is told when it fails.
+
+`asyncio.create_task`, `asyncio.ensure_future` and executors are used here alone.
+tests/unit/test_tasks.py checks that. The policies:
+
+| policy | how |
+|---|---|
+| raise | `awaited`: the starter awaits the task and gets its exception |
+| report | `Tasks()`: one log line and a count; the owner goes on without this piece of work |
+| retry | `Tasks(failed)` or `start(..., failed=...)`: the owner is called, which records the failure and tries again |
+| restart | `restarted`: report, pause longer each time, run again |
+| end the process | `Context.spawn`, whose `failed` is `Context.fail`; the supervisor starts a new process |
+
+Each failure is counted by kind (`FAILURES`), whatever its policy but raise.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from protocols.process.rates import backoff_delay
+
+T = TypeVar("T")
+Failed = Callable[[str, BaseException], None]
+"""Called with the task's name and its exception."""
+
+FAILURES: Counter[str] = Counter()
+"""Failed tasks of this process by kind. Kinds are words of the code, so they are few."""
+RESTART_FIRST_S, RESTART_MAX_S = 0.1, 30.0
+log = logging.getLogger("tasks")
+
+
+def report(name: str, error: BaseException) -> None:
+    """Log a failed task on one line, with its traceback at debug."""
+    log.error("task %s failed: %s", name, one_line(error))
+    log.debug("task %s failed", name, exc_info=error)
+
+
+def awaited(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+    """Start a task that the caller awaits, at the latest when it cancels it."""
+    return asyncio.get_running_loop().create_task(work, name=name)
+
+
+class Tasks:
+    """The tasks of one owner. `failed` is told of each that fails, unless `start` names another."""
+
+    def __init__(self, failed: Failed = report) -> None:
+        self._failed = failed
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(
+        self, work: Coroutine[Any, Any, T], kind: str, subject: str = "", failed: Failed | None = None
+    ) -> asyncio.Task[T]:
+        """Start a task named "KIND SUBJECT"; the kind is a constant, since failures are counted by it."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{kind} {subject}".rstrip())
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(done, kind, failed or self._failed))
+        return task
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def cancel(self) -> None:
+        """Ask all to end."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Cancel all but the caller's own task, and wait until they have ended."""
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Any], kind: str, failed: Failed) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            FAILURES[kind] += 1
+            failed(task.get_name(), error)
+
+
+async def restarted(
+    run: Callable[[], Awaitable[None]], kind: str, subject: str = "", *, first: float = RESTART_FIRST_S
+) -> None:
+    """Run until it returns. After an exception it is reported and run again, RESTART_MAX_S later at most."""
+    failures = 0
+    while True:
+        began = time.monotonic()
+        try:
+            return await run()
+        except Exception as error:
+            FAILURES[kind] += 1
+            report(f"{kind} {subject}".rstrip(), error)
+        failures = failures + 1 if time.monotonic() - began < RESTART_MAX_S else 1
+        await asyncio.sleep(backoff_delay(failures, first, RESTART_MAX_S))
+
+
+class Threads:
+    """Threads for one kind of blocking work, apart from the loop's own, which are shared and few."""
+
+    def __init__(self, name: str, most: int = 1) -> None:
+        self._pool = ThreadPoolExecutor(most, name)
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run in a thread; its exception is raised here. Work waits for a free thread in the order of the calls."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+
+    def close(self) -> None:
+        """Take no more work; what runs is not waited for."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception's text on one line, with the place where it was raised."""
+    text = " ".join(str(error).split()) or "no text"
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = f" ({frame.tb_frame.f_code.co_filename}:{frame.tb_lineno})" if frame else ""
+    return f"{type(error).__name__}: {text}{where}"
