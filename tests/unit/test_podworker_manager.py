@@ -8,6 +8,8 @@ import pytest
 from actors.podworker.model.errors import PodInvalid
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manager import ManagerOptions, PodManager
+from actors.podworker.pods.workers.worker import PodWorker
+from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 
@@ -77,3 +79,36 @@ async def test_an_unreadable_pod_disturbs_no_other(tmp_path):
         await until(lambda: fake.runtime.running("a"))
         manager.on_update(pod(), {**bad, "metadata": pod()["metadata"]})
         assert len(fake.runtime.running("a")) == 1
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, monkeypatch, caplog, deleted):
+    """An exception outside a sync ended the worker: the pod counted as finished, with its containers still there."""
+    failures = FAILURES["pod worker"]
+    async with running_manager(tmp_path) as (fake, manager):
+        finished: list[str] = []
+        manager.subscribe(finished.append)
+        manager.begin([])
+        manager.on_add(pod())
+        await until(lambda: fake.runtime.running("a"))
+        broken = True
+
+        def breaks(worker):
+            if broken:
+                raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(PodWorker, "_set_timer", breaks)
+        manager.wake_all()
+        await until(lambda: FAILURES["pod worker"] >= failures + 1)
+        if deleted:
+            manager.on_delete(pod())
+        assert finished == []
+        assert manager.active() == ("uid-1",)
+        assert fake.devices.released == []
+        assert "task pod worker uid-1 failed: ZeroDivisionError: a bug" in caplog.text
+        broken = False
+        if not deleted:
+            manager.on_delete(pod())
+        await until(lambda: finished == ["uid-1"])
+        assert not fake.runtime.running("a")
+        assert fake.devices.released == ["uid-1"]

@@ -10,6 +10,7 @@ from actors.podworker.model.types import read_pod
 from actors.podworker.pods.status import status_manager as statuses
 from actors.podworker.pods.status.status_manager import StatusManager, status_patch
 from protocols.kubeclient.client import ApiAway, ApiError
+from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import pod
 
 
@@ -90,6 +91,32 @@ async def test_an_outage_loses_nothing(monkeypatch):
 
     async with running_manager() as (api, manager, _told):
         api.faults = [ApiAway("away"), ApiError(500, {}), ApiError(409, {})]
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert api.status["phase"] == "Running"
+
+
+async def test_unknown_exception_delays_a_status_and_is_reported(caplog):
+    """Sending ended for good: nothing marked the pod as unsent, and no later status was sent either."""
+    failures = FAILURES["pod status"]
+    async with running_manager() as (api, manager, told):
+        api.faults = [ZeroDivisionError("a bug"), ValueError("another one")]
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert api.status["phase"] == "Running"
+        assert told == ["uid-1"]
+        assert FAILURES["pod status"] == failures + 2
+        assert "task pod status uid-1 failed: ZeroDivisionError: a bug" in caplog.text
+
+
+async def test_unknown_exception_while_a_pod_is_looked_for_delays_its_status():
+    async with running_manager() as (api, manager, _told):
+
+        async def is_gone(spec):
+            api.faults.clear()
+            raise KeyError("a bug")
+
+        api.faults, api.is_gone = [ApiError(422, {})], is_gone
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         assert api.status["phase"] == "Running"

@@ -20,6 +20,7 @@ from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus
 from protocols.messages.trace import DEVICE_HEALTH, RUNTIME_STATUS, SEEN
+from protocols.process.tasks import Tasks, restarted
 from protocols.trace import clock, record
 
 ORPHAN_GRACE_S = 1
@@ -45,7 +46,7 @@ class PodManager:
         self._options = options
         self._pods: dict[str, Object] = {}
         self._workers: dict[str, PodWorker] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._finished: set[str] = set()
         self._finished_subscribers: list[Callable[[str], None]] = []
         self._begun = False
@@ -168,8 +169,7 @@ class PodManager:
             worker.wake()
 
     def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     def orphan(self, uid: str, namespace: str, name: str) -> None:
         """End a pod that the runtime has but the API does not know."""
@@ -191,27 +191,33 @@ class PodManager:
         if spec.uid in self._workers:
             return
         self._finished.discard(spec.uid)
+        self._workers[spec.uid] = self._worker(spec, gone, fence_ns)
+        self._tasks.start(self._run_worker(spec.uid), "pod worker", f"{spec.namespace}/{spec.name}")
+
+    def _worker(self, spec: PodSpec, gone: bool, fence_ns: int) -> PodWorker:
         options = self._options
         deps, name, metrics = options.deps, options.runtime_name, options.metrics
         worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, metrics=metrics, capacity=self.capacity_for))
         worker.set_device_health(options.resources(spec.uid))
-        self._workers[spec.uid] = worker
-        task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {spec.namespace}/{spec.name}")
-        self._tasks.add(task)
-        task.add_done_callback(lambda done: self._ended(spec.uid, done))
+        return worker
 
-    def _ended(self, uid: str, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+    async def _run_worker(self, uid: str) -> None:
+        """Run the worker of a pod until it has finished, after a crash with a new one: the pod may still run."""
+        await restarted(lambda: self._run_once(uid), "pod worker", uid)
         self._workers.pop(uid, None)
-        if task.cancelled():
-            return
-        if error := task.exception():
-            log.error("pod worker failed uid=%s error=%s", uid, error, exc_info=error)
         self._finished.add(uid)
         if uid not in self._pods:
             self._forget(uid)
         for subscriber in self._finished_subscribers:
             subscriber(uid)  # last: it may add a pod of the same uid
+
+    async def _run_once(self, uid: str) -> None:
+        worker = self._workers[uid]
+        try:
+            await worker.run()
+        except Exception:  # its successor knows what a new process would: the runtime and the device manager
+            self._workers[uid] = self._worker(worker.state.spec, worker.state.gone, time.time_ns())
+            raise
 
     def _forget(self, uid: str) -> None:
         self._finished.discard(uid)

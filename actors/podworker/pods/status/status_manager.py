@@ -17,6 +17,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import Tasks, restarted
 from protocols.trace import clock, record, span
 
 MERGE_KEYS = {
@@ -176,6 +177,7 @@ class StatusManager:
         self._published_subscribers: list[Callable[[PodSpec, Object], None]] = []
         self._entries: dict[str, _Entry] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
+        self._tasks = Tasks()
 
     def subscribe(
         self,
@@ -215,7 +217,7 @@ class StatusManager:
     def _start(self, entry: _Entry) -> None:
         entry.cancel()
         entry.since = time.monotonic()
-        entry.task = asyncio.get_running_loop().create_task(self._send(entry))
+        entry.task = self._tasks.start(self._send(entry), "pod status", entry.spec.uid)
 
     def _retry(self, entry: _Entry) -> None:
         """Send a status again that was given up: the API may accept it now."""
@@ -251,6 +253,12 @@ class StatusManager:
             self.forget(uid)
 
     async def _send(self, entry: _Entry) -> None:
+        await restarted(lambda: self._send_latest(entry), "pod status", entry.spec.uid)
+        entry.task = None
+        for subscriber in self._settled_subscribers:
+            subscriber(entry.spec.uid)
+
+    async def _send_latest(self, entry: _Entry) -> None:
         failures = 0
         while not entry.gone and (body := entry.patch()) is not None:
             entry.changed.clear()
@@ -263,9 +271,6 @@ class StatusManager:
                 failures += 1
                 if not await self._failed(entry, body, error, failures):
                     break
-        entry.task = None
-        for subscriber in self._settled_subscribers:
-            subscriber(entry.spec.uid)
 
     async def _patch(self, entry: _Entry, body: Object) -> None:
         desired = entry.desired
