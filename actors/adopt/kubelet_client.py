@@ -8,7 +8,7 @@ import grpc.aio
 
 from actors.adopt.errors import KubeletBusy, KubeletUnavailable, MethodUnsupported
 from protocols.wire import podresources_v1_pb2 as v1
-from protocols.wire.methods import CLIENT_OPTIONS, Method
+from protocols.wire.methods import CLIENT_OPTIONS, MalformedReply, Method
 from protocols.wire.pod_resources import GET_ALLOCATABLE, LIST
 
 CALL_TIMEOUT_S = 5.0
@@ -52,6 +52,8 @@ class KubeletClient:
 
 def _translate(error: grpc.aio.AioRpcError, socket: Path) -> KubeletUnavailable | KubeletBusy:
     code, text = error.code(), error.details()
+    if isinstance(error, MalformedReply):
+        return KubeletUnavailable(f"kubelet at {socket} does not speak the pod resources API: {text}; retrying")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return KubeletBusy(f"kubelet rejected the call: {text}; it is retried")
     # kubelet answers UNKNOWN, with a text, for a method whose feature is turned off.

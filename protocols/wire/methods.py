@@ -1,7 +1,7 @@
 """Typed gRPC methods over unix sockets: a client's callables and a server's handlers, named by their wire path."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # read at import: its own line
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
@@ -36,6 +36,59 @@ def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"unix:{path}", options=(*CLIENT_OPTIONS, *more))
 
 
+class MalformedReply(grpc.aio.AioRpcError):
+    """Raised when a peer's message is no valid message of the method's type; the call is cancelled.
+
+    gRPC code INTERNAL, as in grpc-go. A subclass of AioRpcError, so that whoever handles a failed call handles it.
+    """
+
+    def __init__(self, method: "Method[Any, Any]") -> None:
+        super().__init__(
+            grpc.StatusCode.INTERNAL,
+            grpc.aio.Metadata(),
+            grpc.aio.Metadata(),
+            f"the reply to {method.name} is not a valid {method.reply.DESCRIPTOR.name}",
+        )
+
+
+class _Call(Generic[Reply]):
+    """A call whose messages are parsed here: grpcio logs a traceback and returns None for one it cannot parse."""
+
+    def __init__(self, method: "Method[Any, Reply]", call: Any) -> None:
+        self._method = method
+        self._call = call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+    def _parse(self, raw: bytes) -> Reply:
+        try:
+            return self._method.reply.FromString(raw)
+        except DecodeError:
+            self._call.cancel()
+            raise MalformedReply(self._method) from None
+
+
+class UnaryCall(_Call[Reply]):
+    """A unary call; awaiting it raises grpc.aio.AioRpcError."""
+
+    def __await__(self) -> Generator[Any, None, Reply]:
+        return self._parse((yield from self._call.__await__()))
+
+
+class StreamCall(_Call[Reply]):
+    """A stream of messages; reading it raises grpc.aio.AioRpcError."""
+
+    async def __aiter__(self) -> AsyncIterator[Reply]:
+        async for raw in self._call:
+            yield self._parse(raw)
+
+    async def read(self) -> Any:
+        """Return the next message, or grpc.aio.EOF."""
+        raw = await self._call.read()
+        return raw if raw is grpc.aio.EOF else self._parse(raw)
+
+
 class Method(msgspec.Struct, Generic[Request, Reply], frozen=True):
     """One method of a service: full service name, method name, and the message types both ways."""
 
@@ -48,15 +101,15 @@ class Method(msgspec.Struct, Generic[Request, Reply], frozen=True):
     def path(self) -> str:
         return f"/{self.service}/{self.name}"
 
-    def unary(self, channel: grpc.aio.Channel) -> "grpc.aio.UnaryUnaryMultiCallable[Request, Reply]":
-        return channel.unary_unary(
-            self.path, request_serializer=self.request.SerializeToString, response_deserializer=self.reply.FromString
-        )
+    def unary(self, channel: grpc.aio.Channel) -> Callable[..., UnaryCall[Reply]]:
+        """Return the method as a function of the request and grpc's options of a call."""
+        call = channel.unary_unary(self.path, request_serializer=self.request.SerializeToString)
+        return lambda request, **options: UnaryCall(self, call(request, **options))
 
-    def stream(self, channel: grpc.aio.Channel) -> "grpc.aio.UnaryStreamMultiCallable[Request, Reply]":
-        return channel.unary_stream(
-            self.path, request_serializer=self.request.SerializeToString, response_deserializer=self.reply.FromString
-        )
+    def stream(self, channel: grpc.aio.Channel) -> Callable[..., StreamCall[Reply]]:
+        """Return the method as a function of the request and grpc's options of a call."""
+        call = channel.unary_stream(self.path, request_serializer=self.request.SerializeToString)
+        return lambda request, **options: StreamCall(self, call(request, **options))
 
 
 Unary = Callable[[Any, "grpc.aio.ServicerContext[Any, Any]"], Awaitable[Any]]

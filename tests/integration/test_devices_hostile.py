@@ -106,7 +106,8 @@ async def test_answers_that_are_no_messages() -> None:
             with pytest.raises(FailedPrecondition, match="Allocate failed due to"):
                 await node.admit("p", main={BAD: 1})
             await node.holds({})
-        assert "its response to Allocate is not a valid AllocateResponse" in await errors_in_traces(node, "Allocate")
+        text = "rpc error: code = INTERNAL desc = the reply to Allocate is not a valid AllocateResponse"
+        assert text in await errors_in_traces(node, "Allocate")
         raw.answer = pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse()]).SerializeToString()
         await node.admit("p", main={BAD: 1})
         await raw.stop()

@@ -1,7 +1,7 @@
 """A DRA driver in the test's own process, whose every answer the test decides, and which counts its calls."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire.methods import Service
+from protocols.wire.methods import Method, Service
 from protocols.wire.plugins import (
     DRA_PLUGIN,
     DRA_V1,
@@ -42,6 +42,8 @@ class StubDriver:
         """Method -> error text of the RPC."""
         self.claim_errors: dict[str, str] = {}
         """Claim uid -> error in the answer."""
+        self.garbled: set[str] = set()
+        """Wire names of the methods whose answers cannot be parsed."""
         self.devices: dict[str, list[v1.Device]] = {}
         """Claim uid -> devices; a claim not named here gets one of its own."""
         self.hang = asyncio.Event()
@@ -110,12 +112,18 @@ class StubDriver:
         self._servers[path] = server
 
     def _registration(self) -> Service:
-        return Service().unary(GET_INFO, self._get_info).unary(NOTIFY, self._notify)
+        info = Service().unary(GET_INFO, self._get_info, self._encoder(GET_INFO))
+        return info.unary(NOTIFY, self._notify, self._encoder(NOTIFY))
 
     def _services(self) -> list[Service]:
-        main = Service().unary(PREPARE[self.version], self._prepare).unary(UNPREPARE[self.version], self._unprepare)
-        watches = [Service().stream(method, self._watch) for method in WATCH_RESOURCES.values()]
+        prepare, unprepare = PREPARE[self.version], UNPREPARE[self.version]
+        main = Service().unary(prepare, self._prepare, self._encoder(prepare))
+        main.unary(unprepare, self._unprepare, self._encoder(unprepare))
+        watches = [Service().stream(each, self._watch, self._encoder(each)) for each in WATCH_RESOURCES.values()]
         return [main, *watches, Service().stream(WATCH_DEVICES_STATUS, self._watch_statuses)]
+
+    def _encoder(self, method: Method[Any, Any]) -> Callable[[Any], bytes]:
+        return lambda reply: b"\xff\xff" if method.name in self.garbled else reply.SerializeToString()
 
     async def _note(self, method: str, request: Any, context: Any) -> None:
         self.calls.append((method, request))

@@ -20,6 +20,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits, PreparedDevice
 from actors.devices.model.errors import RegistrationRejected, describe
 from protocols.errors import NodeplaneError
+from protocols.process.tasks import awaited, restarted
 from protocols.trace import span
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import (
@@ -166,7 +167,8 @@ class DriverInstance:
         self._changed = asyncio.Event()
         self._peer = Peer(options.driver, options.endpoint)
         self._channel = unix_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
-        self._task = asyncio.create_task(self._watch(), name=f"connection to {options.driver}")
+        following = restarted(self._watch, "driver connection", options.driver)
+        self._task = awaited(following, "driver connection")
 
     async def close(self) -> None:
         self.closed = True

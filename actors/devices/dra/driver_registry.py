@@ -19,6 +19,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DraDriver
+from protocols.process.tasks import awaited, restarted
 from protocols.wire.plugins import NODE_HEALTH
 
 STREAM_ENDED = "its devices are Unknown until the stream is opened again"
@@ -48,8 +49,10 @@ class HealthMonitor:
     def follow(self, instance: DriverInstance) -> None:
         """Follow the health stream of an instance, if its driver advertises one."""
         if instance.options.health:
-            name = f"health of {instance.options.driver}"
-            self._tasks[instance.options.number] = asyncio.create_task(self._run(instance), name=name)
+            following = restarted(
+                lambda: self._run(instance), "driver health", instance.options.driver, first=self._options.reopen
+            )
+            self._tasks[instance.options.number] = awaited(following, "driver health")
 
     async def unfollow(self, instance: DriverInstance) -> None:
         task = self._tasks.pop(instance.options.number, None)

@@ -230,16 +230,14 @@ class Plugin:
     async def _call(
         self, call: RecordedCall, method: Method[Request, Reply], request: Request, timeout: float
     ) -> Reply:
-        """Raises PluginFailed. grpcio returns None for a response that cannot be parsed."""
+        """Raises PluginFailed."""
         call.asked(request)
         with span("", method.name, resource=self.endpoint.resource):
             try:
-                reply: Reply | None = await method.unary(self._channel)(request, timeout=timeout)
+                reply = await method.unary(self._channel)(request, timeout=timeout)
             except grpc.RpcError as error:
                 call.failed(error)
                 raise PluginFailed(describe(error)) from None
-            if reply is None:
-                raise PluginFailed(f"its response to {method.name} is not a valid {method.reply.__name__}")
         call.answered(reply)
         return reply
 

@@ -17,6 +17,7 @@ from actors.devices.watcher.registrar import Handler, Registrar
 from actors.devices.watcher.sockets import Operation, RegistryState, Scan, Step, scan
 from protocols.process.inotify import Changes
 from protocols.process.sockets import prepare_directory
+from protocols.process.tasks import Tasks
 
 RESCAN_S = 60.0
 """Interval of full scans, in case an inotify event is lost."""
@@ -40,7 +41,7 @@ class PluginWatcher:
         self._state = RegistryState()
         self._registrar = Registrar(options.handlers, options.calls)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._logged: dict[Path, str] = {}
         self._full = False
         options.registry.register(Totals(self._state))
@@ -58,8 +59,7 @@ class PluginWatcher:
                 await changes.wait(RESCAN_S if due is None else max(0.0, min(due - now, RESCAN_S)))
         finally:
             changes.close()
-            for task in self._tasks:
-                task.cancel()
+            self._tasks.cancel()
 
     async def _scan_directory(self, changes: Changes) -> None:
         """Scan the directory. It is watched before it is read, so that no change is missed."""
@@ -79,17 +79,18 @@ class PluginWatcher:
         return scan(self._options.directory)
 
     def _begin(self, step: Step, changes: Changes) -> None:
-        task = asyncio.create_task(self._do(step, changes), name=f"{step.operation.value} {step.path.name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._do(step, changes), "plugin registration", f"{step.operation.value} {step.path.name}")
 
     async def _do(self, step: Step, changes: Changes) -> None:
-        async with self._slots:
-            ok = await (
-                self._register(step.path) if step.operation is Operation.REGISTER else self._deregister(step.path)
-            )
-        self._state.finished(step, ok, time.monotonic())
-        changes.wake()
+        ok = False
+        try:
+            async with self._slots:
+                ok = await (
+                    self._register(step.path) if step.operation is Operation.REGISTER else self._deregister(step.path)
+                )
+        finally:  # whatever ended it: a step without a result would block its path for good
+            self._state.finished(step, ok, time.monotonic())
+            changes.wake()
 
     async def _register(self, path: Path) -> bool:
         try:
