@@ -36,7 +36,8 @@ class HealthActor:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._inputs = InputStreams(self._on_held_changed, self._on_health_changed)
-        self._table = StatusTable(self._inputs.held, self._inputs.health, context.settings.device_health_rate)
+        inputs, rate = self._inputs, context.settings.device_health_rate
+        self._table = StatusTable(inputs.held, inputs.health, rate, inputs.pod_finished)
         self._limiter = HealthEventLimiter()
         self._output: Stream | None = None
         self._client = ApiClient(self._client_options())

@@ -6,10 +6,12 @@ Pure: callers pass the current time in seconds.
 - Each pod may change BURST times at once, then at the rate given to the table. A pod over its rate waits and then
   publishes its latest state, so a state that came and went in between is never published.
 - Allocation and release are published at once, whatever the rate.
+- Unknown of a finished pod is published once it has lasted FINISHED_UNKNOWN_HOLD_S: its devices pass from the
+  allocation to `ended-pods`, and each restart on the way makes them Unknown for a moment.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -28,6 +30,7 @@ from protocols.process.rates import TokenBucket
 
 BURST = 3.0
 """Changes of one pod that are published at once before its rate applies."""
+FINISHED_UNKNOWN_HOLD_S = 2.0
 STATES = (HEALTHY, UNHEALTHY, UNKNOWN)
 
 HealthReports = Mapping[str, DeviceHealth]
@@ -42,11 +45,20 @@ class StatusTable:
     Memory is bounded by the number of allocated devices.
     """
 
-    def __init__(self, held: Mapping[str, PodHeld], health: HealthReports, rate: float) -> None:
+    def __init__(
+        self,
+        held: Mapping[str, PodHeld],
+        health: HealthReports,
+        rate: float,
+        finished: Callable[[str], bool] = lambda uid: False,
+    ) -> None:
         """Read `held` (by pod uid) and `health` as they change; allow each pod `rate` changes a second."""
         self._held = held
         self._health = health
         self._rate = rate
+        self._finished = finished
+        self._unknown_since: dict[str, float] = {}
+        """Start of the hold, by uid of a finished pod."""
         self._holders = DeviceHolders()
         self._buckets: dict[str, TokenBucket] = {}
         self._dirty: set[str] = set()
@@ -88,20 +100,30 @@ class StatusTable:
         old, held = self.published.get(uid), self._held.get(uid)
         if not held:
             self._buckets.pop(uid, None)
+            self._unknown_since.pop(uid, None)
             if old is not None:
                 del self.published[uid]
                 changes[uid] = None
             return
         new = pod_status(uid, held, self._health)
+        held_until = self._held_until(uid, old, new, now)
         if old is not None and (old.containers, old.pod) == (new.containers, new.pod):
             return
-        allowed_at = self._allowed_at(uid, now)
-        if allowed_at > now and old is not None and _device_names(old) == _device_names(new):
+        same_devices = old is not None and _device_names(old) == _device_names(new)
+        allowed_at = max(held_until, self._allowed_at(uid, now) if same_devices else now)
+        if allowed_at > now:
             self._deferred[uid] = allowed_at
             return
         self._take_token(uid, now)
         new = msgspec.structs.replace(new, reported_ns=oldest_report_ns(new, old, self._health))
         self.published[uid] = changes[uid] = new
+
+    def _held_until(self, uid: str, old: PodResourceStatus | None, new: PodResourceStatus, now: float) -> float:
+        """Return when devices of a finished pod that are newly Unknown may be published; now if there are none."""
+        if not self._finished(uid) or not _unknown(new) - _unknown(old):
+            self._unknown_since.pop(uid, None)
+            return now
+        return self._unknown_since.setdefault(uid, now) + FINISHED_UNKNOWN_HOLD_S
 
     def _allowed_at(self, uid: str, now: float) -> float:
         bucket = self._buckets.get(uid)
@@ -199,6 +221,10 @@ def _devices(status: PodResourceStatus) -> Iterable[tuple[str, ResourceHealth]]:
         for entry in entries:
             for device in entry.resources:
                 yield health_key(entry.name, device.resourceID), device
+
+
+def _unknown(status: PodResourceStatus | None) -> set[str]:
+    return {key for key, device in _devices(status) if device.health == UNKNOWN} if status else set()
 
 
 def _device_names(status: PodResourceStatus) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -44,7 +44,7 @@ class HealthProcess:
     def __init__(self, node):
         self.node = node
         self.inputs = InputStreams(self._held, self._health)
-        self.table = StatusTable(self.inputs.held, self.inputs.health, rate=2)
+        self.table = StatusTable(self.inputs.held, self.inputs.health, 2, self.inputs.pod_finished)
         self.begun = False
 
     def _held(self, uid):
@@ -92,7 +92,7 @@ class Podworker:
         told = status.containers.get("a", ()) if status else ()
         had = self.held.get(uid, PodHeld()) if ending else PodHeld()
         resources = had.containers[0].resources if had.containers else ()
-        entries = health_entries(told or unknown(resources), known, self.keep(uid, over))
+        entries = health_entries(told or unknown(resources), known, self.keep(uid, over, status))
         node.api[uid] = {"containerStatuses": [{"name": "a", HEALTH: entries}]}
         if over and not ending:
             self.ending.add(uid)
@@ -104,10 +104,13 @@ class Podworker:
         elif uid in node.allocations:
             self.asked.add(uid)
 
-    def keep(self, uid, over):
+    def keep(self, uid, over, status):
         """`over`: a pod killed for its deadline is, and its containers do not show it."""
-        if uid in self.ending or not self.heard or (over and not self.node.doomed):
+        ended = uid in self.ending or (over and not self.node.doomed)
+        if not self.heard or (ended and status is None):
             return Retention.KNOWN
+        if ended:
+            return Retention.UNREPORTED
         return Retention.NOTHING if uid in self.asked else Retention.UNREPORTED
 
     def release(self, uid):
@@ -172,7 +175,7 @@ def freed_then_killed(uid):
 @example([*freed_then_killed("u1"), ("look", "u1")], True)
 @given(st.lists(steps, max_size=60), st.booleans())
 def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life, doomed):
-    node, last = Node(doomed), {}
+    node = Node(doomed)
     for step in life:
         match step:
             case ("say", device, state):
@@ -181,7 +184,6 @@ def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life, doomed):
                 node.healthy.hear(stream)
             case ("look", uid):
                 node.podworker.look(uid)
-                remember(node, uid, last)
             case ("release", uid):
                 node.podworker.release(uid)
             case ("end", uid):
@@ -201,14 +203,4 @@ def test_any_order_of_reports_ends_and_kills_comes_to_the_truth(life, doomed):
         assert set(shown) == set(devices)
         for device in devices:
             state = node.health.get(health_key(*device))
-            told = state.health if state else "Unknown"
-            if uid in node.over and told == "Unknown":
-                assert doomed or shown[device] != "Unknown" or last.get((uid, device), "Unknown") == "Unknown"
-            else:
-                assert shown[device] == told
-
-
-def remember(node, uid, last):
-    """What was shown of a pod once it was over: that is not forgotten."""
-    if uid in node.over:
-        last |= {(uid, device): health for device, health in node.shown(uid).items()}
+            assert shown[device] == (state.health if state else "Unknown"), "also of a pod that is over"

@@ -3,7 +3,7 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.health.status_table import BURST, StatusTable, held_devices, pod_status
+from actors.health.status_table import BURST, FINISHED_UNKNOWN_HOLD_S, StatusTable, held_devices, pod_status
 from protocols.messages.devices import DeviceHealth
 from protocols.messages.health import (
     HeldContainer,
@@ -32,7 +32,8 @@ class Node:
 
     def __init__(self):
         self.held, self.known = {}, {}
-        self.table = StatusTable(self.held, self.known, RATE)
+        self.finished = set()
+        self.table = StatusTable(self.held, self.known, RATE, self.finished.__contains__)
         self.now, self.reports = 100.0, 0
 
     def allocate(self, uid, *devices):
@@ -73,6 +74,28 @@ def test_refresh_after_flap_back_publishes_nothing():
     node.report(DEVICES[0], "Unhealthy")
     node.report(DEVICES[0], "Healthy")
     assert node.refresh() == {}
+
+
+def test_refresh_finished_pod_shows_lasting_unknown_only():
+    """A device that fell off the bus and failed its pod must not stay Healthy; a restart on the way is no news."""
+    node = Node()
+    node.report(DEVICES[0], "Healthy")
+    node.allocate("u1", DEVICES[0])
+    node.refresh()
+    node.finished.add("u1")
+    node.report(DEVICES[0], "Unknown")
+    assert node.refresh() == {}
+    node.now += 0.9 * FINISHED_UNKNOWN_HOLD_S
+    node.report(DEVICES[0], "Healthy")
+    node.refresh_until_idle()
+    assert node.table.published["u1"].containers["a"][0].resources[0].health == "Healthy"
+    node.report(DEVICES[0], "Unknown")
+    assert node.refresh() == {}
+    node.now += FINISHED_UNKNOWN_HOLD_S
+    assert node.refresh()["u1"].containers["a"][0].resources[0].health == "Unknown"
+    node.report(DEVICES[0], "Unhealthy")
+    node.refresh_until_idle()
+    assert node.published() == {"u1": (node.expected()["u1"].containers, ())}
 
 
 def test_refresh_shared_device_reaches_all_its_pods():

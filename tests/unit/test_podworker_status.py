@@ -171,6 +171,11 @@ def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_mo
     assert over["containerStatuses"][0][gone] == shown["containerStatuses"][0][gone]
     assert over[gone] == shown[gone]
     assert gone not in status(raw, runtime(run("a")), before=shown)["containerStatuses"][0]
+    vanished = ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unknown", "no longer reported"),))
+    fell_off = status(raw, dead, before=shown, resources=PodResourceStatus("uid-1", {"a": (vanished,)}))
+    assert fell_off["containerStatuses"][0][gone][0]["resources"] == [
+        {"resourceID": "gpu-1", "health": "Unknown", "message": "no longer reported"}
+    ]
     off = status(raw, dead, before=shown, health_enabled=False)
     assert gone not in off["containerStatuses"][0]
 

@@ -448,8 +448,10 @@ def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path):
             scene.worker.set_device_health(how("Unhealthy"))
             await scene.until(lambda: entries(scene) == [("g1", "Unhealthy")])
             scene.worker.set_device_health(how("Unknown"))
+            await scene.until(lambda: entries(scene) == [("g1", "Unknown")])
+            scene.worker.set_device_health(None)
             await asyncio.sleep(0.05)
-            assert entries(scene) == [("g1", "Unhealthy")]
+            assert entries(scene) == [("g1", "Unknown")]
             scene.delete()
             await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
             assert fake.health.over[UID] == PodHeld()

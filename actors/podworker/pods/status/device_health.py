@@ -23,7 +23,7 @@ class Retention(Enum):
     UNREPORTED = 1
     """Entries that health does not report, until this process has admitted the pod: devices may have been freed."""
     KNOWN = 2
-    """Also the previous health of devices that are now Unknown: the pod has ended or health has not synced yet."""
+    """Also the previous health of devices that are now Unknown: health has not synced, or not reported an ended pod."""
 
 
 def health_entries(reported: tuple[ResourceStatus, ...], known: Object, retention: Retention) -> list[Object]:

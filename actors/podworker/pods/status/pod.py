@@ -158,10 +158,12 @@ def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[st
 
 
 def _retention(inputs: StatusInputs, statuses: dict[str, Object]) -> Retention:
-    """Return the retention; a pod that has ended retains what is known."""
+    """Return the retention; a pod that has ended retains what is known until health reports it."""
     if not inputs.health_enabled:
         return Retention.NOTHING
-    return Retention.KNOWN if compute_phase(inputs.spec, statuses) in TERMINAL else inputs.retention
+    if compute_phase(inputs.spec, statuses) not in TERMINAL or inputs.retention is Retention.KNOWN:
+        return inputs.retention
+    return Retention.KNOWN if inputs.resources is None else Retention.UNREPORTED
 
 
 def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:

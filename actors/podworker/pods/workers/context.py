@@ -177,9 +177,9 @@ class StatusReporter:
         Until this process has admitted the pod, its devices may have been freed earlier; and a missing report about a
         pod with devices proves nothing.
         """
-        if final or not self._deps.health.synced:
+        if not self._deps.health.synced or (final and state.resources is None):
             return Retention.KNOWN
-        if state.grants is None or state.stage is not Stage.SYNCING:
+        if final or state.grants is None or state.stage is not Stage.SYNCING:
             return Retention.UNREPORTED
         has = uses_claims(state.spec) or any(grant.held for grant in state.grants.values())
         return Retention.UNREPORTED if has and state.resources is None else Retention.NOTHING

@@ -19,6 +19,7 @@ from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
+from protocols.kube.meta import Object
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.trace import span
@@ -80,6 +81,8 @@ class PodTermination:
         if not self._state.released:
             if not await self._status_persisted(status):
                 return False
+            if self._state.held:  # before its claims are unprepared, so that devices and health go on without a gap
+                self._publish_ended(self._reporter.api_status(self._state))
             if not self._state.spec.raw or uses_claims(self._state.spec):  # only the uid of an orphan is known
                 with span(self._state.spec.uid, "unprepare claims"):
                     await self._deps.devices.unprepare(self._state.spec.uid)
@@ -128,12 +131,15 @@ class PodTermination:
         status = await self._observer.status()
         if not (state.gone or state.spec.deleting):
             shown = self._reporter.report(state, status, final=True)
-            self._deps.health.publish_ended(state.spec, merged(state.held, held_in(shown)))
+            self._publish_ended(shown)
             return False
         self._deps.health.publish_ended(state.spec, PodHeld())
         if not state.gone and not state.deleted and not await self._delete():
             return False
         return await self._remove(status)
+
+    def _publish_ended(self, shown: Object) -> None:
+        self._deps.health.publish_ended(self._state.spec, merged(self._state.held, held_in(shown)))
 
     async def _delete(self) -> bool:
         """Delete the pod once the API shows the final status."""
