@@ -5,6 +5,7 @@ from typing import Any
 
 from protocols.kube.selectors import term_matches
 
+NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 Term = Mapping[str, Any]
 """One of nodeSelectorTerms."""
 

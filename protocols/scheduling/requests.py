@@ -32,6 +32,14 @@ def add(total: dict[str, Amount], more: Mapping[str, Amount]) -> None:
         total[name] = amount if held is None else held + amount
 
 
+def subtract(total: Amounts, less: Mapping[str, int]) -> None:
+    """Subtract in place what was added before; a resource of which nothing is left goes, since pods name any."""
+    for name, amount in less.items():
+        total[name] = total.get(name, 0) - amount
+        if not total[name]:
+            del total[name]
+
+
 def _raise(peak: dict[str, Amount], amounts: Mapping[str, Amount]) -> None:
     for name, amount in amounts.items():
         held = peak.get(name)

@@ -6,7 +6,6 @@ named. Affinity to other pods and topology spread constraints are not judged.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 
 from protocols.dra.diagnosis.types import Rejection
 from protocols.dra.pods import ENDED, allocation_of
@@ -15,21 +14,14 @@ from protocols.kube.meta import Object, condition_true, key_of, labels_of, name_
 from protocols.kube.quantity import BINARY_SI, DECIMAL_SI, NANO, Quantity
 from protocols.kube.selectors import selects
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
-from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
+from protocols.scheduling.host_ports import HostPort, pod_ports
+from protocols.scheduling.node_fit import NodeUse, Shortage, shortages
 from protocols.scheduling.node_selection import required_terms, selects_node
-from protocols.scheduling.requests import Amounts, add, amounts, pod_requests, with_resize
+from protocols.scheduling.requests import amounts, pod_requests, with_resize
 
 READY, UNSCHEDULABLE, SELECTION, TAINT = "ready", "unschedulable", "node selection", "taint"
 PORTS, RESOURCES, CLAIM = "host ports", "resources", "claim"
 IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
-
-
-@dataclass
-class Load:
-    """Requests and host ports of the pods on one node."""
-
-    used: Amounts = field(default_factory=dict)
-    ports: PortsInUse = field(default_factory=PortsInUse)
 
 
 class NodeRules:
@@ -70,10 +62,8 @@ class NodeRules:
 
     def _shortages(self, node: Object) -> Iterator[Rejection]:
         has, used = amounts((node.get("status") or {}).get("allocatable") or {}), self._loads[name_of(node)].used
-        for name, requested in sorted(self._requests.items()):
-            free = has.get(name, 0) - used.get(name, 0)
-            if requested and requested > free and (has.get(name) or name not in self._backed):
-                yield Rejection(RESOURCES, _shortage_text(name, requested, max(0, free), has.get(name, 0)))
+        for short in shortages(self._requests, has, used, self._backed):
+            yield Rejection(RESOURCES, _shortage_text(short))
 
     def _claims(self, node: Object) -> list[Rejection]:
         for claim in self._allocated:
@@ -83,16 +73,14 @@ class NodeRules:
         return []
 
 
-def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, Load]:
+def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, NodeUse]:
     """Return the load of each node. Pods with a field of the wrong shape count nowhere, as in the scheduler."""
-    found: defaultdict[str, Load] = defaultdict(Load)
+    found: defaultdict[str, NodeUse] = defaultdict(NodeUse)
     for pod in pods:
         try:
             if uid_of(pod) != uid_of(own) and (node := _node_of(pod, own)):
                 spec = pod.get("spec") or {}
-                requests, ports = pod_requests(with_resize(pod, spec)), pod_ports(spec)
-                add(found[node].used, requests)
-                found[node].ports.add(ports)
+                found[node].add(pod_requests(with_resize(pod, spec)), pod_ports(spec))
         except SHAPE_ERRORS:
             continue
     return found
@@ -111,11 +99,12 @@ def _port_text(port: HostPort) -> str:
     return f"{port.protocol} {port.port}"
 
 
-def _shortage_text(name: str, requested: int, free: int, has: int) -> str:
+def _shortage_text(short: Shortage) -> str:
+    name = short.resource
     if name == "pods":
-        return f"Too many pods: {has // NANO} allowed"
-    left = f"free {_quantity(name, free)}" if has else "the node has none"
-    return f"Insufficient {name}: requested {_quantity(name, requested)}, {left}"
+        return f"Too many pods: {short.capacity // NANO} allowed"
+    left = f"free {_quantity(name, max(0, short.capacity - short.used))}" if short.capacity else "the node has none"
+    return f"Insufficient {name}: requested {_quantity(name, short.requested)}, {left}"
 
 
 def _quantity(name: str, amount: int) -> str:

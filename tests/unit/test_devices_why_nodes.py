@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
-from actors.scheduler.nodes.node_cache import NOT_READY, SELECTOR, UNSCHEDULABLE, reasons
+from actors.scheduler.nodes.node_cache import NOT_READY, UNSCHEDULABLE, reasons
 from protocols.dra.gates import Gates
 from protocols.kube.meta import Object
 from protocols.scheduling.host_ports import NO_PORTS
+from protocols.scheduling.node_selection import NOT_SELECTED
 from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.why import pod_answer
 from supervisor.dra.why_text import answer_parts
@@ -67,7 +68,7 @@ def why(pod: Object, node: Object, *placed: Object) -> list[str]:
 EVENT = {
     NOT_READY: "not ready",
     UNSCHEDULABLE: "unschedulable",
-    SELECTOR: "does not match",
+    NOT_SELECTED: "does not match",
     NO_PORTS: "no free host port",
 }
 

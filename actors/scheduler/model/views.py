@@ -17,7 +17,7 @@ from protocols.kube.meta import condition_true, key_of, labels_of, meta, split_k
 from protocols.kube.taints import Taint, node_taints
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import node_term, required_terms
-from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, with_resize
+from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, subtract, with_resize
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,7 @@ class NodeLoad:
         self.pods.pop(pod.uid, None)
         for name, amount in pod.presumed.items():
             self.presumed[name] -= amount
-        for name, amount in pod.requests.items():
-            self.used[name] = self.used.get(name, 0) - amount
-            if not self.used[name]:
-                del self.used[name]  # anybody's pod may name resources nobody has
+        subtract(self.used, pod.requests)
 
 
 def pod_view(pod: Mapping[str, Any]) -> PodView:

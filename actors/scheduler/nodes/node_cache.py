@@ -20,12 +20,12 @@ from actors.scheduler.nodes.node_memo import NodeMemos
 from actors.scheduler.nodes.node_table import NodeChanges
 from actors.scheduler.nodes.scoring import Preferences, node_preference
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, tolerated, untolerated
+from protocols.scheduling import node_fit
 from protocols.scheduling.host_ports import NO_PORTS
-from protocols.scheduling.node_selection import selects_node
+from protocols.scheduling.node_selection import NOT_SELECTED, selects_node
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
-SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 TOO_MANY, INSUFFICIENT = "Too many pods", "Insufficient "
 NOTHING: frozenset[str] = frozenset()
 TURN_S = 0.01
@@ -44,7 +44,7 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
         return [UNSCHEDULABLE]
     if (pod.node_selector or pod.affinity_terms) and not selected(pod, node):
-        return [SELECTOR]
+        return [NOT_SELECTED]
     if node.taints and (taint := untolerated(node.taints, pod.tolerations)):
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
         return [f"node(s) had untolerated taint {{{value}}}"]
@@ -53,14 +53,8 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
 
 
 def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
-    free, used = load.view.allocatable, load.used
-    short = []
-    for name, requested in pod.requests.items():
-        if requested > free.get(name, 0) - used.get(name, 0) and requested and (free.get(name) or name not in backed):
-            short.append(name)
-    if not short:
-        return short
-    return [TOO_MANY if name == "pods" else f"{INSUFFICIENT}{name}" for name in sorted(short)]
+    short = node_fit.shortages(pod.requests, load.view.allocatable, load.used, backed)
+    return [TOO_MANY if each.resource == "pods" else f"{INSUFFICIENT}{each.resource}" for each in short]
 
 
 def insufficient(reason: str) -> str | None:
