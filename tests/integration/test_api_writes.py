@@ -1,13 +1,19 @@
 """Writes that Kubernetes' own answers hold the API server to: scales, lost updates, owners, generated fields."""
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.support.api_judge import Answer, Client
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.store_lab import until
 
 Object = dict[str, Any]
 APPS = "/apis/apps/v1/namespaces/default"
@@ -153,3 +159,96 @@ def test_put_without_resource_version_is_no_update(client: Client, path: str) ->
     assert (answer.status, [cause["field"] for cause in causes]) == (422, ["metadata.resourceVersion"]), answer.body
     seen = {**blind, "metadata": {**blind["metadata"], "resourceVersion": read["metadata"]["resourceVersion"]}}
     assert send(client, "PUT", f"{path}/lost", seen).status == 200
+
+
+def owned(made: Object, manager: str, subresource: str = "") -> Object:
+    """Return what a manager owns."""
+    return next(
+        (
+            each["fieldsV1"]
+            for each in made["metadata"].get("managedFields", [])
+            if (each["manager"], each.get("subresource", "")) == (manager, subresource)
+        ),
+        {},
+    )
+
+
+BATCH, MINE = "/apis/batch/v1/namespaces/default/jobs", "fieldManager=me"
+ONCE = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+
+
+def test_defaults_are_owned_by_their_author(client: Client) -> None:
+    job = created(client, f"{BATCH}?{MINE}", "defaulted", spec={"template": ONCE})
+    assert (job["spec"]["manualSelector"], owned(job, "me")["f:spec"]["f:manualSelector"]) == (False, {})
+    spec = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    daemons = created(client, f"{APPS}/daemonsets?{MINE}", "defaulted", spec=spec)
+    number = "deprecated.daemonset.template.generation"
+    assert daemons["metadata"]["annotations"][number] == "1"
+    assert f"f:{number}" in owned(daemons, "me")["f:metadata"]["f:annotations"]
+
+
+def test_job_keeps_its_generated_labels(client: Client) -> None:
+    job = created(client, BATCH, "labelled", spec={"template": ONCE, "suspend": True})
+    del job["spec"]["template"]["metadata"]["labels"]["job-name"]
+    answer = send(client, "PUT", f"{BATCH}/labelled", job)
+    causes = {cause["field"] for cause in answer.json["details"]["causes"]}
+    assert (answer.status, "spec.template.metadata.labels[job-name]" in causes) == (422, True), answer.body
+
+
+def signing_request() -> str:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def test_signing_request_fields_that_never_change_have_no_owner(client: Client) -> None:
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": signing_request(), "signerName": "example.com/s", "usages": ["client auth"]}
+    assert "managedFields" not in created(client, path, "csr", spec=spec)["metadata"]
+    condition = {"type": "Failed", "status": "True", "reason": "R", "message": "m"}
+    answer = send(client, "PATCH", f"{path}/csr/status?{MINE}", {"status": {"conditions": [condition]}})
+    assert (answer.status, owned(answer.json, "me", "status")) == (200, {}), answer.body
+
+
+def test_server_owns_the_status_that_it_writes(client: Client) -> None:
+    quotas = "/api/v1/namespaces/charged/resourcequotas"
+    created(client, "/api/v1/namespaces", "charged")
+    created(client, quotas, "q", spec={"hard": {"configmaps": "5"}})
+    status = {"status": {"hard": {"configmaps": "5"}, "used": {"configmaps": "0"}}}
+    assert send(client, "PATCH", f"{quotas}/q/status", status).status == 200
+    until("the quota is charged", lambda: charged(client, quotas))
+    used = {"f:status": {"f:used": {"f:configmaps": {}}}}
+    assert owned(client.ask("GET", f"{quotas}/q").json, "kube-apiserver", "status") == used
+
+
+def charged(client: Client, quotas: str) -> bool:
+    """Create an object; return True if the quota, which replicas learn of later, counts one."""
+    send(client, "POST", "/api/v1/namespaces/charged/configmaps", {"metadata": {"generateName": "c"}})
+    return client.ask("GET", f"{quotas}/q").json["status"]["used"]["configmaps"] != "0"
+
+
+def test_mutating_policy_has_no_operation_without_object(client: Client) -> None:
+    rule = {**POLICY_SPEC["matchConstraints"]["resourceRules"][0], "operations": ["DELETE"]}  # type: ignore[index]
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "reinvocationPolicy": "Never", "mutations": [MUTATING]}
+    answer = send(
+        client, "POST", f"{ADMISSION}mutatingadmissionpolicies", {"metadata": {"name": "delete"}, "spec": spec}
+    )
+    causes = [cause["field"] for cause in answer.json["details"]["causes"]]
+    assert (answer.status, causes) == (422, ["spec.matchConstraints.resourceRules.operations"])
+
+
+def test_storage_objects_name_valid_classes_and_drivers(client: Client) -> None:
+    bad = {"metadata": {"name": "bad"}, "storageClassName": "Fast", "nodeTopology": {"matchLabels": {"-": "a"}}}
+    answer = send(client, "POST", f"{STORAGE}namespaces/default/csistoragecapacities", bad)
+    assert {cause["field"] for cause in answer.json["details"]["causes"]} == {
+        "storageClassName",
+        "nodeTopology.matchLabels",
+    }
+    attachment = {"metadata": {"name": "bad"}, "spec": {"attacher": "A", "nodeName": "N", "source": {}}}
+    answer = send(client, "POST", f"{STORAGE}volumeattachments", attachment)
+    assert {cause["field"] for cause in answer.json["details"]["causes"]} == {
+        "spec.attacher",
+        "spec.nodeName",
+        "spec.source",
+    }

@@ -310,12 +310,29 @@ LESS = "cannot be greater than status.replicas"
 def test_stateful_set_mounts_volumes_of_its_claims() -> None:
     mounts = [{"name": "data", "mountPath": "/data"}]
     spec = with_path(SELECTED, "template.spec.containers", [{"name": "c", "image": "i", "volumeMounts": mounts}])
-    claimed = {**spec, "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claimed = {**spec, "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}]}
     assert create_faults("statefulsets", claimed) == []
     missing = 'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"'
     assert create_faults("statefulsets", spec) == [missing]
     old = created("statefulsets", spec)
     assert update_faults("statefulsets", with_path(old, "spec.replicas", 2), old) == []
+
+
+def test_stateful_set_claims_are_checked_as_claims_and_volumes() -> None:
+    faults = create_faults("statefulsets", {**SELECTED, "volumeClaimTemplates": [{"spec": {"accessModes": ["Any"]}}]})
+    assert [fault.partition(": ")[0] for fault in faults] == [
+        "spec.volumeClaimTemplates[0].spec.accessModes",
+        "spec.volumeClaimTemplates[0].spec.resources[storage]",
+        "spec.template.spec.volumes[0].persistentVolumeClaim.claimName",
+        "spec.template.spec.volumes[0].name",
+    ]
+
+
+@pytest.mark.parametrize("plural", ["deployments", "replicasets", "statefulsets"])
+def test_selector_that_cannot_be_parsed_is_no_selector(plural: str) -> None:
+    faults = create_faults(plural, with_path(SELECTED, "selector.matchLabels", {"-a": "x"}))
+    assert [fault.partition(": ")[0] for fault in faults[:2]] == ["spec.selector.matchLabels", "spec.selector"]
 
 
 def test_stateful_set_service_is_a_label() -> None:

@@ -37,6 +37,7 @@ def test_job_defaults_equal_upstream() -> None:
         "backoffLimit": 6,
         "completionMode": "NonIndexed",
         "completions": 1,
+        "manualSelector": False,
         "parallelism": 1,
         "podReplacementPolicy": "TerminatingOrFailed",
         "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}},
@@ -273,7 +274,7 @@ CONDITIONS = "conditions: Invalid value: cannot set"
             ["active: Invalid value: 1: active>0 is invalid for finished job"],
         ),
         ({"failed": 2}, {"failed": 1}, ["failed: Invalid value: 1: cannot decrease the failed counter"]),
-        ({"startTime": START}, {}, ["startTime: Required value: startTime cannot be removed for unsuspended job"]),
+        ({"startTime": START}, {}, ["startTime: Invalid value: null: field is immutable for unsuspended job once set"]),
         (
             {},
             {"startTime": START, "conditions": [MET, DONE]},

@@ -19,6 +19,10 @@ class Strategy:
     """Return True if a feature gate is on. Set when the API server starts."""
     has_status: bool = False
     """The status is written only through the status subresource."""
+    untracked: tuple[str, ...] = ()
+    """Fields that the main endpoint never changes after creation: their writers own nothing there."""
+    untracked_status: tuple[str, ...] = ()
+    """Fields of the status that another subresource writes: their writers own nothing by the status endpoint."""
     parts: tuple[str, ...] = ()
     """Names of subresources that change a part of the spec."""
     has_generation: bool = False
@@ -134,5 +138,6 @@ def deferred(module: str, name: str, **flags: Any) -> Strategy:
 
     Attributes that reads and discovery need must be among them, or the first read imports the module.
     """
-    defaults = {"has_status": False, "has_generation": False, "parts": (), "propagation": "", "unasked_warning": ""}
+    none: dict[str, Any] = dict.fromkeys(("untracked", "untracked_status", "parts"), ())
+    defaults = {**none, "has_status": False, "has_generation": False, "propagation": "", "unasked_warning": ""}
     return cast(Strategy, _Deferred(module, name, {**defaults, **flags}))

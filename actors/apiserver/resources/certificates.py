@@ -32,6 +32,8 @@ NOT_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
 
 class RequestStrategy(Strategy):
     has_status = True
+    untracked = ("spec",)
+    untracked_status = ("conditions",)
     parts = ("approval",)
 
     def prepare_create(self, obj: Object) -> None:

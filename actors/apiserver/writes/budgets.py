@@ -11,6 +11,7 @@ from actors.apiserver.api.objects import at, items, now, text
 from actors.apiserver.api.stored import Stored, encode_object, fresh_copy
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
+from actors.apiserver.writes.owners import own_status
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.selectors import label_selector_from_object
@@ -46,7 +47,8 @@ class Budgets:
             if dry_run:
                 return
             try:
-                await self._storage.update(self._budgets.resource, budget, encode_object(granted))
+                row = self._budgets.resource
+                await self._storage.update(row, budget, encode_object(own_status(row, granted, budget.obj)))
                 return
             except RevisionConflict as changed:
                 if changed.current is None:

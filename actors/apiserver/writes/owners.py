@@ -8,6 +8,7 @@ from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.metadata import FIELD
@@ -80,17 +81,41 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
 
 def _written(target: Target, new: Object, old: Object) -> Object:
     """Return the object with only the changes that this endpoint writes: the other ones are reset."""
+    strategy = target.resource.strategy
     if target.subresource == "status":
-        return {**old, "metadata": new["metadata"], "status": new.get("status")}
-    if target.subresource or not target.resource.strategy.has_status or new.get("status") == old.get("status"):
+        status = new.get("status")
+        if isinstance(status, dict) and strategy.untracked_status:
+            status = _reset(status, old.get("status") or {}, strategy.untracked_status)
+        return {**old, "metadata": new["metadata"], "status": status}
+    if target.subresource or not (strategy.has_status or strategy.untracked):
         return new
-    rest = {key: value for key, value in new.items() if key != "status"}
-    return {**rest, "status": old["status"]} if "status" in old else rest
+    return _reset(new, old, (*strategy.untracked, "status"))
+
+
+def _reset(new: Object, old: Object, fields: tuple[str, ...]) -> Object:
+    """Return an object with these fields as they were before the write."""
+    changed = [field for field in fields if new.get(field) != old.get(field)]
+    if not changed:
+        return new
+    rest = {field: value for field, value in new.items() if field not in changed}
+    return {**rest, **{field: old[field] for field in changed if field in old}}
 
 
 def stored_owners(new: Object, old: Object, sent: object) -> Entries:
     """Keep the stored owners, for writes of the server itself."""
     return (old["metadata"].get(FIELD) if old else None) or []
+
+
+SERVER = "kube-apiserver"
+
+
+def own_status(resource: Resource, new: Object, old: Object) -> Object:
+    """Return an object whose status the server itself has changed, with the managedFields of that write."""
+    entries = stored_owners(new, old, None)
+    if entries and resource.shape is not None and new.get("status") != old.get("status"):
+        by = Author(SERVER, UPDATE, resource.api_version, "status")
+        new["metadata"] = {**new["metadata"], FIELD: tracked(old, new, resource.shape, by, entries)}
+    return new
 
 
 def set_owners(obj: Object, entries: Entries) -> None:
@@ -135,8 +160,9 @@ def _relevant(target: Target, config: Object) -> Object:
     if target.subresource:
         part = "spec" if target.subresource == "scale" else target.subresource
         return {key: value for key, value in config.items() if key in ("apiVersion", "kind", part)}
-    if target.resource.strategy.has_status:
-        return {key: value for key, value in config.items() if key != "status"}
+    strategy = target.resource.strategy
+    if strategy.has_status or strategy.untracked:
+        return {key: value for key, value in config.items() if key not in (*strategy.untracked, "status")}
     return config
 
 

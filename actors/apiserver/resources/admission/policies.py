@@ -21,6 +21,7 @@ from actors.apiserver.resources.admission.rules import (
     expression_causes,
     limit_causes,
     match_causes,
+    mutable_causes,
     one_of,
     part,
 )
@@ -41,6 +42,7 @@ WORDS = re.compile(
     r"as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true|var|void"
     r"|while"
 )
+UNKNOWN = "dyn(null)"
 NOTHING = "validations or auditAnnotations must contain at least one item"
 
 
@@ -60,7 +62,7 @@ class PolicyStrategy(Strategy):
         causes = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
         if (kind := part(spec, "paramKind")) is not None:
             causes += _kind_causes(kind)
-        causes += _constraint_causes(part(spec, "matchConstraints"))
+        causes += self.match_causes(part(spec, "matchConstraints"))
         return causes + self.expression_causes(obj, spec, Budget())
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
@@ -81,9 +83,14 @@ class PolicyStrategy(Strategy):
             if not value.strip():
                 causes.append(required(f"{where}.expression", "expression is not specified"))
                 continue
-            causes += expression_causes(f"{where}.expression", value, scope, (), budget)
-            scope = scope._replace(variables=(*scope.variables, (name, value)))
-        return causes if causes else self.own_causes(obj, spec, scope, budget)
+            faults = expression_causes(f"{where}.expression", value, scope, (), budget)
+            if IDENTIFIER.fullmatch(name):  # uses of a variable that does not compile are no faults of their own
+                scope = scope._replace(variables=(*scope.variables, (name, UNKNOWN if faults else value)))
+            causes += faults
+        return causes + self.own_causes(obj, spec, scope, budget)
+
+    def match_causes(self, match: Object | None) -> list[Cause]:
+        return _constraint_causes(match)
 
     def own_causes(self, obj: Object, spec: Object, scope: Any, budget: Budget) -> list[Cause]:
         raise NotImplementedError
@@ -213,6 +220,7 @@ class BindingStrategy(Strategy):
             causes += _reference_causes("spec.paramRef", reference)
         if (match := part(spec, "matchResources")) is not None:
             causes += match_causes("spec.matchResources", match)
+            causes += [] if self._actions else mutable_causes("spec.matchResources", match)
         return causes + (_action_causes(spec.get("validationActions") or []) if self._actions else [])
 
 
@@ -248,6 +256,9 @@ def _action_causes(actions: list[Any]) -> list[Cause]:
 
 
 class MutatingPolicyStrategy(PolicyStrategy):
+    def match_causes(self, match: Object | None) -> list[Cause]:
+        return [*super().match_causes(match), *mutable_causes("spec.matchConstraints", match or {})]
+
     def own_causes(self, obj: Object, spec: Object, scope: Any, budget: Budget) -> list[Cause]:
         causes = one_of("spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS)
         mutations = items(spec, "mutations")

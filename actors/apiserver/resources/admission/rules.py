@@ -19,6 +19,7 @@ from protocols.kube.names import qualified_faults
 
 FAILURE_POLICIES, MATCH_POLICIES = ("Fail", "Ignore"), ("Equivalent", "Exact")
 OPERATIONS, SCOPES = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE"), ("*", "Cluster", "Namespaced")
+MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
 REINVOCATIONS = ("IfNeeded", "Never")
 CONDITIONS, EXPRESSIONS = 64, 128
 """Match conditions of a policy or webhook; validations, mutations and variables of a policy."""
@@ -30,6 +31,16 @@ def default_match(match: Object) -> None:
     match.setdefault("objectSelector", {})
     for rule in (*items(match, "resourceRules"), *items(match, "excludeResourceRules"), *items(match, "rules")):
         rule.setdefault("scope", "*")
+
+
+def mutable_causes(path: str, match: Object) -> list[Cause]:
+    """Check that the rules of a mutating policy have only operations with an object to change."""
+    return [
+        unsupported(f"{path}.resourceRules.operations", operation, MUTABLE)
+        for rule in rules_of(match)
+        for operation in rule.get("operations") or []
+        if operation not in MUTABLE
+    ]
 
 
 def match_causes(path: str, match: Object) -> list[Cause]:

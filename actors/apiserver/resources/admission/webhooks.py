@@ -128,9 +128,10 @@ def _url_causes(path: str, url: str) -> list[Cause]:
 
 
 def _service_causes(path: str, service: Object) -> list[Cause]:
+    # Upstream reports a missing name at the namespace, and the other way round.
     causes = [
-        required(f"{path}.{name}", f"service {name} is required")
-        for name in ("name", "namespace")
+        required(f"{path}.{reported}", f"service {name} is required")
+        for name, reported in (("name", "namespace"), ("namespace", "name"))
         if not service.get(name)
     ]
     where = service.get("path")

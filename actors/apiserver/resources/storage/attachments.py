@@ -4,13 +4,20 @@ from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.resources.cells import AGE, NAME, cell
+from actors.apiserver.resources.cells import AGE, CREATED, NAME, cell
+from actors.apiserver.resources.validation.selectors import label_selector
+from actors.apiserver.resources.validation.table import found
 from protocols.kube.meta import Object
+from protocols.kube.names import subdomain_faults
+
+ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 
 
 class CapacityStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        return [] if obj.get("storageClassName") else [required("storageClassName")]
+        name = obj.get("storageClassName") or ""
+        causes = [invalid("storageClassName", name, fault) for fault in subdomain_faults(name)]
+        return causes + found(label_selector, "nodeTopology", obj.get("nodeTopology") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = [name for name in ("storageClassName", "nodeTopology") if new.get(name) != old.get(name)]
@@ -24,13 +31,22 @@ class AttachmentStrategy(Strategy):
         obj["status"] = {"attached": False}
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        spec, path = obj.get("spec") or {}, "spec"
-        causes = [required(f"{path}.{name}") for name in ("attacher", "nodeName") if not spec.get(name)]
-        return causes if spec.get("source") else [*causes, required(f"{path}.source")]
+        spec, source = obj.get("spec") or {}, at(obj, "spec", "source") or {}
+        attacher, node, volume = spec.get("attacher") or "", spec.get("nodeName") or "", "persistentVolumeName"
+        causes = [] if attacher else [required("spec.attacher")]
+        causes += [invalid("spec.attacher", attacher, fault) for fault in subdomain_faults(attacher) if attacher]
+        if (source.get(volume) is None) == (source.get("inlineVolumeSpec") is None):
+            causes.append(required("spec.source", ONE_SOURCE))
+        elif source.get(volume) is not None:
+            path, name = f"spec.source.{volume}", source[volume]
+            causes += [] if name else [required(path, f"must specify non empty {volume}")]
+            causes += [invalid(path, name, fault) for fault in subdomain_faults(name)]
+        return causes + [invalid("spec.nodeName", node, fault) for fault in subdomain_faults(node)]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        same = new.get("spec") == old.get("spec")
-        return [] if same else [invalid("spec", new.get("spec"), "field is immutable")]
+        if new.get("spec") == old.get("spec"):
+            return []
+        return [*self.validate_create(new), invalid("spec", new.get("spec"), "field is immutable")]
 
 
 CAPACITIES = Resource(
@@ -42,7 +58,7 @@ CAPACITIES = Resource(
     kind="CSIStorageCapacity",
     namespaced=True,
     strategy=CapacityStrategy(),
-    columns=(NAME, Column("StorageClass", cell("storageClassName")), Column("Capacity", cell("capacity")), AGE),
+    columns=(NAME, CREATED),
 )
 
 ATTACHMENTS = Resource(
@@ -56,7 +72,7 @@ ATTACHMENTS = Resource(
     strategy=AttachmentStrategy(),
     columns=(
         NAME,
-        Column("Attacher", cell("spec", "attacher")),
+        Column("Attacher", cell("spec", "attacher"), format="name"),
         Column("PV", lambda obj: text(obj, "spec", "source", "persistentVolumeName")),
         Column("Node", cell("spec", "nodeName")),
         Column("Attached", lambda obj: bool(at(obj, "status", "attached")), type="boolean"),

@@ -2,16 +2,16 @@
 
 from typing import ClassVar
 
-from actors.apiserver.api.causes import Cause, required
+from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.validation.table import Struct, found
 from actors.apiserver.resources.workloads.rules import numbers, status_check, within
 from actors.apiserver.resources.workloads.strategy import WorkloadStrategy, spec_of, template_of
 from actors.apiserver.resources.workloads.templates import (
+    MISMATCH,
     always_causes,
     default_template,
-    mismatch_causes,
     template_causes,
     template_labels,
 )
@@ -46,7 +46,9 @@ class ReplicationStrategy(WorkloadStrategy):
         if not template:
             return [*causes, required(path)]
         if selector:
-            causes += mismatch_causes(path, template, {"matchLabels": selector})
+            given = template_labels(template)
+            if not selector.items() <= given.items():
+                causes.append(invalid(f"{path}.metadata.labels", given, MISMATCH))
         causes += template_causes(path, template)
         return causes + always_causes(path, template, "ReplicationController")
 

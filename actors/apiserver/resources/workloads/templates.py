@@ -74,12 +74,14 @@ def mismatch_causes(path: str, template: Object, selector: Object | None) -> Cau
     return [invalid(f"{path}.metadata.labels", given, MISMATCH)]
 
 
-def selector_causes(selector: Object | None, empty: str) -> Causes:
-    """Validate spec.selector; `empty` is the text for an empty one."""
+def selector_causes(selector: Object | None, empty: str, unusable: str | None = "invalid label selector") -> Causes:
+    """Validate spec.selector; `empty` is the text for an empty one, `unusable` that for one that cannot be parsed."""
     path = "spec.selector"
     if selector is None:
         return [required(path)]
     causes = found(label_selector, path, selector)
+    if causes and unusable is not None and parsed(selector) is None:
+        causes.append(invalid(path, selector, unusable))
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.append(invalid(path, selector, empty))
     return causes

@@ -16,6 +16,7 @@ from actors.apiserver.api.request.target import Target, conflict, forbidden
 from actors.apiserver.api.stored import Stored, encode_object, fresh_copy
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
+from actors.apiserver.writes.owners import own_status
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object, name_of
 from protocols.quota.check import Charge, QuotaExceeded, charged
@@ -123,7 +124,8 @@ class QuotaAdmission:
         row, failed = self._quotas.resource, {}
         for name, (old, obj) in changed.items():
             try:
-                self._newest[old.key] = await self._storage.update(row, old, encode_object(obj))
+                made = encode_object(own_status(row, obj, old.obj))
+                self._newest[old.key] = await self._storage.update(row, old, made)
             except RevisionConflict as found:
                 if found.current is not None:  # a deleted quota limits nothing
                     failed[name] = found.current

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import at, items
+from actors.apiserver.resources.validation.claims import claim_spec
 from actors.apiserver.resources.validation.table import Causes, Struct, found, one_of
 from actors.apiserver.resources.validation.values import label
 from actors.apiserver.resources.workloads.rules import (
@@ -93,7 +94,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         name, service = obj["metadata"].get("name") or "", spec_of(obj).get("serviceName") or ""
         faults = label_faults(name) if name and not subdomain_faults(name) else ()
         causes = [invalid("metadata.name", name, fault) for fault in faults] + _spec_causes(obj)
-        return causes + found(label, "spec.serviceName", service) + _pod_causes(obj)
+        return causes + found(label, "spec.serviceName", service) + _claim_causes(obj) + _pod_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Validate the spec. The pods of a set that is stored with an invalid template are not checked."""
@@ -106,7 +107,7 @@ class StatefulSetStrategy(WorkloadStrategy):
 def _spec_causes(obj: Object) -> Causes:
     spec, template, selector = spec_of(obj), template_of(obj), at(obj, "spec", "selector")
     causes = _policy_causes(spec) + found(CHECKS, "spec", spec)
-    causes += selector_causes(selector, "empty selector is invalid for statefulset")
+    causes += selector_causes(selector, "empty selector is invalid for statefulset", "")
     causes += mismatch_causes(TEMPLATE, template, selector) if selector != {} else []
     return causes + always_causes(TEMPLATE, template, "StatefulSet")
 
@@ -115,13 +116,20 @@ def _pod_causes(obj: Object) -> Causes:
     """Check the template with the volumes that the pods get from claims."""
     template = template_of(obj)
     spec = template.get("spec") or {}
-    names = {volume.get("name") for volume in items(spec, "volumes")}
     claims = [str(at(claim, "metadata", "name") or "") for claim in items(obj, "spec", "volumeClaimTemplates")]
-    missing = [name for name in dict.fromkeys(claims) if name and name not in names and not label_faults(name)]
-    if missing:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in missing]
-        template = {**template, "spec": {**spec, "volumes": [*items(spec, "volumes"), *made]}}
+    if claims:
+        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
+        rest = [volume for volume in items(spec, "volumes") if volume.get("name") not in claims]
+        template = {**template, "spec": {**spec, "volumes": [*made, *rest]}}
     return template_causes(TEMPLATE, template)
+
+
+def _claim_causes(obj: Object) -> Causes:
+    return [
+        cause
+        for index, claim in enumerate(items(obj, "spec", "volumeClaimTemplates"))
+        for cause in found(claim_spec, f"spec.volumeClaimTemplates[{index}].spec", claim.get("spec") or {})
+    ]
 
 
 def _default_update(spec: Object) -> None:

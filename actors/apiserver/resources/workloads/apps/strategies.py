@@ -149,6 +149,8 @@ class DaemonSetStrategy(AppsStrategy):
     def default(self, obj: Object) -> None:
         super().default(obj)
         default_rolling(obj["spec"], "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0})
+        if not _generation(obj):  # a default, so that the author owns it
+            _count_templates(obj, 0)
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
@@ -156,19 +158,24 @@ class DaemonSetStrategy(AppsStrategy):
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
-        held = str(_annotations(old).get(GENERATION) or "")
-        number = int(held) if held.isdigit() and held.isascii() and len(held) < 19 else 1
+        number = _generation(old) or 1
         _count_templates(new, number + (at(new, "spec", "template") != at(old, "spec", "template")))
 
     def validate_create(self, obj: Object) -> list[Cause]:
         spec, template, selector = spec_of(obj), template_of(obj), at(obj, *S)
         # Upstream reports a missing selector only by its mismatch.
-        causes = selector_causes(selector, "empty selector is invalid for daemonset") if selector is not None else []
+        empty = "empty selector is invalid for daemonset"
+        causes = [] if selector is None else selector_causes(selector, empty, None)
         causes += mismatch_causes(TEMPLATE, template, selector)
         causes += template_causes(TEMPLATE, template) + always_causes(TEMPLATE, template, "DaemonSet")
         causes += found(Struct(fields=numbers("minReadySeconds")), "spec", spec)
         causes += _daemon_update_causes("spec.updateStrategy", spec.get("updateStrategy") or {})
         return causes + found(Struct(fields=numbers("revisionHistoryLimit")), "spec", spec)
+
+
+def _generation(obj: Object) -> int:
+    held = at(obj, "metadata", "annotations", GENERATION)
+    return int(held) if isinstance(held, str) and held.isdigit() and held.isascii() and len(held) < 19 else 0
 
 
 def _count_templates(obj: Object, number: int) -> None:
@@ -196,8 +203,12 @@ def _daemon_update_causes(path: str, strategy: Object) -> Causes:
 
 class RevisionStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        causes = [] if obj.get("data") is not None else [required("data", "data is mandatory")]
+        data = obj.get("data")
+        causes = [] if data is not None else [required("data", "data is mandatory")]
+        if data is not None and not isinstance(data, dict):
+            causes = [required("data", "data must be a valid JSON object")]
         return causes + found(not_negative, "revision", obj.get("revision") or 0)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return [*self.validate_create(new), *immutable_causes("data", new.get("data"), old.get("data"))]
+        causes = immutable_causes("data", new.get("data"), old.get("data"))
+        return causes + found(not_negative, "revision", new.get("revision") or 0)

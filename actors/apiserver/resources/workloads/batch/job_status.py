@@ -151,7 +151,8 @@ def _transition_causes(new: Object, old: Object) -> Causes:
     if end and before.get("completionTime") and end != before["completionTime"]:
         causes.append(invalid(f"{PATH}.completionTime", end, "completionTime cannot be mutated"))
     if before.get("startTime") and status.get("startTime") != before["startTime"] and not spec.get("suspend"):
-        causes.append(required(f"{PATH}.startTime", "startTime cannot be removed for unsuspended job"))
+        text = "field is immutable for unsuspended job once set"
+        causes.append(invalid(f"{PATH}.startTime", status.get("startTime"), text))
     if has_condition(old, MET) and not has_condition(new, MET):
         causes.append(omitted(f"{PATH}.conditions", "cannot disable the SuccessCriteriaMet=True condition"))
     if has_condition(old, COMPLETE) and not has_condition(old, MET) and has_condition(new, MET):

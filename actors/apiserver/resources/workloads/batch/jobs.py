@@ -20,7 +20,7 @@ from protocols.kube.names import label_faults
 
 PREFIX = "batch.kubernetes.io/"
 OWN_LABELS = ("controller-uid", "job-name")
-JOB_DEFAULTS = {"completionMode": "NonIndexed", "suspend": False}
+JOB_DEFAULTS = {"completionMode": "NonIndexed", "manualSelector": False, "suspend": False}
 INDEXED = "Indexed"
 BACKOFF, UNLIMITED = 6, 2**31 - 1
 IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
@@ -78,7 +78,8 @@ class JobStrategy(WorkloadStrategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         after, before = spec_of(new), spec_of(old)
-        causes = _whole_causes(new) + _completions_causes(after, before)
+        causes = _whole_causes(new) + ([] if _generated_causes(old) else _generated_causes(new))
+        causes += _completions_causes(after, before)
         causes += immutable_causes("spec.selector", after.get("selector"), before.get("selector"))
         causes += immutable_causes("spec.template", after.get("template"), _changeable(new, old))
         for field in IMMUTABLE:
