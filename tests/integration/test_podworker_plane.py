@@ -291,6 +291,29 @@ def test_what_cannot_run_says_why(plane):
     plane.kubectl("delete", "pod", "secretive", "absent", "greedy")
 
 
+def test_what_the_node_has_no_room_for_is_rejected_with_kubelets_reason(plane):
+    node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+    port = {"ports": [{"containerPort": 80, "hostPort": 29_876}]}
+    plane.apply(pod("holder", sleeper("a", next(TOKENS), **port), nodeName=node))
+    plane.pod_phase("holder", "Running")
+    rejected = {
+        "NodePorts": pod("same-port", sleeper("a", next(TOKENS), **port), nodeName=node),
+        "OutOfcpu": pod("cpus", sleeper("a", next(TOKENS), resources={"requests": {"cpu": 900}}), nodeName=node),
+        "NodeAffinity": pod("apart", sleeper("a", next(TOKENS)), nodeName=node, nodeSelector={"zone": "far"}),
+    }
+    for made in rejected.values():
+        plane.apply(made)
+    for reason, made in rejected.items():
+        status = plane.pod_phase(made["metadata"]["name"], "Failed")["status"]
+        assert status["reason"] == reason
+        assert status["message"].startswith(
+            ("Pod was rejected: Node didn't have enough", f"Pod was rejected: Predicate {reason}")
+        )
+        assert "containerStatuses" not in status
+        until("its event", lambda name=made["metadata"]["name"], reason=reason: reason in events_of(plane, name))
+    plane.kubectl("delete", "pod", "holder", *(made["metadata"]["name"] for made in rejected.values()))
+
+
 def test_force_delete_while_podworker_is_dead_leaves_no_process(plane):
     token = next(TOKENS)
     plane.apply(pod("orphan", sleeper("a", token)))

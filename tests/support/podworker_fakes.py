@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeInfo
-from actors.podworker.model.resources import NodeCapacity
 from actors.podworker.pods.probes.metrics import ProbeMetrics
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.messages.devices import DEVICES_ANNOTATION, AdmitPod, AdmittedPod, ContainerGrant
@@ -296,6 +295,7 @@ class FakeDevices:
 class FakeStatuses:
     def __init__(self):
         self.history = []
+        self.by_uid = {}
         self.away = False
         self.others = False
         """Somebody else wrote into the status."""
@@ -304,7 +304,12 @@ class FakeStatuses:
     def last(self):
         return self.history[-1]
 
+    def reasons(self):
+        """Return the reason of each pod's latest status that has one."""
+        return {uid: status["reason"] for uid, status in self.by_uid.items() if "reason" in status}
+
     def publish(self, spec, status, reported_ns=0):
+        self.by_uid[spec.uid] = status
         if not self.history or self.history[-1] != status:
             self.history.append(status)
 
@@ -374,9 +379,32 @@ class FakeRecorder:
         return [reason for _, reason, _ in self.events]
 
 
+class FakeNode:
+    """A node with room for all; `read` is what the API has by now."""
+
+    def __init__(self):
+        self.seen = {
+            "metadata": {"name": "n1", "labels": {"kubernetes.io/os": "linux"}},
+            "spec": {},
+            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "1Ti", "pods": "110"}},
+        }
+        self.read = None
+        self.advertised_names = frozenset()
+
+    def node(self):
+        return self.seen
+
+    def advertised(self):
+        return self.advertised_names
+
+    async def refresh(self):
+        if self.read is not None:
+            self.seen = self.read
+
+
 class FakeDependencies:
     def __init__(self, root: Path):
-        self.room: Callable[[str], NodeCapacity] = lambda uid: {}
+        self.local_node = FakeNode()
         self.network: Callable[[], str] = lambda: ""
         self.runtime = FakeRuntime()
         self.pleg = FakePleg(self.runtime)
@@ -398,6 +426,7 @@ class FakeDependencies:
             recorder=self.recorder,
             health=self.health,
             node_info=NodeInfo(node_name="n1", root=root, logs=root / "logs", host_ip="127.0.0.1"),
+            local_node=self.local_node,
             network=lambda: self.network(),
             probes=self.probes,
         )

@@ -5,6 +5,7 @@ import contextlib
 import time
 
 from actors.podworker.model.types import read_pod
+from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
 from tests.support.podworker_fakes import FakeDependencies, pod
 
@@ -17,6 +18,7 @@ class Scene:
     def __init__(self, root, raw=None, **options):
         self.fake = FakeDependencies(root)
         self.raw = raw or pod()
+        self.room = options.pop("room", None) or NodeRoom()
         self.skew_ns = 0
         self.lagging = False
         spec = options.pop("spec", None) or read_pod(self.raw)
@@ -26,16 +28,13 @@ class Scene:
                 deps=self.fake.deps,
                 runtime_name=lambda: "nodeplane",
                 clock=self.clock,
-                capacity=self._room,
+                room=self.room,
                 **options,
             )
         )
         self.fake.runtime.changed = self.changed
         self.fake.runtime.now = self.tick  # type: ignore[method-assign] # its clock is the scene's
         self._last = 0
-
-    def _room(self, uid):
-        return self.fake.room(uid)
 
     def clock(self):
         return time.time_ns() + self.skew_ns

@@ -112,3 +112,38 @@ async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, mon
         await until(lambda: finished == ["uid-1"])
         assert not fake.runtime.running("a")
         assert fake.devices.released == ["uid-1"]
+
+
+def wanting(uid: str, cpu: str, **more: Any) -> Any:
+    return pod(container("a", resources={"requests": {"cpu": cpu}}), uid=uid, **more)
+
+
+async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path):
+    async with running_manager(tmp_path) as (fake, manager):
+        manager.begin([])
+        manager.on_add(wanting("old", "6"))
+        await until(lambda: fake.runtime.running("a"))
+        manager.close()
+        again = PodManager(ManagerOptions(fake.deps, lambda: "nodeplane", lambda uid: None, started_ns=1))
+        fake.local_node.seen["status"]["allocatable"]["cpu"] = "7"
+        fake.local_node.seen["metadata"]["labels"] = {}
+        newest = {"creationTimestamp": "2026-01-03T00:00:00Z"}
+        for uid, day in (("newest", "03"), ("newer", "02"), ("old", "01")):
+            newest = {"creationTimestamp": f"2026-01-{day}T00:00:00Z"}
+            selector = {"nodeSelector": {"gone": "label"}} if uid == "old" else {}
+            again.on_add(wanting(uid, "6" if uid == "old" else "1", metadata=newest, **selector))
+        again.begin([])
+        await until(lambda: fake.statuses.reasons().get("newest"))
+        assert fake.statuses.reasons() == {"newest": "OutOfcpu"}, "a running pod keeps its room, whatever the node is"
+        again.close()
+
+
+async def test_critical_pod_ends_another_one_and_starts(tmp_path):
+    async with running_manager(tmp_path) as (fake, manager):
+        manager.begin([])
+        manager.on_add(wanting("plain", "6"))
+        await until(lambda: fake.runtime.running("a"))
+        manager.on_add(wanting("critical", "6", priority=2_000_000_000))
+        await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["critical"])
+        assert fake.statuses.reasons() == {"plain": "Preempting"}
+        assert ("Warning", "Preempting", "Preempted in order to admit critical pod") in fake.recorder.events

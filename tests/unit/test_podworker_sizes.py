@@ -94,8 +94,8 @@ def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path):
 def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path):
     async def story():
         scene = Scene(tmp_path, pod(burst()))
-        room = {"cpu": (2000, 1800), "memory": (1 << 40, 0)}
-        scene.fake.room = lambda uid: room
+        scene.fake.local_node.seen["status"]["allocatable"]["cpu"] = "2"
+        scene.room.count(read_pod(pod(burst("1800m"), uid="other")))
         async with at_work(scene):
             await scene.running()
             resized(scene, burst("500m"))
@@ -110,7 +110,7 @@ def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path):
             await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
             await scene.running()
             assert runtime.running("a")[0].config.linux.resources.cpu_shares == 102
-            room["cpu"] = (2000, 0)
+            scene.room.discount("other")
             scene.skew_ns += 11 * 10**9
             scene.worker.wake()
             await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizePending"))

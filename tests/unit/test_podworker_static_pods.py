@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from actors.podworker.model.types import SOURCE, is_static
 from actors.podworker.pods.manifests import full_name, mirrored
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from protocols.errors import NodeplaneError
@@ -158,3 +159,14 @@ async def test_changes_removed_file_that_is_back_is_named(tmp_path):
         assert changes.removed() == set()
     finally:
         changes.close()
+
+
+async def test_static_pods_api_pod_that_claims_to_be_static_is_one_of_the_api(tmp_path):
+    """A static pod is critical: it preempts others, and no taint keeps it away."""
+    forged = {"name": "p", "namespace": "ns", "uid": "u", "annotations": {SOURCE: "file", "other": "kept"}}
+    async with at_work(tmp_path) as (static, manager, _api):
+        received = []
+        manager.on_add = received.append
+        static.on_add({"metadata": forged, "spec": {}, "status": {"phase": "Pending"}})
+        assert [pod["metadata"]["annotations"] for pod in received] == [{SOURCE: "api", "other": "kept"}]
+        assert not is_static(received[0])

@@ -184,6 +184,22 @@ class DeviceHealth(Protocol):
         ...
 
 
+class LocalNode(Protocol):
+    """The Node object of this node."""
+
+    def node(self) -> Object:
+        """Return the object as the API showed it last; before it is registered, as it will be."""
+        ...
+
+    def advertised(self) -> frozenset[str]:
+        """Return the extended resources of the node that no device plugin provides."""
+        ...
+
+    async def refresh(self) -> None:
+        """Read the object again. Raises NodeplaneError, OSError, TimeoutError."""
+        ...
+
+
 class ProbeObserver(Protocol):
     def observe(self, spec: PodSpec, container: str, kind: str, outcome: str) -> None:
         """Count the result of a probe."""
@@ -245,6 +261,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     recorder: Recorder
     health: DeviceHealth
     node_info: NodeInfo
+    local_node: LocalNode
     services: Callable[[], Iterable[Object]] = tuple
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""

@@ -44,6 +44,13 @@ class SyncFailed(NodeplaneError):
     grpc: ClassVar[str] = "INTERNAL"
 
 
+class RoomTaken(NodeplaneError):
+    """Raised while pods that are preempted by a critical pod have not ended; the critical one is tried again."""
+
+    http: ClassVar[int] = 409
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
 class RuntimeReplyInvalid(NodeplaneError):
     """Raised when the runtime's reply does not decode as the message its method returns."""
 

@@ -203,11 +203,17 @@ def restarts_for(spec: PodSpec, container: ContainerSpec, changed: set[str]) -> 
 
 def requests(spec: PodSpec, allocated: Mapping[str, Amounts]) -> dict[str, int]:
     """Return the requests of the whole pod in thousandths."""
-    pod = dict(spec.raw.get("spec") or {})
-    for key in ("containers", "initContainers"):
-        pod[key] = [_raw(spec, raw, allocated) for raw in pod.get(key) or ()]
-    asked = pod_resources(pod)["requests"]
+    asked = pod_resources(allocated_spec(spec, allocated))["requests"]
     return {name: milli(asked.get(name)) for name in NAMES}
+
+
+def allocated_spec(spec: PodSpec, allocated: Mapping[str, Amounts]) -> Object:
+    """Return the pod's spec with allocated resources in place of its own."""
+    pod: Object = spec.raw.get("spec") or {}
+    if not allocated:
+        return pod
+    lists = ("containers", "initContainers")
+    return {**pod, **{key: [_raw(spec, raw, allocated) for raw in pod.get(key) or ()] for key in lists}}
 
 
 def _raw(spec: PodSpec, raw: Object, allocated: Mapping[str, Amounts]) -> Object:

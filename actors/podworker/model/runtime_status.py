@@ -27,6 +27,11 @@ def current_sandbox(status: PodStatus) -> SandboxStatus | None:
     return newest
 
 
+def occupies(status: PodStatus | None) -> bool:
+    """Return True if the pod has a ready sandbox or a live container."""
+    return status is not None and (any(sandbox.ready for sandbox in status.sandboxes) or bool(live(status)))
+
+
 def live(status: PodStatus) -> list[ContainerStatus]:
     """Return containers that run, or may run as far as the runtime knows."""
     return [c for c in status.containers if c.state in (RUNNING, UNKNOWN)]

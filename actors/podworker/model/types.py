@@ -18,6 +18,8 @@ RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
 """Actions of restartPolicyRules."""
 DEFAULT_GRACE = 30
 TERMINAL = ("Succeeded", "Failed")
+SOURCE = "kubernetes.io/config.source"
+"""Annotation: where a pod comes from."""
 
 
 class Stage(IntEnum):
@@ -207,7 +209,7 @@ def _grace(metadata: Object, spec: Object) -> int:
 def is_static(pod: Object) -> bool:
     """Return True for pods from a manifest on this node."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    return bool(annotations.get("kubernetes.io/config.source") == "file")
+    return bool(annotations.get(SOURCE) == "file")
 
 
 def object_uid(obj: Object) -> str:

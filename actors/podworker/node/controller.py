@@ -59,9 +59,17 @@ class NodeController:
         """Empty until the node is registered."""
         return self._agent.uid()
 
-    def allocatable(self) -> Object:
-        """Allocatable resources as the API shows them; empty until the node is registered."""
-        return self._agent.allocatable()
+    def node(self) -> Object:
+        """Return the Node object as the API showed it last; before it is registered, as it will be."""
+        return self._agent.node()
+
+    def advertised(self) -> frozenset[str]:
+        """Return the extended resources of the node that other clients added, which no device plugin provides."""
+        return self._agent.advertised()
+
+    async def refresh(self) -> None:
+        """Read the Node object again. Raises NodeplaneError, OSError, TimeoutError."""
+        await self._agent.refresh()
 
     def event(self, kind: str, reason: str, message: str) -> None:
         about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name, "uid": self._name}}

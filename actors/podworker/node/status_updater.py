@@ -133,10 +133,18 @@ class NodeStatusUpdater:
         """Empty until the node is registered."""
         return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
 
-    def allocatable(self) -> Object:
-        """Allocatable resources as the API shows them; empty until the node is registered."""
-        found: Object = ((self._node or {}).get("status") or {}).get("allocatable") or {}
-        return found
+    def node(self) -> Object:
+        """Return the Node object as the API showed it last; before it is registered, as it will be."""
+        return self._node or new_node(self._inputs(), times.now())
+
+    def advertised(self) -> frozenset[str]:
+        """Return the extended resources of the node that other clients added, which no device plugin provides."""
+        return self._advertised
+
+    async def refresh(self) -> None:
+        """Read the Node object again. Raises NodeplaneError, OSError, TimeoutError."""
+        if self._node is not None:
+            await self._check(self._node)
 
     async def run(self) -> None:
         self._options.record("Normal", "Starting", "Starting kubelet.")

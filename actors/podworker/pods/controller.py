@@ -13,7 +13,7 @@ from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, Known
 from actors.podworker.clients.bus import BusDevices, BusPleg, DeviceHealthClient, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
-from actors.podworker.model.dependencies import Dependencies, NodeInfo
+from actors.podworker.model.dependencies import Dependencies, LocalNode, NodeInfo
 from actors.podworker.model.runtime_status import RUNNING
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
@@ -38,13 +38,12 @@ RECONCILE_S = 60.0
 NO_GRANT = devices.ContainerGrant({})
 
 
-class Node(Protocol):
+class Node(LocalNode, Protocol):
     """The node that pods run on, see node.controller."""
 
     info: NodeInfo
 
     def uid(self) -> str: ...
-    def allocatable(self) -> Object: ...
     def event(self, kind: str, reason: str, message: str) -> None: ...
 
 
@@ -111,6 +110,7 @@ class PodController:
             recorder=recorder,
             health=self._health,
             node_info=self._node.info,
+            local_node=self._node,
             services=self._services.items,
             network=self._streams.network_fault,
             recursive=self._streams.recursive_mounts,
@@ -121,7 +121,6 @@ class PodController:
             runtime_name=self._streams.runtime_name,
             resources=self._health.status,
             started_ns=time.time_ns(),
-            allocatable=self._node.allocatable,
             metrics=self._metrics,
         )
 

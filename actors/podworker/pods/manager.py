@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.resources import NAMES, NodeCapacity, milli, requests
-from actors.podworker.model.types import TERMINAL, PodSpec, Stage, is_static, object_uid, read_pod
+from actors.podworker.model.types import TERMINAL, PodSpec, is_static, object_uid, read_pod
 from actors.podworker.pods.status.conditions import OWN
 from actors.podworker.pods.workers.metrics import PodMetrics
+from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
-from protocols.kube.meta import Object, key_of
+from protocols.kube.meta import Object, key_of, meta
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus
@@ -34,8 +35,6 @@ class ManagerOptions(msgspec.Struct, frozen=True):
     """Returns the latest device health of a pod."""
     started_ns: int
     """Start of this process: older runtime changes may be those of an earlier incarnation."""
-    allocatable: Callable[[], Object] = dict
-    """Returns the node's allocatable resources as the API shows them."""
     metrics: PodMetrics | None = None
 
 
@@ -44,6 +43,7 @@ class PodManager:
 
     def __init__(self, options: ManagerOptions) -> None:
         self._options = options
+        self._room = NodeRoom()
         self._pods: dict[str, Object] = {}
         self._workers: dict[str, PodWorker] = {}
         self._tasks = Tasks()
@@ -125,9 +125,12 @@ class PodManager:
     # workers
 
     def begin(self, running: Iterable[tuple[str, str, str]]) -> None:
-        """Start the workers. `running`: uid, namespace and name of every pod in the runtime."""
+        """Start the workers. `running`: uid, namespace and name of every pod in the runtime.
+
+        Pods that run already are counted before others are admitted, the oldest first.
+        """
         self._begun = True
-        for pod in list(self._pods.values()):
+        for pod in sorted(self._pods.values(), key=_created_at):
             self._run(pod, fence_ns=self._options.started_ns)
         for uid, namespace, name in running:
             if uid not in self._workers:
@@ -141,14 +144,6 @@ class PodManager:
     def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
         worker = self._workers.get(uid)
         return (worker.state.spec, worker.state.grants) if worker and worker.state.grants is not None else None
-
-    def capacity_for(self, uid: str) -> NodeCapacity:
-        """Return allocatable CPU and memory, and the sum allocated to all other pods."""
-        allocatable = self._options.allocatable()
-        others = [worker.state for key, worker in self._workers.items() if key != uid]
-        asked = [requests(s.spec, s.sizes.allocated or {}) for s in others if s.stage < Stage.TERMINATED]
-        given = {name: milli(allocatable[name]) for name in NAMES if name in allocatable}
-        return {name: (amount, sum(each[name] for each in asked)) for name, amount in given.items()}
 
     @property
     def begun(self) -> bool:
@@ -182,6 +177,8 @@ class PodManager:
     def _run(self, pod: Object, fence_ns: int = 0) -> None:
         try:
             spec = read_pod(pod)
+            if fence_ns and not spec.terminal and runtime_status.occupies(self._options.deps.pleg.known(spec.uid)):
+                self._room.count(spec)
         except PodInvalid as error:
             log.error("pod ignored uid=%s error=%s", object_uid(pod), error)
         else:
@@ -196,15 +193,31 @@ class PodManager:
 
     def _worker(self, spec: PodSpec, gone: bool, fence_ns: int) -> PodWorker:
         options = self._options
-        deps, name, metrics = options.deps, options.runtime_name, options.metrics
-        worker = PodWorker(WorkerOptions(spec, deps, name, gone, fence_ns, metrics=metrics, capacity=self.capacity_for))
+        worker = PodWorker(
+            WorkerOptions(
+                spec,
+                options.deps,
+                options.runtime_name,
+                gone,
+                fence_ns,
+                metrics=options.metrics,
+                room=self._room,
+                preempt=self._preempt,
+            )
+        )
         worker.set_device_health(options.resources(spec.uid))
         return worker
+
+    def _preempt(self, uid: str) -> None:
+        """End a pod because a critical one needs its room."""
+        if worker := self._workers.get(uid):
+            worker.preempt()
 
     async def _run_worker(self, uid: str) -> None:
         """Run the worker of a pod until it has finished, after a crash with a new one: the pod may still run."""
         await restarted(lambda: self._run_once(uid), "pod worker", uid)
         self._workers.pop(uid, None)
+        self._room.discount(uid)
         self._finished.add(uid)
         if uid not in self._pods:
             self._forget(uid)
@@ -222,6 +235,10 @@ class PodManager:
     def _forget(self, uid: str) -> None:
         self._finished.discard(uid)
         self._options.deps.statuses.forget(uid)
+
+
+def _created_at(pod: Object) -> str:
+    return str(meta(pod).get("creationTimestamp") or "")
 
 
 def _changed_by_others(old: Object, new: Object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
-from actors.podworker.model.types import read_pod
+from actors.podworker.model.types import SOURCE, read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.env_files import EnvFile, file_refs
@@ -21,7 +21,7 @@ from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
 from protocols.kube.names import label_fault, subdomain_fault
 
-SOURCE, HASH, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
+HASH, MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 LARGEST = 10 * 1024 * 1024
 EXPANDED = 1 << 20
 """Characters and values that aliases add to a manifest."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.podworker.model.errors import MirrorMissing
-from actors.podworker.model.types import PodSpec, object_uid
+from actors.podworker.model.types import SOURCE, PodSpec, is_static, object_uid
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from actors.podworker.pods.node_pods import Pods
 from protocols.errors import NodeplaneError
@@ -45,6 +45,14 @@ def steps(static: Iterable[Object], mirrors: Mapping[str, Object]) -> Steps:
 def _fits(mirror: Object, pod: Object | None) -> bool:
     ending = (mirror.get("metadata") or {}).get("deletionTimestamp")
     return pod is not None and not ending and mirrored(mirror) == pod["metadata"]["uid"]
+
+
+def _of_api(pod: Object) -> Object:
+    """Return a pod of the API that does not claim to be static: a static one preempts others. As upstream."""
+    if not is_static(pod):
+        return pod
+    annotations = {**pod["metadata"]["annotations"], SOURCE: "api"}
+    return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}}
 
 
 class MirrorApi(Protocol):
@@ -105,7 +113,7 @@ class StaticPods:
 
     def on_add(self, obj: Object) -> None:
         if not mirrored(obj):
-            return self._pods.on_add(obj)
+            return self._pods.on_add(_of_api(obj))
         if object_uid(obj) in self._outdated:
             return None
         self._mirrors[full_name(obj)] = obj
@@ -115,7 +123,7 @@ class StaticPods:
 
     def on_update(self, old: Object, new: Object) -> None:
         if not mirrored(new):
-            return self._pods.on_update(old, new)
+            return self._pods.on_update(_of_api(old), _of_api(new))
         if object_uid(new) in self._outdated:
             return None
         self._mirrors[full_name(new)] = new
@@ -125,7 +133,7 @@ class StaticPods:
 
     def on_delete(self, obj: Object) -> None:
         if not mirrored(obj):
-            return self._pods.on_delete(obj)
+            return self._pods.on_delete(_of_api(obj))
         self._outdated.pop(object_uid(obj), None)
         if object_uid(self._mirrors.get(full_name(obj), {})) == object_uid(obj):
             del self._mirrors[full_name(obj)]

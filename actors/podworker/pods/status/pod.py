@@ -36,7 +36,7 @@ class StatusInputs(msgspec.Struct, frozen=True):
     resources: PodResourceStatus | None = None
     verdicts: Mapping[str, Verdict] = {}
     """By container id."""
-    deadline_exceeded: Waiting | None = None
+    ended_early: Waiting | None = None
     """Reason of a pod that ended as Failed because it was active too long."""
     runtime_name: str = "nodeplane"
     host_ip: str = ""
@@ -237,7 +237,7 @@ def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) ->
     if _restarting_all(inputs):
         return old or PENDING
     phase = compute_phase(inputs.spec, statuses, inputs.final)
-    if inputs.deadline_exceeded and inputs.final:
+    if inputs.ended_early and inputs.final:
         phase = FAILED
     if phase in TERMINAL and (inputs.devices_held or runtime_status.live(inputs.runtime)):
         return old or PENDING
@@ -268,8 +268,8 @@ def _addresses(inputs: StatusInputs, before: Object) -> Object:
 def _reason(inputs: StatusInputs, before: Object, phase: str) -> Object:
     if inputs.rejected:
         return {"reason": inputs.rejected.reason, "message": inputs.rejected.message}
-    if inputs.deadline_exceeded and phase == FAILED:
-        return {"reason": inputs.deadline_exceeded.reason, "message": inputs.deadline_exceeded.message}
+    if inputs.ended_early and phase == FAILED:
+        return {"reason": inputs.ended_early.reason, "message": inputs.ended_early.message}
     if phase in TERMINAL and before.get("phase") == phase:
         return {key: before[key] for key in ("reason", "message") if before.get(key)}
     return {}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies, Pleg
 from actors.podworker.model.errors import PodStatusUnknown
-from actors.podworker.model.resources import NodeCapacity, Sizes
+from actors.podworker.model.resources import Sizes
 from actors.podworker.model.types import BackoffEntry, PodSpec, Stage, StartFailure, Waiting
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
@@ -16,6 +16,7 @@ from actors.podworker.pods.restarts.backoff import Pauses
 from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
 from actors.podworker.pods.workers.claims import uses_claims
+from actors.podworker.pods.workers.node_room import NodeRoom
 from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodHeld, PodResourceStatus
@@ -45,8 +46,8 @@ class PodState:
     claims: dict[str, tuple[str, ...]] | None = None
     """CDI names by container; None until the claims are known to be prepared."""
     rejected: Waiting | None = None
-    deadline_exceeded: Waiting | None = None
-    """Reason to end the pod as Failed: it was active too long."""
+    ended_early: Waiting | None = None
+    """Reason to end the pod as Failed: it was active too long, or preempted."""
     released: bool = False
     deleted: bool = False
     """The final API delete succeeded."""
@@ -159,7 +160,7 @@ class StatusReporter:
             final=final,
             devices_held=not state.released and state.rejected is None,
             rejected=state.rejected,
-            deadline_exceeded=state.deadline_exceeded,
+            ended_early=state.ended_early,
             verdicts=self._probes.verdicts,
             health_enabled=health.enabled,
             retention=self._retention(state, final),
@@ -192,4 +193,5 @@ class WorkerContext(NamedTuple):
     reporter: StatusReporter
     killer: Killer
     probes: PodProbes
-    capacity: Callable[[str], NodeCapacity]
+    room: NodeRoom
+    preempt: Callable[[str], None]

@@ -18,8 +18,12 @@ REASONS = (
     "TopologyAffinityError",
     "SMTAlignmentError",
     "SysctlForbidden",
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "PodOSNotSupported",
     "OutOfcpu",
     "OutOfmemory",
+    "OutOfephemeral-storage",
+    "OutOfpods",
 )
 """Rejection reasons used as label values; all others are counted as "Other" to bound cardinality."""
 

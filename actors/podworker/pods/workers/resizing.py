@@ -35,9 +35,11 @@ class Resizing:
         self._sizes = context.state.sizes
         self._deps = context.deps
         self._killer = context.killer
-        self._capacity = context.capacity
+        self._room = context.room
         self._clock = clock
         self.due_ns = 0
+        self._counted: dict[str, Amounts] | None = None
+        """Allocated resources with which the node counts the pod."""
 
     async def sync(self, status: PodStatus, shown: Object) -> bool:
         """Allocate and actuate after admission. Returns True if the status changed."""
@@ -45,6 +47,9 @@ class Resizing:
         allocated = self._adopt(running, shown)
         before = self._shown()
         self._allocate(allocated)
+        if self._counted != self._sizes.allocated:
+            self._counted = self._sizes.allocated
+            self._room.count(self._state.spec, self._counted)
         await self._actuate(running)
         self._retry()
         return self._shown() != before
@@ -75,7 +80,9 @@ class Resizing:
             self._set_pending(None)
             return
         memory_pinned = any(grant.mems for grant in (self._state.grants or {}).values())
-        pending = check_resize(spec, new, self._capacity(spec.uid), bool(self._deps.devices.shared()), memory_pinned)
+        allocatable = (self._deps.local_node.node().get("status") or {}).get("allocatable") or {}
+        capacity = self._room.capacity_for(spec.uid, allocatable)
+        pending = check_resize(spec, new, capacity, bool(self._deps.devices.shared()), memory_pinned)
         self._set_pending(pending)
         if pending is None:
             sizes.allocated = new

@@ -1,13 +1,16 @@
 """Sync a pod that should run: admit it once, then plan and act until it has finished or is deleted."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Node
-from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
+from actors.podworker.model.errors import RoomTaken, RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.model.resources import with_allocated
 from actors.podworker.model.types import SECOND, Plan, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
@@ -56,6 +59,8 @@ class PodSync:
         self._reporter = context.reporter
         self._killer = context.killer
         self._probes = context.probes
+        self._room = context.room
+        self._preempt = context.preempt
         self._clock = clock
         self._starter = Starter(deps, context.killer)
         self._claims = Claims(deps)
@@ -137,7 +142,7 @@ class PodSync:
         """Return True beyond activeDeadlineSeconds; else wake up at its end."""
         ends_ns = deadline_ns(self._state.spec, shown)
         if ends_ns and self._clock() >= ends_ns:
-            self._state.deadline_exceeded = EXCEEDED
+            self._state.ended_early = EXCEEDED
             self._deps.recorder.pod(self._state.spec, "Normal", EXCEEDED.reason, EXCEEDED.message)
             return True
         if ends_ns:
@@ -157,7 +162,7 @@ class PodSync:
             or state.spec.deleting
             or state.spec.terminal
             or state.rejected is not None
-            or state.deadline_exceeded is not None
+            or state.ended_early is not None
         )
 
     def _plan(self, found: PodStatus) -> tuple[PodStatus, Plan]:
@@ -191,8 +196,9 @@ class PodSync:
     async def _admit(self, status: PodStatus) -> None:
         """Admit the pod, once per incarnation of this process. A rejection fails the pod."""
         state = self._state
-        if forbidden := forbidden_sysctl(state.spec, self._deps.node_info.sysctls):
-            self._reject(forbidden)
+        forbidden = forbidden_sysctl(state.spec, self._deps.node_info.sysctls)
+        if unfit := forbidden or await self._misfit():
+            self._reject(unfit)
             return
         try:
             present = bool(status.sandboxes or status.containers)
@@ -208,8 +214,31 @@ class PodSync:
         for warning in admitted.warnings:
             self._deps.recorder.pod(state.spec, "Warning", "DeviceConflict", warning)
 
+    async def _misfit(self) -> Waiting | None:
+        """Return why the node rejects the pod; None once it is counted.
+
+        A rejection is final, so the node is read again before. Raises RoomTaken while preempted pods end.
+        """
+        room, node, spec = self._room, self._deps.local_node, self._state.spec
+        verdict = room.admit(spec, node.node(), node.advertised())
+        if not verdict.admitted:
+            with contextlib.suppress(NodeplaneError, OSError, TimeoutError):
+                await node.refresh()
+            verdict = room.admit(spec, node.node(), node.advertised())
+        if verdict.preempt:
+            room.preempting(verdict.preempt)
+            for uid in verdict.preempt:
+                self._preempt(uid)
+            raise RoomTaken(
+                f"pod {spec.namespace}/{spec.name}: waits until {len(verdict.preempt)} preempted pods ended"
+            )
+        if verdict.rejected is None:
+            return None
+        return msgspec.structs.replace(verdict.rejected, message=f"{REJECTED}{verdict.rejected.message}")
+
     def _reject(self, rejected: Waiting) -> None:
         self._state.rejected = rejected
+        self._room.discount(self._state.spec.uid)
         text = rejected.message.removeprefix(REJECTED)
         self._deps.recorder.pod(self._state.spec, "Warning", rejected.reason, text)
 

@@ -64,6 +64,7 @@ class PodTermination:
         self._reporter = context.reporter
         self._killer = context.killer
         self._probes = context.probes
+        self._room = context.room
 
     async def terminate(self) -> bool:
         """Return True once nothing runs, claims are unprepared and devices are free."""
@@ -89,6 +90,7 @@ class PodTermination:
             with span(self._state.spec.uid, "release devices"):
                 await self._deps.devices.release(self._state.spec.uid)
             self._state.released = True
+            self._room.discount(self._state.spec.uid)
         self._reporter.report(self._state, status, final=True)
         return True
 

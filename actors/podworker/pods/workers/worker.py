@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.resources import NodeCapacity
-from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
+from actors.podworker.model.types import SECOND, PodSpec, Stage, Waiting, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
 from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
 from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
+from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
@@ -41,6 +41,7 @@ SLOT_S = 2.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 EVENT_AFTER_S, EVENT_AGAIN_S = 1.5, 30.0
 """A pod that fails for this long records an event, and again after the second time."""
+PREEMPTED = Waiting("Preempting", "Preempted in order to admit critical pod")
 log = logging.getLogger("podworker")
 
 
@@ -127,8 +128,10 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     """See RuntimeObserver."""
     clock: Callable[[], int] = time.time_ns
     metrics: PodMetrics | None = None
-    capacity: Callable[[str], NodeCapacity] = lambda uid: {}
-    """Returns the node's allocatable CPU and memory, and what its other pods were allocated; empty while unknown."""
+    room: NodeRoom = msgspec.field(default_factory=NodeRoom)
+    """Shared by the workers of the node."""
+    preempt: Callable[[str], None] = lambda uid: None
+    """Ends the pod of a uid for a critical one."""
 
 
 class PodWorker:
@@ -140,7 +143,7 @@ class PodWorker:
         self._killer = Killer(deps, self._stopped)
         reporter = StatusReporter(deps, clock, options.runtime_name, self._probes)
         context = WorkerContext(
-            self.state, deps, self._observer, reporter, self._killer, self._probes, options.capacity
+            self.state, deps, self._observer, reporter, self._killer, self._probes, options.room, options.preempt
         )
         self._pod_sync = PodSync(context, clock)
         self._termination = PodTermination(context)
@@ -183,6 +186,14 @@ class PodWorker:
             self.state.gone = True
             if immediate:
                 self.state.spec = msgspec.structs.replace(self.state.spec, grace=1)
+            self._interrupt()
+            self.wake()
+
+    def preempt(self) -> None:
+        """End the pod as Failed, because a critical one needs its room."""
+        if self.state.ended_early is None and self.state.stage is Stage.SYNCING:
+            self.state.ended_early = PREEMPTED
+            self._deps.recorder.pod(self.state.spec, "Warning", PREEMPTED.reason, PREEMPTED.message)
             self._interrupt()
             self.wake()
 

@@ -1,0 +1,186 @@
+"""Admission of pods by the node itself, as kubelet: resources, node selection, host ports, taints. Pure.
+
+Reasons, messages and their order are upstream's (pkg/kubelet/lifecycle/predicate.go); the first reason decides. A pod
+counts from its admission until its devices are free. Pods that run when this process starts are not judged again.
+Extended resources of device plugins are not judged here: the device manager allocates them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from actors.podworker.model.errors import PodInvalid
+from actors.podworker.model.resources import NAMES, NodeCapacity, allocated_spec, is_extended, qos_class
+from actors.podworker.model.resources import Amounts as Sizes
+from actors.podworker.model.types import PodSpec, Waiting, is_static
+from actors.podworker.pods.workers.critical_pods import Occupant, is_critical, still_needed, victims
+from protocols.kube.errors import SHAPE_ERRORS
+from protocols.kube.meta import Object, labels_of, name_of
+from protocols.kube.quantity import NANO
+from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
+from protocols.scheduling.host_ports import NO_PORTS, pod_ports
+from protocols.scheduling.node_fit import NodeUse, Shortage, shortages
+from protocols.scheduling.node_selection import NOT_SELECTED, required_terms, selects_node
+from protocols.scheduling.requests import amounts, pod_requests
+
+OS_LABEL, OS = "kubernetes.io/os", "linux"
+OTHER_NODE = "node(s) didn't match the requested node name"
+UNTOLERATED = "node(s) had taints that the pod didn't tolerate"
+UNEXPECTED = "UnexpectedAdmissionError"
+MILLI = NANO // 1000
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    rejected: Waiting | None = None
+    preempt: tuple[str, ...] = ()
+    """Uids of pods that must end first, for a critical pod."""
+
+    @property
+    def admitted(self) -> bool:
+        return self.rejected is None and not self.preempt
+
+
+ADMITTED = Verdict()
+
+
+class NodeRoom:
+    """What the admitted pods of this node use."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Occupant] = {}
+        self._preempted: set[str] = set()
+        """Uids of counted pods that end for a critical pod."""
+        self._use = NodeUse()
+
+    def admit(self, spec: PodSpec, node: Object, advertised: Collection[str]) -> Verdict:
+        """Judge the pod and count it if it is admitted. Counted pods are admitted again. Raises PodInvalid.
+
+        `advertised`: extended resources of the node that no device plugin provides.
+        """
+        if spec.uid in self._pods:
+            return ADMITTED
+        pod = occupant(spec)
+        if (unfit := _system_fault(spec)) is not None:
+            return Verdict(unfit)
+        short = self._shortages(pod, node, advertised)
+        faults = list(self._predicate_faults(spec, pod, node))
+        if short and not faults and is_critical(spec):
+            return self._preempt(pod, short)
+        if faults and (not short or is_critical(spec)):
+            return Verdict(faults[0])
+        if short:
+            return Verdict(_shortage(short[0]))
+        self._add(spec.uid, pod)
+        return ADMITTED
+
+    def count(self, spec: PodSpec, sizes: Mapping[str, Sizes] | None = None) -> None:
+        """Count a pod without judging it, again if its allocated resources `sizes` have changed. Raises PodInvalid."""
+        pod = occupant(spec, sizes or {})
+        self.discount(spec.uid)
+        self._add(spec.uid, pod)
+
+    def preempting(self, uids: Collection[str]) -> None:
+        """Record that these pods end for a critical one, so that it does not end others while it waits."""
+        self._preempted.update(uid for uid in uids if uid in self._pods)
+
+    def discount(self, uid: str) -> None:
+        if (pod := self._pods.pop(uid, None)) is not None:
+            self._use.remove(pod.requests, pod.ports)
+            self._preempted.discard(uid)
+
+    def capacity_for(self, uid: str, allocatable: Object) -> NodeCapacity:
+        """Return allocatable CPU and memory, and the sum that all other pods use."""
+        own = self._pods[uid].requests if uid in self._pods else {}
+        given = amounts({name: allocatable[name] for name in NAMES if name in allocatable})
+        others = {name: self._use.used.get(name, 0) - own.get(name, 0) for name in given}
+        return {name: (amount // MILLI, others[name] // MILLI) for name, amount in given.items()}
+
+    def _add(self, uid: str, pod: Occupant) -> None:
+        self._pods[uid] = pod
+        self._use.add(pod.requests, pod.ports)
+
+    def _shortages(self, pod: Occupant, node: Object, advertised: Collection[str]) -> list[Shortage]:
+        asked = {name: amount for name, amount in pod.requests.items() if not is_extended(name) or name in advertised}
+        short = shortages(asked, amounts((node.get("status") or {}).get("allocatable") or {}), self._use.used)
+        return sorted(short, key=_upstream_order)
+
+    def _predicate_faults(self, spec: PodSpec, pod: Occupant, node: Object) -> Iterator[Waiting]:
+        wanted, name = spec.raw.get("spec") or {}, name_of(node)
+        if not selects_node(wanted.get("nodeSelector") or {}, required_terms(wanted), name, labels_of(node)):
+            yield _predicate("NodeAffinity", NOT_SELECTED)
+        if wanted.get("nodeName") not in (None, "", name):
+            yield _predicate("NodeName", OTHER_NODE)
+        if self._use.ports.conflict(pod.ports):
+            yield _predicate("NodePorts", NO_PORTS)
+        taints = [taint for taint in node_taints(node) if taint.effect == NO_EXECUTE]
+        if not is_static(spec.raw) and untolerated(taints, wanted.get("tolerations") or ()) is not None:
+            yield _predicate("TaintToleration", UNTOLERATED)
+
+    def _preempt(self, pod: Occupant, short: list[Shortage]) -> Verdict:
+        ending = [self._pods[uid] for uid in self._preempted]
+        needed = still_needed({each.resource: each.requested + each.used - each.capacity for each in short}, ending)
+        staying = {uid: other for uid, other in self._pods.items() if uid not in self._preempted}
+        found = victims(pod, staying, needed)
+        if found is not None:
+            return Verdict(preempt=(*self._preempted, *found))
+        left = "".join(f"(res: {name}, q: {_shown(name, amount)}), " for name, amount in needed.items())
+        text = f"no set of running pods found to reclaim resources: [{left}]"
+        return Verdict(
+            Waiting(
+                UNEXPECTED,
+                "Unexpected error while attempting to recover from admission failure: preemption: error finding a set "
+                f"of pods to preempt: {text}",
+            )
+        )
+
+
+def occupant(spec: PodSpec, sizes: Mapping[str, Sizes] | None = None) -> Occupant:
+    """Return what the pod uses of a node; of containers in `sizes`, those amounts. Raises PodInvalid."""
+    try:
+        wanted = allocated_spec(spec, sizes or {})
+        priority = wanted.get("priority")
+        return Occupant(
+            requests=pod_requests(wanted),
+            ports=pod_ports(wanted),
+            quality=qos_class(wanted),
+            priority=None if priority is None else int(priority),
+            critical=is_critical(spec),
+        )
+    except SHAPE_ERRORS as error:
+        raise PodInvalid(f"not a pod that can be admitted: {error}") from None
+
+
+def _system_fault(spec: PodSpec) -> Waiting | None:
+    """Return why a pod for another operating system is rejected."""
+    if labels_of(spec.raw).get(OS_LABEL, OS) != OS:
+        text = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
+        return Waiting("PodOSSelectorNodeLabelDoesNotMatch", text)
+    if (((spec.raw.get("spec") or {}).get("os") or {}).get("name") or OS) != OS:
+        return Waiting("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    return None
+
+
+def _predicate(name: str, text: str) -> Waiting:
+    return Waiting(name, f"Predicate {name} failed: {text}")
+
+
+_FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
+
+
+def _upstream_order(short: Shortage) -> tuple[int, str]:
+    name = short.resource
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
+def _shortage(short: Shortage) -> Waiting:
+    name = short.resource
+    shown = ", ".join(
+        f"{part}: {_shown(name, amount)}"
+        for part, amount in (("requested", short.requested), ("used", short.used), ("capacity", short.capacity))
+    )
+    return Waiting(f"OutOf{name}", f"Node didn't have enough resource: {name}, {shown}")
+
+
+def _shown(name: str, nanos: int) -> int:
+    """CPU in thousandths, everything else whole; rounded up."""
+    return -(-nanos // (MILLI if name == "cpu" else NANO))

@@ -1,0 +1,198 @@
+"""Kubelet's admission by the node: reasons and messages of upstream's lifecycle/predicate.go."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.podworker.model.types import SOURCE, Stage, read_pod
+from actors.podworker.pods.workers.critical_pods import SYSTEM_CRITICAL
+from actors.podworker.pods.workers.node_room import NodeRoom, Verdict
+from actors.scheduler.model.views import NodeLoad, node_view, pod_view
+from actors.scheduler.nodes.node_cache import reasons
+from protocols.bus import FailedPrecondition
+from tests.support.podworker_fakes import FakeNode, container, pod
+from tests.support.podworker_scene import Scene, at_work, play
+
+STATIC = {"annotations": {SOURCE: "file"}}
+TAINT = {"key": "down", "value": "x", "effect": "NoExecute"}
+
+
+def node(taints=(), labels=None, **allocatable):
+    found = copy.deepcopy(FakeNode().seen)
+    found["spec"]["taints"] = list(taints)
+    found["metadata"]["labels"] |= labels or {}
+    found["status"]["allocatable"] |= {name.replace("_", "-"): amount for name, amount in allocatable.items()}
+    return found
+
+
+def asking(uid="uid-1", ports=(), metadata=None, spec=None, limits=None, **requests):
+    resources = {"requests": requests, **({"limits": limits} if limits else {})}
+    ports = [{"containerPort": port, "hostPort": port} for port in ports]
+    return pod(container("a", resources=resources, ports=ports), uid=uid, metadata=metadata, **(spec or {}))
+
+
+def judged(raw, on=None, room=None, advertised=()):
+    verdict = (room or NodeRoom()).admit(read_pod(raw), on or node(), advertised)
+    return (verdict.rejected.reason, verdict.rejected.message) if verdict.rejected else verdict
+
+
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason", "message"),
+    [
+        (asking(cpu="900"), "OutOfcpu", "requested: 900000, used: 100, capacity: 8000"),
+        (asking(memory="20Gi"), "OutOfmemory", f"requested: {20 << 30}, used: {1 << 20}, capacity: {16 << 30}"),
+        (asking(**{"ephemeral-storage": "2Ti"}), "OutOfephemeral-storage", f"used: 0, capacity: {1 << 40}"),
+        (asking(**{"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi", "used: 0, capacity: 0"),
+        (asking(**{"example.com/dongle": "3"}), "OutOfexample.com/dongle", "requested: 3, used: 0, capacity: 2"),
+        (asking(ports=[80]), "NodePorts", "node(s) didn't have free ports for the requested pod ports"),
+        (asking(spec={"nodeName": "n2"}), "NodeName", "node(s) didn't match the requested node name"),
+        (asking(spec={"nodeSelector": {"zone": "b"}}), "NodeAffinity", "didn't match Pod's node affinity/selector"),
+        (asking(spec={"affinity": AFFINITY}), "NodeAffinity", "didn't match Pod's node affinity/selector"),
+        (asking(spec={"os": {"name": "windows"}}), "PodOSNotSupported", "Failed to admit pod as the OS field"),
+        (
+            asking(metadata={"labels": {"kubernetes.io/os": "windows"}}),
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "`kubernetes.io/os` label doesn't match node label",
+        ),
+    ],
+)
+def test_pod_that_kubelet_rejects_has_its_reason_and_message(raw, reason, message):
+    room = NodeRoom()
+    room.count(read_pod(asking("other", ports=[80], cpu="100m", memory="1Mi")))
+    on = node(labels={"zone": "a"}, **{"example.com/dongle": "2"})
+    found = judged(raw, on, room, {"example.com/dongle"})
+    assert found[0] == reason
+    assert message in found[1]
+    prefix = "Node didn't have enough resource: " if reason.startswith("OutOf") else "Predicate " + reason
+    assert found[1].startswith((prefix, "Failed to admit pod"))
+
+
+def test_full_node_and_the_first_of_several_reasons_is_upstreams():
+    room = NodeRoom()
+    room.count(read_pod(asking("other")))
+    assert judged(asking(cpu="9", spec={"nodeSelector": {"zone": "b"}}), node(pods="1"), room) == (
+        "OutOfpods",
+        "Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1",
+    )
+    room.discount("other")
+    assert judged(asking(), node(pods="1"), room).admitted
+
+
+def test_only_no_execute_taints_count_and_not_for_static_pods():
+    tolerant = {"tolerations": [{"key": "down", "operator": "Exists", "tolerationSeconds": 1}]}
+    assert judged(asking(), node([TAINT])) == (
+        "TaintToleration",
+        "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+    )
+    assert judged(asking(), node([{**TAINT, "effect": "NoSchedule"}])).admitted
+    assert judged(asking(spec=tolerant), node([TAINT])).admitted
+    assert judged(asking(metadata=STATIC), node([TAINT])).admitted
+    assert judged(asking(metadata=STATIC, spec={"nodeSelector": {"zone": "b"}}))[0] == "NodeAffinity"
+
+
+def test_resources_of_plugins_and_of_nobody_are_left_to_the_device_manager():
+    many = asking(limits={"example.com/gpu": "9"}, **{"example.com/gpu": "9"})
+    assert judged(many, node(**{"example.com/gpu": "1"})).admitted
+    assert judged(many).admitted
+
+
+def test_critical_pod_takes_the_fewest_pods_of_the_lowest_quality():
+    room = NodeRoom()
+    whole = {"cpu": "2", "memory": "1Gi"}
+    room.count(read_pod(asking("guaranteed", limits=whole, **whole)))
+    for uid, cpu in (("small", "1"), ("large", "3"), ("best", "0")):
+        room.count(read_pod(asking(uid, cpu=cpu)))
+    critical = asking("critical", cpu="4", spec={"priority": SYSTEM_CRITICAL})
+    assert judged(critical, room=room) == Verdict(preempt=("large",))
+    room.preempting(["large"])
+    room.discount("small")
+    assert judged(critical, room=room) == Verdict(preempt=("large",)), "no other one ends while it waits"
+    room.discount("large")
+    assert judged(critical, room=room).admitted
+    assert judged(asking("more", cpu="4", metadata=STATIC), room=room) == Verdict(preempt=("guaranteed",))
+    reason, text = judged(asking("more", cpu="9", metadata=STATIC), room=room)
+    assert reason == "UnexpectedAdmissionError"
+    assert text.endswith("no set of running pods found to reclaim resources: [(res: cpu, q: 7000), ]")
+    assert judged(asking("plain", cpu="4"), room=room)[0] == "OutOfcpu"
+
+
+PODS = st.lists(
+    st.builds(
+        lambda cpu, memory, ports, zone: (cpu, memory, sorted(ports), zone),
+        st.integers(0, 5000),
+        st.integers(0, 6000),
+        st.sets(st.sampled_from([80, 81]), max_size=2),
+        st.sampled_from(["", "a", "b"]),
+    ),
+    max_size=8,
+)
+
+
+@given(PODS)
+def test_node_admits_what_the_scheduler_places(pods):
+    """Both count the same: a pod that fits for the one fits for the other."""
+    on = node(labels={"zone": "a"}, pods="6")
+    on["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    room, load = NodeRoom(), NodeLoad(node_view(on))
+    for number, (cpu, memory, ports, zone) in enumerate(pods):
+        spec = {"nodeSelector": {"zone": zone}} if zone else {}
+        raw = asking(f"uid-{number}", ports, cpu=f"{cpu}m", memory=f"{memory}Mi", spec=spec)
+        fits = not reasons(pod_view(raw), load)
+        assert (judged(raw, on, room) == Verdict()) == fits
+        if fits:
+            load.count(pod_view(raw))
+
+
+def test_worker_rejected_pod_is_failed_with_event_and_never_reaches_the_device_manager(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, asking(cpu="900"))
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            text = "Node didn't have enough resource: cpu, requested: 900000, used: 0, capacity: 8000"
+            assert (scene.status["reason"], scene.status["message"]) == ("OutOfcpu", f"Pod was rejected: {text}")
+            assert scene.fake.recorder.events == [("Warning", "OutOfcpu", text)]
+            assert not scene.fake.devices.admitted
+            assert not scene.fake.runtime.calls
+
+    play(story())
+
+
+def test_worker_reads_the_node_again_before_it_rejects(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, asking(spec={"nodeSelector": {"zone": "a"}}))
+        scene.fake.local_node.read = node(labels={"zone": "a"})
+        async with at_work(scene):
+            await scene.running()
+
+    play(story())
+
+
+def test_room_of_a_pod_is_free_once_it_ended_or_its_devices_were_rejected(tmp_path):
+    async def story():
+        scene = Scene(tmp_path, asking(cpu="8"))
+        other = asking("other", cpu="8")
+        async with at_work(scene):
+            await scene.running()
+            assert judged(other, room=scene.room)[0] == "OutOfcpu"
+            scene.delete()
+            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            assert judged(other, room=scene.room).admitted
+        scene.room.discount("other")
+        scene = Scene(tmp_path, asking(cpu="8"), room=scene.room)
+        scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "UnexpectedAdmissionError"})]
+        async with at_work(scene):
+            await scene.until(lambda: scene.status.get("phase") == "Failed")
+            assert judged(other, room=scene.room).admitted
+
+    play(story())
