@@ -31,6 +31,8 @@ from actors.controllers.services.start import ServiceControllers
 from actors.controllers.taints.eviction import EvictionController
 from actors.controllers.workloads.start import Workloads
 from protocols.actor import Context, run_actor
+from protocols.cel.worker.client import use_worker
+from protocols.cel.worker.selections import use_selections
 from protocols.dra.gates import gates_of
 from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.resources import (
@@ -221,6 +223,7 @@ class Controllers:
         return informer
 
     async def start(self) -> None:
+        use_selections(use_worker(self._context.bus, self._context.instance))
         await self._client.start()
         await self._metadata.start()
         for number, informer in enumerate(self._informers):

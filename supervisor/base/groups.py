@@ -70,6 +70,8 @@ ADOPT = "adopt"
 """The group of `nodeplane adopt`, beside a real kubelet; no part of a plane."""
 GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
+CEL = "cel"
+"""The worker for expressions, one beside each actor of EVALUATING."""
 OTLP = "otlp"
 """The exporter of traces, which runs only if they are exported."""
 RUNTIME = "runtime"
@@ -87,7 +89,9 @@ ACTORS = {
     ADOPT: ("cri", "adopt", "frontdoor"),
 }
 
-DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor", OTLP})
+EVALUATING = frozenset({"controllers", "scheduler", APISERVER})
+
+DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor", CEL, OTLP})
 """Actors without which running pods go on as promised; one that failed only shows in the status."""
 
 
@@ -118,6 +122,11 @@ def child(actor: str, group: str, instance: str = "") -> ChildSpec:
 
 def watcher(number: int) -> ChildSpec:
     return child(APISERVER, WATCHER, f"{APISERVER}-{number}")
+
+
+def worker(instance: str, group: str) -> ChildSpec:
+    """Return the spec of the worker that evaluates expressions for an instance."""
+    return child(CEL, group, f"{CEL}-{instance}")
 
 
 def additional_node(number: int) -> ChildSpec:
@@ -158,8 +167,11 @@ def check_nodes(count: int, runtime: str = EMBEDDED) -> None:
 
 
 def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:
-    if actor == APISERVER:
-        return [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
+    if actor in EVALUATING:
+        served = [child(actor, group)]
+        if actor == APISERVER:
+            served = [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
+        return [spec for each in served for spec in (worker(each.instance, group), each)]
     if (actor == "store" and not shape.store_embedded) or (actor == RUNTIME and not shape.runtime_embedded):
         return []
     if actor == OTLP and shape.otlp != group:

@@ -21,6 +21,7 @@ from supervisor.base.groups import (
     check_nodes,
     check_watchers,
     watcher,
+    worker,
 )
 from supervisor.report.status import actor_status, endpoints
 from supervisor.tree.tree import Tree
@@ -115,11 +116,14 @@ class Control:
 
     async def _resize(self, running: list[str], count: int) -> None:
         surplus = running[count:]
-        await self._tree.stop(surplus, time.monotonic() + SCALE_STOP_S)
-        for name in surplus:
-            self._tree.forget(name)
+        for names in (surplus, [worker(name, WATCHER).instance for name in surplus]):
+            await self._tree.stop(names, time.monotonic() + SCALE_STOP_S)
+            for name in names:
+                self._tree.forget(name)
         for _ in range(count - len(running)):
-            self._tree.add(self._free_watcher(int(running[0].rsplit("-", 1)[1])))
+            added = self._free_watcher(int(running[0].rsplit("-", 1)[1]))
+            self._tree.add(worker(added.instance, WATCHER))
+            self._tree.add(added)
 
     def _free_watcher(self, first: int) -> ChildSpec:
         """Return the next API process whose name is free, since other watcher lines of honcho run some too."""

@@ -16,7 +16,11 @@ from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.model.claim_demand import NOT_AVAILABLE, Demand, Fit
 from actors.scheduler.model.turns import Pacer, Turns
 from actors.scheduler.model.views import NodeView
+from protocols.cel.worker import selections
+from protocols.cel.worker.client import WorkerAway
+from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator import (
+    AllocationEnded,
     AllocationFault,
     Attempt,
     AttemptOptions,
@@ -34,14 +38,18 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.catalog import View
+from protocols.dra.allocator.plan import expressions_of
 from protocols.dra.allocator.shares import together
 from protocols.dra.allocator.types import Pool
 from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of
-from protocols.dra.types import DeviceClass, PoolId
+from protocols.dra.types import Device, DeviceClass, PoolId
 from protocols.errors import NodeplaneError
 from protocols.kube.selectors import selects
 
+SELECTIONS = 4
+"""Rounds in which selectors are evaluated for one search; the first finds all, unless results are dropped meanwhile."""
+SLICES_CHANGE = "selectors could not be evaluated for all devices; too many results are needed at once"
 NOT_ALLOCATABLE = "cannot allocate all claims"
 FITS = Fit()
 SEARCH_TIMEOUT_S = 10.0
@@ -143,7 +151,7 @@ class DeviceFit:
                 found[node.name] = fit
                 continue
             if (fit := self._decided(demand, node)) is None:
-                answer = self._known(demand, node) or self._search_at_once(demand, node, nodes, end)
+                answer = self._known(demand, node) or await self._search_at_once(demand, node, nodes, end)
                 if isinstance(answer.fault, AllocationFault):
                     raise answer.fault
                 late, fit = late or answer.fault, answer.fit
@@ -176,11 +184,12 @@ class DeviceFit:
             if deep:
                 state = self._state(node)
                 fit, fault = await self._search_turns(demand, node, state[0], end, turns)
-                self._keep(demand, node, Answer(*state, fit, fault))
+                if not isinstance(fault, AllocationEnded):
+                    self._keep(demand, node, Answer(*state, fit, fault))
                 if isinstance(fault, TimedOut):
                     return fault
             else:
-                self._search_at_once(demand, node, nodes, time.monotonic() + NODE_AT_ONCE_S)
+                await self._search_at_once(demand, node, nodes, time.monotonic() + NODE_AT_ONCE_S)
         return None
 
     async def fit_with(self, demand: Demand, node: NodeView, used: Usage, end: float) -> Fit | None:
@@ -257,15 +266,36 @@ class DeviceFit:
 
     # searches
 
-    def _search_at_once(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView], end: float) -> Answer:
+    async def _search_at_once(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView], end: float) -> Answer:
         if time.monotonic() > end:
             raise SearchTakesLong(demand, nodes, deep=False)
+        for _ in range(SELECTIONS):
+            try:
+                return self._searched(demand, node, nodes)
+            except SelectorPending:
+                await self._find(demand, self._state(node)[0])
+        raise AllocationFault(SLICES_CHANGE)
+
+    async def _find(self, demand: Demand, view: View) -> None:
+        """Have the demand's selectors evaluated for all devices of a view. Raises AllocationEnded."""
+        devices: dict[str, list[Device]] = {}
+        for pool in view.pools:
+            devices.setdefault(pool.pool.id.driver, []).extend(offer.device for offer in pool.offers)
+        try:
+            await selections.find(expressions_of(demand.unallocated, self._inputs.classes), devices)
+        except WorkerAway as error:
+            raise AllocationEnded(str(error)) from None
+
+    def _searched(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView]) -> Answer:
+        """Raises SearchTakesLong, SelectorPending."""
         state, end = self._state(node), time.monotonic() + NODE_AT_ONCE_S
         try:
             attempt = self._attempt(demand, state[0])
             while (found := attempt.advance(TURN_STEPS)) is None:
                 if time.monotonic() > end:
                     raise SearchTakesLong(demand, nodes, deep=True)
+        except AllocationEnded as fault:
+            return Answer(*state, *_failed(node, fault))
         except (NodeFault, AllocationFault, TimedOut) as fault:
             return self._keep(demand, node, Answer(*state, *_failed(node, fault)))
         return self._keep(demand, node, Answer(*state, _fit(demand, attempt, found)))
@@ -274,14 +304,25 @@ class DeviceFit:
         self, demand: Demand, node: NodeView, view: View, end: float, turns: Turns, used: Usage | None = None
     ) -> tuple[Fit, Fault | None]:
         try:
-            attempt = self._attempt(demand, view, used)
-            while (found := attempt.advance(TURN_STEPS)) is None:
-                if time.monotonic() > end:
-                    raise TimedOut("timed out trying to allocate devices")
-                await turns.rest()
+            attempt, found = await self._advanced(demand, view, end, turns, used)
         except (NodeFault, AllocationFault, TimedOut) as fault:
             return _failed(node, fault)
         return _fit(demand, attempt, found), None
+
+    async def _advanced(
+        self, demand: Demand, view: View, end: float, turns: Turns, used: Usage | None
+    ) -> tuple[Attempt, bool]:  # fmt: skip
+        for _ in range(SELECTIONS):
+            try:
+                attempt = self._attempt(demand, view, used)
+                while (found := attempt.advance(TURN_STEPS)) is None:
+                    if time.monotonic() > end:
+                        raise TimedOut("timed out trying to allocate devices")
+                    await turns.rest()
+                return attempt, found
+            except SelectorPending:
+                await self._find(demand, view)
+        raise AllocationFault(SLICES_CHANGE)
 
     def _attempt(self, demand: Demand, view: View, used: Usage | None = None) -> Attempt:
         """Raises AllocationFault."""

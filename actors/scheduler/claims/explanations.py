@@ -7,18 +7,24 @@ the text is known.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors.scheduler.claims.device_fit import SearchInputs
+from actors.scheduler.claims.device_fit import SELECTIONS, SearchInputs
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeView
+from protocols.cel.worker import selections
+from protocols.cel.worker.client import WorkerAway
+from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator import Node
+from protocols.dra.allocator.plan import expressions_of
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import one_line
 from protocols.dra.diagnosis.types import Case
+from protocols.dra.types import Device
 
 AT_ONCE_STEPS = 8
 """Steps of a diagnosis that a scheduling cycle takes itself: some 5 ms."""
@@ -54,8 +60,7 @@ class Work(NamedTuple):
     """A diagnosis that a scheduling cycle began and left to `Explanations.run`."""
 
     key: Key
-    diagnosis: Diagnosis
-    steps: Iterator[None]
+    question: Question
     done: Done
 
 
@@ -76,24 +81,43 @@ class Explanations:
             return known.text
         diagnosis = Diagnosis(self._case(question))
         steps = diagnosis.steps()
-        for _ in range(AT_ONCE_STEPS):
-            if next(steps, DONE) is DONE:
-                return self._keep(key, diagnosis, used=True).text
+        with suppress(SelectorPending):
+            for _ in range(AT_ONCE_STEPS):
+                if next(steps, DONE) is DONE:
+                    return self._keep(key, diagnosis, used=True).text
         if self._work.qsize() >= MAX_WAITING:
             outdated = self._texts.get(key)
             return outdated.text if outdated else ""
-        self._work.put_nowait(Work(key, diagnosis, steps, done))
+        self._work.put_nowait(Work(key, question, done))
         return None
 
     async def run(self) -> None:
         while True:
             work = await self._work.get()
             if not self._known(work.key):
-                turns = Turns(TURN_S, PAUSE_S)
-                for _ in work.steps:
-                    await turns.rest_if_due()
-                self._keep(work.key, work.diagnosis, used=False)
+                await self._explain(work)
             work.done()
+
+    async def _explain(self, work: Work) -> None:
+        turns = Turns(TURN_S, PAUSE_S)
+        for _ in range(SELECTIONS):
+            diagnosis = Diagnosis(self._case(work.question))
+            try:
+                for _ in diagnosis.steps():
+                    await turns.rest_if_due()
+            except SelectorPending:
+                await self._find(work.question)
+            else:
+                self._keep(work.key, diagnosis, used=False)
+                return
+
+    async def _find(self, question: Question) -> None:
+        """Have the selectors of a question evaluated for all devices."""
+        devices: dict[str, list[Device]] = {}
+        for pool in self._catalog.pools():
+            devices.setdefault(pool.id.driver, []).extend(offer.device for offer in pool.offers)
+        with suppress(WorkerAway):
+            await selections.find(expressions_of(question.demand.unallocated, self._inputs.classes), devices)
 
     def _known(self, key: Key) -> Text | None:
         """Slices may change without end, so a text that nobody has used yet is good whatever changed since."""

@@ -11,6 +11,7 @@ from protocols.dra.allocator.plan import Ground
 from protocols.dra.allocator.result import allocation, first_available_score
 from protocols.dra.allocator.shares import held_by_picks, held_by_results
 from protocols.dra.allocator.types import (
+    AllocationEnded,
     AllocationFault,
     Amounts,
     Holdings,
@@ -25,6 +26,7 @@ from protocols.dra.allocator.types import (
 )
 
 __all__ = [
+    "AllocationEnded",
     "AllocationFault",
     "Amounts",
     "Attempt",

@@ -8,18 +8,21 @@ from functools import cached_property
 
 import msgspec
 
-from protocols.cel.programs import compiled
 from protocols.cel.text.source import CompileError, EvaluationError
+from protocols.cel.worker import selections
+from protocols.cel.worker.messages import Ended
 from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, Want
 from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
+    AllocationEnded,
     AllocationFault,
     Amounts,
     CounterId,
     NodePool,
     Offer,
     Pool,
+    SelectorEnded,
     SelectorFault,
     Selectors,
     Usage,
@@ -37,9 +40,14 @@ class CelSelectors:
         self.failures = 0
 
     def matches(self, expression: str, driver: str, device: Device) -> bool:
-        self.evaluations += 1
+        """Raises SelectorFault, SelectorPending."""
         try:
-            return compiled(expression).matches(driver, device)
+            found = selections.matches(expression, driver, device)
+            self.evaluations += 1
+            return found
+        except Ended as error:
+            self.failures += 1
+            raise SelectorEnded(f"CEL runtime error: {error}") from None
         except CompileError as error:
             self.failures += 1
             raise SelectorFault(f"CEL compile error: {error}") from None
@@ -78,7 +86,8 @@ class Matcher:
         try:
             answer = self._engine.matches(expression, offer.id.driver, offer.device)
         except SelectorFault as error:
-            raise AllocationFault(f"{owner}: selector #{at}: {error}") from None
+            kind = AllocationEnded if isinstance(error, SelectorEnded) else AllocationFault
+            raise kind(f"{owner}: selector #{at}: {error}") from None
         if len(offer.matched) >= REMEMBERED:
             offer.matched.clear()
         offer.matched[expression] = answer
@@ -122,6 +131,13 @@ def _check_selectors(where: str, selectors: Iterable[str]) -> None:
     for at, expression in enumerate(selectors):
         if not expression:
             raise AllocationFault(f"{where}, selector #{at}: CEL expression empty (unsupported selector type?)")
+
+
+def expressions_of(claims: Iterable[Claim], classes: Mapping[str, DeviceClass]) -> list[str]:
+    """Return the selectors of claims and their classes, without unknown ones."""
+    wants = [want for claim in claims for request in claim.requests for want in request.wants]
+    known = (text for want in wants if want.class_name in classes for text in classes[want.class_name].selectors)
+    return [text for text in (*known, *(text for want in wants for text in want.selectors)) if text]
 
 
 def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:

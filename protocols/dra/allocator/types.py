@@ -137,6 +137,10 @@ class AllocationFault(NodeplaneError):
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
+class AllocationEnded(AllocationFault):
+    """Raised when a selector ended its evaluation, or is in quarantine for that: true for a while only."""
+
+
 class NodeFault(NodeplaneError):
     """Raised when this node cannot serve the claims because what is published for it is invalid; others may."""
 
@@ -149,6 +153,10 @@ class SelectorFault(NodeplaneError):
 
     http: ClassVar[int] = 422
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class SelectorEnded(SelectorFault):
+    """Raised by a selector engine for an expression that overran, grew or crashed, until it is tried again."""
 
 
 class TimedOut(NodeplaneError):

@@ -6,8 +6,8 @@ Selectors see the device as its driver published it, never what other patches ma
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from protocols.cel.programs import compiled
 from protocols.cel.text.source import CompileError, EvaluationError
+from protocols.cel.worker.selections import matches
 from protocols.dra.types import Device, DeviceClass, Filter, Patch
 
 UNKNOWN_SELECTOR = "CEL expression empty (unsupported selector type?)"
@@ -54,8 +54,9 @@ def _placed(expressions: tuple[str, ...], where: str) -> Iterator[Selector]:
 
 
 def judge(driver: str, expression: str, device: Device) -> Verdict:
+    """Raises SelectorPending."""
     try:
-        return compiled(expression).matches(driver, device)
+        return matches(expression, driver, device)
     except EvaluationError as error:
         return Faulty("CELRuntimeError", f"runtime error: {error}")
     except CompileError as error:

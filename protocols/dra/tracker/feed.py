@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from protocols.cel.worker import selections
+from protocols.cel.worker.client import WorkerAway
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
 from protocols.dra.gates import Gates
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.types import DeviceClass, ObjectUnreadable
+from protocols.dra.types import Device, DeviceClass, ObjectUnreadable
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
@@ -101,10 +103,22 @@ class SliceTracker:
                 end = time.monotonic() + STRIDE_S
                 if changes := self.tracker.settle(STRIDE, lambda end=end: time.monotonic() > end):  # type: ignore[misc]  # bound at once
                     self._listener.slices_changed(changes)
-                await asyncio.sleep(0)
+                await (self._evaluate() if self.tracker.pending else asyncio.sleep(0))
             if not self._wake.is_set():
                 self._settled.set()
             self._report_faults()
+
+    async def _evaluate(self) -> None:
+        """Have the selectors evaluated that slices wait for."""
+        pending, self.tracker.pending = self.tracker.pending, {}
+        for expression, names in pending.items():
+            devices: dict[str, list[Device]] = {}
+            for each in filter(None, map(self.tracker.published.get, names)):
+                devices.setdefault(each.driver, []).extend(each.devices)
+            try:
+                await selections.find([expression], devices)
+            except WorkerAway as error:
+                self._log.warning("selectors of patches wait: %s", error)
 
     def _report_faults(self) -> None:
         for report in self.tracker.faults.due(time.monotonic()) if self._recorder else ():

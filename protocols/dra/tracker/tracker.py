@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from operator import is_
 
+from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.gates import Gates
 from protocols.dra.patching.layers import PoolLayers
 from protocols.dra.tracker.builder import Builder, Verdicts
@@ -41,6 +42,8 @@ class Tracker:
         self._arrived: set[str] = set()
         """Slices that were put: they are reported even if nothing differs."""
         self._changes: list[Change] = []
+        self.pending: dict[str, set[str]] = {}
+        """Selectors to evaluate before the next `settle`, with slices; whoever does that clears it."""
 
     def put_slice(self, new: Slice) -> None:
         old = self.published.get(new.name)
@@ -98,10 +101,17 @@ class Tracker:
     def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[Change]:
         """Rebuild marked slices and return the changes; call it until `settled`.
 
+        Slices that need selectors which were not evaluated yet stay marked; they are in `pending`.
+
         Stops after `limit` slices, or after a slice when `enough` returns True.
         """
         for name in list(self._marks)[:limit]:
-            self._rebuild(name, self._marks.pop(name))
+            only = self._marks.pop(name)
+            try:
+                self._rebuild(name, only)
+            except SelectorPending as needed:
+                self._marks[name] = only
+                self.pending.setdefault(needed.expression, set()).add(name)
             if enough is not None and enough():
                 break
         changes, self._changes = self._changes, []

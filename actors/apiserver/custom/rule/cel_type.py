@@ -1,12 +1,10 @@
-"""The CEL type of a schema: escaped field names, types, and the maximum size of values."""
+"""The CEL type of a schema, with the escaped names of its fields."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from actors.apiserver.custom.schema.node import Node
-from protocols.cel.costs.sizes import ONE, Declared, Size
+from protocols.cel.rules.cel_type import CelType
 
 RESERVED = {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
 RESERVED |= {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
@@ -24,21 +22,8 @@ def escaped(name: str) -> str | None:
     return SPECIAL.sub(lambda found: WORDS[found.group()], name)
 
 
-LIMIT = 3 * 1024 * 1024
-"""Bytes of the largest request, and so of the largest value."""
 TEXTS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
 SCALARS = {"boolean": "bool", "integer": "int", "number": "double"}
-
-
-@dataclass(frozen=True)
-class CelType:
-    form: str
-    """One of bool, int, double, string, bytes, timestamp, duration, dyn, list, map, object."""
-    most: int | None = None
-    """Maximum number of characters, items or entries."""
-    item: "CelType | None" = None
-    fields: Mapping[str, tuple[str, "CelType"]] = field(default_factory=dict)
-    """Fields of an object by name: the escaped CEL name and the type."""
 
 
 TEXT = CelType("string")
@@ -86,34 +71,3 @@ def _text(node: Node, name: str) -> str:
 def _number(node: Node, name: str) -> int | None:
     value = node.raw.get(name)
     return value if isinstance(value, int) else None
-
-
-LEAST = {"bool": 4, "string": 2, "bytes": 2, "timestamp": 12, "duration": 2, "list": 2, "map": 2, "object": 2}
-"""Bytes of the smallest JSON value of a type; 1 for others."""
-
-
-def size_of(cel_type: CelType, cap: int = LIMIT) -> Size:
-    """Return the maximum size; the whole value takes at most `cap` bytes."""
-    if cel_type.form in ("string", "bytes", "dyn"):
-        length = min(cap, cel_type.most if cel_type.most is not None else cap)
-        return Size(length, length)
-    if cel_type.form == "object":
-        return _object_size(cel_type, cap)
-    if cel_type.item is None:
-        return ONE
-    length = max_count(cel_type, cap)
-    item = size_of(cel_type.item, cap)
-    return Declared(length, min(cap, length + length * item.deep), item)
-
-
-def max_count(cel_type: CelType, cap: int = LIMIT) -> int:
-    """Return the maximum number of items or entries."""
-    least = LEAST.get(cel_type.item.form, 1) + 1 if cel_type.item is not None else 1
-    fitting = cap // (least + (3 if cel_type.form == "map" else 0))
-    return min(fitting, cel_type.most) if cel_type.most is not None else fitting
-
-
-def _object_size(cel_type: CelType, cap: int) -> Size:
-    fields = {name: size_of(each, cap) for name, each in cel_type.fields.values()}
-    deep = min(cap, len(fields) + sum(size.deep for size in fields.values()))
-    return Declared(len(fields), deep, None, fields)

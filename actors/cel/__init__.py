@@ -1,0 +1,1 @@
+"""Evaluate CEL expressions for one other process, where they can do no harm."""

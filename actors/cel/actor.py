@@ -1,0 +1,104 @@
+"""cel: evaluate CEL expressions for one process: an API server, the scheduler or the controllers.
+
+A process of its own, since expressions come from any user and reach a native library: whatever one does, the processes
+that serve others go on. The actor itself evaluates nothing: it forks evaluators without rights, ends those that overrun
+or grow, and blames the expression in work. It owns nothing durable. On kill -9 its evaluators end with it, and callers
+ask its next incarnation again; the quarantine of expressions begins anew.
+"""
+
+import asyncio
+import gc
+import zoneinfo
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from actors.cel.evaluators import Death, Evaluators
+from protocols.actor import Context, run_actor
+from protocols.bus import Call
+from protocols.cel.rules.cel_type import CelType
+from protocols.cel.worker.local import Engine
+from protocols.cel.worker.messages import (
+    EVALUATE,
+    Answers,
+    CheckPolicy,
+    CheckRules,
+    CheckSelector,
+    EvaluatePolicy,
+    Expression,
+    RuleText,
+    Work,
+)
+
+TRIM_S = 10.0
+ANY_SCOPE = (False, True, ())
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Cel:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._zones = load()
+        registry = context.registry
+        self._kills = Counter(
+            "nodeplane_cel_worker_kills_total",
+            "Evaluators that were replaced, by reason: cpu, memory, crash, time, stopped, killed.",
+            ["reason"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "nodeplane_cel_worker_seconds", "Time to answer one request, with its waiting.", buckets=BUCKETS,
+            registry=registry,
+        )  # fmt: skip
+        self._evaluators = Evaluators(context.log, context.spawn, self._died)
+        quarantined = Gauge(
+            "nodeplane_cel_quarantined", "Expressions that were blamed for the end of an evaluator.", registry=registry
+        )
+        quarantined.set_function(lambda: len(self._evaluators.quarantine))
+
+    async def start(self) -> None:
+        gc.collect()
+        gc.freeze()  # evaluators share what is loaded
+        await self._evaluators.start()
+        self._context.bus.serve(EVALUATE, Work, self._evaluate)
+        self._context.spawn(self._trim(), "trim evaluators")
+        self._context.ready(self._note())
+
+    async def stop(self) -> None:
+        self._evaluators.close()
+
+    async def _evaluate(self, work: Work, call: Call) -> Answers:
+        with self._seconds.time():
+            return await self._evaluators.run(work)
+
+    async def _trim(self) -> None:
+        while True:
+            await asyncio.sleep(TRIM_S)
+            self._evaluators.trim()
+
+    def _died(self, death: Death) -> None:
+        self._kills.labels(reason=death.kind).inc()
+        self._context.note(self._note(death))
+
+    def _note(self, death: Death | None = None) -> str:
+        served = self._context.instance.removeprefix("cel-")
+        if death is None:
+            return f"evaluates for {served}"
+        return f"evaluates for {served}; last evaluator replaced: {death.reason or death.kind}"
+
+
+def load() -> list[zoneinfo.ZoneInfo]:
+    """Load whatever an evaluator may need later, when it can open no file."""
+    engine = Engine()
+    engine.answer(CheckSelector('device.driver == "a" && device.attributes["a"].b'))
+    engine.answer(CheckPolicy("object.x == timestamp('2026-01-01T00:00:00Z').getHours('UTC')", ANY_SCOPE, ("BOOL",)))
+    engine.answer(EvaluatePolicy((Expression("'a'.matches('a+') && object.x == 1", ANY_SCOPE),), {"object": {"x": 1}}))
+    engine.answer(CheckRules(CelType("object", fields={"a": ("a", CelType("string"))}), 1, (RuleText("self.a == ''"),)))
+    return [zoneinfo.ZoneInfo(name) for name in sorted(zoneinfo.available_timezones())]
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_actor("cel", Cel, argv)
+
+
+if __name__ == "__main__":
+    main()

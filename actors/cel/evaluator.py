@@ -1,0 +1,132 @@
+"""The process that evaluates: forked from the actor with the engine loaded, and locked up before its first question.
+
+It reads batches of questions from a socket and writes one answer each. The expression it works on stands in a page that
+it shares with the actor, so that the actor knows what it died of.
+"""
+
+import gc
+import mmap
+import os
+import signal
+import socket
+import struct
+import sys
+from typing import NoReturn
+
+import msgspec
+
+from actors.cel import sandbox
+from protocols.cel.worker.local import Engine
+from protocols.cel.worker.messages import Batch, Ended, Fault, decode_question, encode
+
+PAGE = 16 * 1024
+TEXT = 10 * 1024
+"""Bytes of an expression that identify it."""
+HEAD = struct.Struct("<I")
+OUT_OF_MEMORY = 77
+_batches = msgspec.msgpack.Decoder(Batch)
+
+
+class Evaluator:
+    """The actor's end of an evaluator: its pid, its socket, and the page it shares."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, PAGE)
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _main(theirs, self._page, parent)
+        theirs.close()
+        ours.setblocking(False)
+        self.socket = ours
+
+    @property
+    def expression(self) -> str:
+        """The expression in work, empty if none."""
+        (length,) = HEAD.unpack_from(self._page)
+        return self._page[HEAD.size : HEAD.size + min(length, TEXT)].decode(errors="replace")
+
+    def close(self) -> None:
+        self.socket.close()
+        self._page.close()
+
+
+def key_of(source: str) -> bytes:
+    return source.encode(errors="replace")[:TEXT]
+
+
+def _main(sock: socket.socket, page: mmap.mmap, parent: int) -> NoReturn:
+    code = 1
+    try:
+        gc.enable()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_DFL)
+        _close_others(sock.fileno())
+        sandbox.enter(parent)
+        code = _serve(sock, page)
+    except BaseException as error:
+        print(f"evaluator: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(code)
+
+
+def _close_others(kept: int) -> None:
+    """Close all that came with the fork, but for the log."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+class _Bans:
+    """Marks the expression in work; refuses those in quarantine."""
+
+    def __init__(self, page: mmap.mmap) -> None:
+        self._page = page
+        self.banned: dict[str, tuple[str, float]] = {}
+
+    def begin(self, source: str) -> None:
+        """Raises Ended."""
+        key = key_of(source)
+        if self.banned and (found := self.banned.get(key.decode(errors="replace"))) is not None:
+            raise Ended(*found)
+        self._page[HEAD.size : HEAD.size + len(key)] = key
+        HEAD.pack_into(self._page, 0, len(key))
+
+    def end(self) -> None:
+        HEAD.pack_into(self._page, 0, 0)
+
+
+def _serve(sock: socket.socket, page: mmap.mmap) -> int:
+    bans = _Bans(page)
+    engine = Engine(bans.begin)
+    while (raw := _read(sock)) is not None:
+        batch = _batches.decode(raw)
+        bans.banned = batch.banned
+        for question in batch.questions:
+            sandbox.time_limits(on=True)
+            try:
+                answer = encode(engine.answer(decode_question(question)))
+            except MemoryError:
+                return OUT_OF_MEMORY
+            except (msgspec.MsgspecError, OverflowError, RecursionError, ValueError, TypeError) as error:
+                answer = encode(Fault("evaluation", f"the result cannot be sent: {error}"))
+            sandbox.time_limits(on=False)
+            bans.end()
+            sock.sendall(HEAD.pack(len(answer)) + answer)
+    return 0
+
+
+def _read(sock: socket.socket) -> bytes | None:
+    head = _exactly(sock, HEAD.size)
+    return None if head is None else _exactly(sock, HEAD.unpack(head)[0])
+
+
+def _exactly(sock: socket.socket, count: int) -> bytes | None:
+    made = bytearray()
+    while len(made) < count:
+        part = sock.recv(min(count - len(made), 1 << 20))
+        if not part:
+            return None
+        made += part
+    return bytes(made)

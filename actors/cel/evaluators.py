@@ -1,0 +1,235 @@
+"""Run work on evaluators, replace those that die, and blame the expression that they died of.
+
+One evaluator serves; others are forked while it is busy for long, so that nobody waits for the expressions of others.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple
+
+from actors.cel.evaluator import HEAD, OUT_OF_MEMORY, Evaluator, key_of
+from actors.cel.quarantine import Quarantine
+from actors.cel.sandbox import CPU_S, MEMORY, WALL_S
+from actors.cel.turns import Turns
+from protocols.bus import ResourceExhausted
+from protocols.cel.worker.messages import Answers, Batch, Fault, Work, encode
+from protocols.errors import NodeplaneError
+
+MOST = 3
+"""Evaluators at once."""
+LONG_S = 0.02
+"""Time of busy evaluators after which waiting work gets another one."""
+SPARE_S = 30.0
+"""Time for which an evaluator beyond the first stays without work."""
+GRACE_S = 0.5
+"""Time for the kernel's own limit to end an evaluator before the actor does."""
+DEATHS = 4
+"""Evaluators that one piece of work may end; what is left of it fails."""
+Spawn = Callable[[Coroutine[Any, Any, Any], str], Any]
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
+
+
+class Death(NamedTuple):
+    """`kind` is the label of the metric; `blamed` is the expression, empty if it was none's fault."""
+
+    kind: str
+    reason: str
+    blamed: str
+
+
+class EvaluatorDied(NodeplaneError):
+    """Raised inside this module when an evaluator ended before its answer."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+
+class Running:
+    """One evaluator and the stream of its answers."""
+
+    def __init__(self) -> None:
+        self.evaluator = Evaluator()
+        self.busy_since = 0.0
+        self.idle_since = time.monotonic()
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+
+    async def open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(sock=self.evaluator.socket)
+
+    def send(self, batch: Batch) -> None:
+        raw = encode(batch)
+        self._writer.write(HEAD.pack(len(raw)))
+        self._writer.write(raw)
+
+    async def answer(self) -> bytes:
+        """Raises EvaluatorDied, TimeoutError."""
+        try:
+            async with asyncio.timeout(WALL_S + GRACE_S):
+                (length,) = HEAD.unpack(await self._reader.readexactly(HEAD.size))
+                return await self._reader.readexactly(length)
+        except (OSError, asyncio.IncompleteReadError):
+            raise EvaluatorDied("the evaluator ended") from None
+
+    def end(self) -> Death:
+        """Kill it if it lives, reap it, and return how and why it ended."""
+        pid, expression, status = self.evaluator.pid, self.evaluator.expression, 0
+        stopped = _is_stopped(pid)
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)  # no other process: it is ours until we have reaped it
+            _, status = os.waitpid(pid, 0)
+        self._writer.close()
+        self.evaluator.close()
+        return _judged(status, stopped, expression)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+    except OSError:
+        return False
+
+
+def _judged(status: int, stopped: bool, expression: str) -> Death:
+    """Return whose fault it was: signals from outside, a stopped process and a slow machine are no expression's."""
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if number in (signal.SIGPROF, signal.SIGXCPU):
+        return Death("cpu", f"used {CPU_S:g} s of CPU time", expression)
+    if number in CRASHES:
+        return Death("crash", f"crashed the engine ({signal.Signals(number).name})", expression)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUT_OF_MEMORY:
+        return Death("memory", f"needed {MEMORY >> 20} MB of memory", expression)
+    return Death("stopped" if stopped else "time" if number == signal.SIGALRM else "killed", "", "")
+
+
+class Evaluators:
+    """`run` answers work; the owner of this object cancels it at the caller's deadline."""
+
+    def __init__(self, log: logging.Logger, spawn: Spawn, died: Callable[[Death], None]) -> None:
+        self._log, self._spawn, self._died = log, spawn, died
+        self._idle: list[Running] = []
+        self._all: set[Running] = set()
+        self._turns: Turns[asyncio.Future[Running]] = Turns()
+        self._timer: asyncio.TimerHandle | None = None
+        self.quarantine = Quarantine()
+
+    async def start(self) -> None:
+        self._idle.append(await self._forked())
+
+    def close(self) -> None:
+        for each in self._all:
+            each.end()
+        self._all.clear()
+
+    @property
+    def pids(self) -> list[int]:
+        return [each.evaluator.pid for each in self._all]
+
+    async def run(self, work: Work) -> Answers:
+        """Answer all questions of the work. Raises ResourceExhausted."""
+        turn: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
+        if not self._turns.add(work.owner, turn):
+            raise ResourceExhausted("too many expressions wait for their evaluation")
+        self._dispatch()
+        running: Running | None = None
+        try:
+            running = await turn
+            found, running = await self._answered(running, work)
+            return Answers(tuple(found))
+        finally:
+            if running is None and turn.done() and not turn.cancelled():
+                running = turn.result()
+            turn.cancel()
+            self._release(work.owner, running)
+
+    async def _answered(self, running: Running, work: Work) -> tuple[list[bytes], Running]:
+        """Return the answers and the evaluator that gave the last one."""
+        answers: list[bytes] = []
+        for _ in range(DEATHS):
+            banned = self.quarantine.banned(work.owner, time.monotonic())
+            try:
+                running.send(Batch(work.questions[len(answers) :], banned))
+                while len(answers) < len(work.questions):
+                    answers.append(await running.answer())
+                return answers, running
+            except (EvaluatorDied, TimeoutError):
+                self._buried(running, work.owner)
+                running = await self._forked()
+            except BaseException:  # cancelled: answers that nobody waits for are still to come
+                self._forget(running)
+                raise
+        text = "the expression was not evaluated: its evaluation was ended again and again"
+        rest = [encode(Fault("ended", text, 1.0))] * (len(work.questions) - len(answers))
+        return answers + rest, running
+
+    def _buried(self, running: Running, owner: str) -> None:
+        self._all.discard(running)
+        death = running.end()
+        self._died(death)
+        if not death.blamed:
+            self._log.warning("evaluator replaced reason=%s", death.kind)
+            return
+        blamed = key_of(death.blamed).decode(errors="replace")
+        entry = self.quarantine.add(owner, blamed, death.reason, time.monotonic())
+        self._log.warning(
+            "evaluator replaced reason=%s owner=%s pause=%gs expression=%r",
+            death.kind,
+            owner,
+            entry.pause,
+            blamed[:200],
+        )
+
+    def _forget(self, running: Running) -> None:
+        self._all.discard(running)
+        running.end()
+
+    async def _forked(self) -> Running:
+        running = Running()
+        self._all.add(running)
+        await running.open()
+        return running
+
+    def _release(self, owner: str, running: Running | None) -> None:
+        self._turns.done(owner)
+        if running is not None and running in self._all:
+            running.busy_since, running.idle_since = 0.0, time.monotonic()
+            self._idle.append(running)
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Give idle evaluators to waiting work."""
+        while self._idle and (found := self._turns.next()) is not None:
+            owner, turn = found
+            if turn.cancelled():
+                self._turns.done(owner)
+                continue
+            running = self._idle.pop()
+            running.busy_since = time.monotonic()
+            turn.set_result(running)
+        if len(self._turns) and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LONG_S, self._grow)
+
+    def _grow(self) -> None:
+        """Fork another evaluator for work that still waits."""
+        self._timer = None
+        if len(self._turns) and not self._idle and len(self._all) < MOST:
+            self._spawn(self._add_one(), "evaluator")
+        else:
+            self._dispatch()
+
+    async def _add_one(self) -> None:
+        self._idle.append(await self._forked())
+        self._dispatch()
+
+    def trim(self) -> None:
+        """End evaluators beyond the first that had no work for long, and replace the last one if it died idle."""
+        now = time.monotonic()
+        for running in [each for each in self._idle[1:] if now - each.idle_since > SPARE_S]:
+            self._idle.remove(running)
+            self._forget(running)

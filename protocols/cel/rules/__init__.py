@@ -1,0 +1,1 @@
+"""Rules of custom resources, on the worker's side: types, checks, and evaluation with values of those types."""

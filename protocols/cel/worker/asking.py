@@ -1,0 +1,86 @@
+"""How pure code asks the CEL worker without waiting for it.
+
+Pure code calls `answer`. On a miss the question is noted, and NotAnswered is raised, or a placeholder returned where
+the code can go on and ask more. The shell runs pure code with `client.settled`: it sends the questions that were noted
+and runs the code again, until nothing is missing; a result found with placeholders is dropped. A process without a
+worker computes answers at once.
+"""
+
+from collections import OrderedDict
+from contextvars import ContextVar
+from typing import ClassVar
+
+from protocols.cel.worker.messages import Answer, CheckPolicy, CheckSelector, Fault, Question, encode, error_of
+from protocols.errors import NodeplaneError
+
+CHECKS = 4096
+"""Answers to checks of single expressions that a process keeps; they do not depend on data."""
+
+
+class NotAnswered(NodeplaneError):
+    """Raised in pure code for a question without an answer; to users only where nothing asks the worker."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(self) -> None:
+        super().__init__("an expression was not evaluated; try again")
+
+
+class Asking:
+    """Answers known to one run of pure code, and the questions that it asked beyond them."""
+
+    def __init__(self) -> None:
+        self.answers: dict[bytes, Answer] = {}
+        self.missing: dict[bytes, Question] = {}
+
+
+current: ContextVar[Asking | None] = ContextVar("asking", default=None)
+
+
+class Process:
+    """Whether this process has a worker, and its answers to checks."""
+
+    remote: ClassVar[bool] = False
+    checks: ClassVar[OrderedDict[bytes, Answer]] = OrderedDict()
+
+
+def _known(question: Question) -> Answer | None:
+    if not Process.remote:
+        from protocols.cel.worker.local import Engine
+
+        return Engine().answer(question)
+    key = encode(question)
+    found = Process.checks.get(key)
+    if found is not None:
+        return found
+    asking = current.get()
+    if asking is None:
+        raise NotAnswered
+    if (found := asking.answers.get(key)) is None:
+        asking.missing[key] = question
+    return found
+
+
+def answer(question: Question) -> Answer | None:
+    """Return the answer, or None if it is not known yet: the caller may go on. Raises CelError."""
+    found = _known(question)
+    if isinstance(found, Fault):
+        raise error_of(found)
+    return found
+
+
+def needed(question: Question) -> Answer:
+    """Return the answer. Raises CelError, and NotAnswered if it is not known yet."""
+    found = answer(question)
+    if found is None:
+        raise NotAnswered
+    return found
+
+
+def remember(key: bytes, question: Question, found: Answer) -> None:
+    """Keep the answer to a check for the whole process, unless the worker died of it."""
+    if isinstance(question, CheckSelector | CheckPolicy) and not (isinstance(found, Fault) and found.kind == "ended"):
+        Process.checks[key] = found
+        if len(Process.checks) > CHECKS:
+            Process.checks.popitem(last=False)

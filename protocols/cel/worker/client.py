@@ -1,0 +1,103 @@
+"""The shell's side: send questions to the worker of this process, and run pure code until all are answered."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar, TypeVar
+
+from protocols.bus import Bus, BusError
+from protocols.cel.worker.asking import Asking, NotAnswered, Process, current, remember
+from protocols.cel.worker.messages import (
+    EVALUATE,
+    Answer,
+    Answers,
+    Question,
+    Work,
+    decode_answer,
+    encode,
+    worker_of,
+)
+from protocols.errors import NodeplaneError
+
+T = TypeVar("T")
+PASSES = 64
+"""Runs of one piece of pure code; each asks for something new."""
+SECONDS = 20.0
+"""Deadline of one piece of work, with the time in which the worker is restarted."""
+ATTEMPT_S = 7.0
+"""Deadline of one attempt. The worker ends what takes longer itself; past it, the worker is stopped or stuck."""
+PAUSE_S = 0.02
+
+
+class WorkerAway(NodeplaneError):
+    """Raised when the worker for CEL does not answer in time."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(self, why: object) -> None:
+        super().__init__(f"the process that evaluates CEL expressions does not answer, please try again: {why}")
+
+
+class CelClient:
+    """The worker beside one process."""
+
+    def __init__(self, bus: Bus, instance: str) -> None:
+        self._bus, self._worker = bus, worker_of(instance)
+
+    async def ask(self, questions: Sequence[bytes], owner: str = "") -> list[Answer]:
+        """Return the answers in order. Asks again while the worker restarts. Raises WorkerAway."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SECONDS
+        work = Work(tuple(questions), owner)
+        while True:
+            try:
+                seconds = min(ATTEMPT_S, end - loop.time())
+                found = await self._bus.call(self._worker, EVALUATE, work, Answers, timeout=seconds)
+                return [decode_answer(each) for each in found.answers]
+            except BusError as error:
+                if loop.time() + PAUSE_S >= end:
+                    raise WorkerAway(error) from None
+                await asyncio.sleep(PAUSE_S)
+
+
+_client: CelClient | None = None
+
+
+def use_worker(bus: Bus, instance: str) -> CelClient:
+    """From now on this process asks its worker, and never loads the native library."""
+    global _client
+    Process.remote = True
+    _client = CelClient(bus, instance)
+    return _client
+
+
+async def settled(run: Callable[[], Awaitable[T]], owner: str = "") -> T:
+    """Return the result of `run` once it has all answers. Raises its errors, and WorkerAway."""
+    if _client is None:
+        return await run()
+    asking = Asking()
+    token = current.set(asking)
+    try:
+        for _ in range(PASSES):
+            try:
+                result = await run()
+                if not asking.missing:
+                    return result
+            except Exception:
+                if not asking.missing:
+                    raise
+            await _answered(_client, asking, owner)
+    finally:
+        current.reset(token)
+    raise NotAnswered
+
+
+async def _answered(client: CelClient, asking: Asking, owner: str) -> None:
+    missing: Mapping[bytes, Question] = asking.missing
+    for (key, question), found in zip(missing.items(), await client.ask(list(missing), owner), strict=True):
+        asking.answers[key] = found
+        remember(key, question, found)
+    asking.missing = {}
+
+
+__all__ = ["CelClient", "WorkerAway", "encode", "settled", "use_worker"]

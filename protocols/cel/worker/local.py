@@ -1,0 +1,259 @@
+"""Compute answers: in the worker, and in programs that have none, such as tests.
+
+Whatever the engine raises becomes a fault of the expression.
+"""
+
+import itertools
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from protocols.cel import policies
+from protocols.cel.libraries import authorizing
+from protocols.cel.programs import Program, compiled
+from protocols.cel.rules import evaluate
+from protocols.cel.rules.check import Checker
+from protocols.cel.rules.values import converted
+from protocols.cel.text.source import CelError, CompileError, EvaluationError
+from protocols.cel.worker.messages import (
+    Answer,
+    Checked,
+    CheckedRule,
+    CheckedRules,
+    CheckPolicy,
+    CheckRules,
+    CheckSelector,
+    Devices,
+    Evaluated,
+    EvaluatePolicy,
+    EvaluateRules,
+    Fault,
+    Forgotten,
+    Outcome,
+    Question,
+    RuleGroup,
+    RuleText,
+    Select,
+    Selected,
+    Skipped,
+    Undecided,
+    Value,
+    WireDevice,
+    fault_of,
+)
+from protocols.dra.types import PLAIN, Attribute, Capacity, Device, Extras
+from protocols.kube.quantity import Quantity
+
+SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
+CANCELLED = "operation cancelled"
+PART_S = 0.2
+"""Time after which an answer about devices is given as far as it got."""
+KEPT = 65_536
+"""Devices that a worker keeps."""
+ASKED = 256
+"""Checks of the authorizer in one evaluation."""
+_SHARED = Extras(shared=True)
+Begin = Callable[[str], None]
+"""Called with each expression before it reaches the engine. Raises Ended."""
+
+
+def nothing(source: str) -> None:
+    """Let every expression pass."""
+
+
+def _faulty(error: Exception, kind: type[CelError]) -> Fault:
+    if isinstance(error, CelError):
+        return fault_of(error)
+    text = " ".join(str(error).split())[:512]
+    return fault_of(kind(f"{type(error).__name__}: {text}"))
+
+
+def device_of(wire: WireDevice) -> Device:
+    attributes = {name: Attribute(kind, value) for name, (kind, value) in wire.attributes.items()}
+    capacity = {name: Capacity(Quantity(int(nanos))) for name, nanos in wire.capacity.items()}
+    return Device("", attributes, capacity, extras=_SHARED if wire.shared else PLAIN)
+
+
+def wire_of(device: Device) -> WireDevice:
+    attributes = {name: (each.kind, each.value) for name, each in device.attributes.items()}
+    capacity = {name: str(each.value.nanos) for name, each in device.capacity.items()}
+    return WireDevice(attributes, capacity, device.extras.shared)
+
+
+class Engine:
+    """Answers questions, one after the other; keeps the devices it was sent last."""
+
+    def __init__(self, begin: Begin = nothing) -> None:
+        self._begin = begin
+        self._devices: OrderedDict[int, tuple[str, list[Device]]] = OrderedDict()
+        self._kept = 0
+
+    def answer(self, question: Question) -> Answer:
+        try:
+            match question:
+                case CheckSelector():
+                    return self._check_selector(question)
+                case CheckPolicy():
+                    return self._check_policy(question)
+                case CheckRules():
+                    return self._check_rules(question)
+                case Select():
+                    return self._select(question)
+                case EvaluatePolicy():
+                    return self._evaluate_policy(question)
+                case EvaluateRules():
+                    return self._evaluate_rules(question)
+        except MemoryError:
+            raise
+        except Exception as error:
+            return _faulty(error, CompileError)
+
+    def _check_selector(self, question: CheckSelector) -> Answer:
+        self._begin(question.source)
+        program = compiled(question.source)
+        return Checked(cost=program.cost)
+
+    def _check_policy(self, question: CheckPolicy) -> Answer:
+        self._begin(question.source)
+        policies.check(question.source, policies.Scope(*question.scope), question.results)
+        return Checked()
+
+    def _check_rules(self, question: CheckRules) -> Answer:
+        checker = Checker(question.of, max(1, question.count))
+        return CheckedRules(tuple(self._check_rule(checker, rule) for rule in question.rules))
+
+    def _check_rule(self, checker: Checker, rule: RuleText) -> CheckedRule | Fault:
+        try:
+            self._begin(rule.text)
+            return CheckedRule(*checker.check(rule.text, rule.optional_old))
+        except MemoryError:
+            raise
+        except Exception as error:
+            return _faulty(error, CompileError)
+
+    def _select(self, question: Select) -> Answer:
+        held = self._held(question.devices)
+        if held is None:
+            return Forgotten()
+        self._begin(question.source)
+        driver, devices = held
+        program = compiled(question.source)
+        end, found = time.monotonic() + PART_S, list[bool | Fault]()
+        for device in itertools.islice(devices, question.start, None):
+            found.append(_selected(program, driver, device))
+            if time.monotonic() > end:
+                break
+        return Selected(tuple(found))
+
+    def _held(self, sent: Devices) -> tuple[str, list[Device]] | None:
+        if sent.devices is None:
+            if (held := self._devices.get(sent.key)) is not None:
+                self._devices.move_to_end(sent.key)
+            return held
+        held = sent.driver, list(map(device_of, sent.devices))
+        before = self._devices.pop(sent.key, None)
+        self._devices[sent.key] = held
+        self._kept += len(held[1]) - (len(before[1]) if before else 0)
+        while self._kept > KEPT and len(self._devices) > 1:
+            self._kept -= len(self._devices.popitem(last=False)[1][1])
+        return held
+
+    def _evaluate_policy(self, question: EvaluatePolicy) -> Answer:
+        decisions = _Decisions(dict(question.decisions))
+        end = time.monotonic() + question.seconds
+        data = {
+            **question.data,
+            authorizing.AUTHORIZER: authorizing.START,
+            authorizing.REQUEST_RESOURCE: authorizing.request_resource(
+                question.data.get(authorizing.REQUEST_RESOURCE) or {}
+            ),
+        }
+        outcomes: list[Outcome] = []
+        with authorizing.deciding(decisions.decide):
+            for number, each in enumerate(question.expressions):
+                if number == question.gates and not _passed(outcomes):
+                    outcomes += [Skipped()] * (len(question.expressions) - number)
+                    break
+                outcomes.append(self._policy_value(each.source, policies.Scope(*each.scope), data, end))
+        if decisions.asked:
+            return Undecided(tuple(decisions.asked))
+        return Evaluated(tuple(outcomes))
+
+    def _policy_value(self, source: str, scope: policies.Scope, data: dict[str, Any], end: float) -> Outcome:
+        if time.monotonic() > end:
+            return Fault("evaluation", SPENT)
+        try:
+            self._begin(source)
+            return Value(policies.program(source, scope).value(data))
+        except MemoryError:
+            raise
+        except Exception as error:
+            return _faulty(error, EvaluationError)
+
+    def _evaluate_rules(self, question: EvaluateRules) -> Answer:
+        end = time.monotonic() + question.seconds
+        outcomes: list[Outcome] = []
+        total = sum(2 * len(group.rules) for group in question.groups)
+        for group in question.groups:
+            if not self._evaluate_group(group, end, outcomes):
+                break
+        return Evaluated((*outcomes, *[Skipped()] * (total - len(outcomes))))
+
+    def _evaluate_group(self, group: RuleGroup, end: float, outcomes: list[Outcome]) -> bool:
+        """Append the outcomes; return False once the budget is spent."""
+        this = converted(group.value, group.of)
+        old = converted(group.old, group.of) if group.has_old and group.old is not None else None
+        for rule, message in group.rules:
+            if time.monotonic() > end:
+                outcomes += [Fault("evaluation", SPENT), Skipped()]
+                return False
+            held = self._rule_value(rule, this, old, group.has_old)
+            spent = isinstance(held, Fault) and held.text.startswith(CANCELLED)
+            wanted = message and isinstance(held, Value) and held.value is not True
+            outcomes += [held, self._rule_value(RuleText(message), this, old, group.has_old) if wanted else Skipped()]
+            if spent:
+                return False
+        return True
+
+    def _rule_value(self, rule: RuleText, this: Any, old: Any, has_old: bool) -> Outcome:
+        try:
+            self._begin(rule.text)
+            value = evaluate.program(rule.text, rule.optional_old).value(this, old, has_old)
+        except MemoryError:
+            raise
+        except Exception as error:
+            return _faulty(error, EvaluationError)
+        return Value(value if isinstance(value, bool | str) else None)
+
+
+def _passed(outcomes: list[Outcome]) -> bool:
+    return all(isinstance(each, Value) and each.value is True for each in outcomes)
+
+
+def _selected(program: Program, driver: str, device: Device) -> bool | Fault:
+    try:
+        return program.matches(driver, device)
+    except MemoryError:
+        raise
+    except Exception as error:
+        return _faulty(error, EvaluationError)
+
+
+class _Decisions:
+    """Decisions known so far. Checks without one count as denied, so that one evaluation asks for many at once."""
+
+    def __init__(self, known: Mapping[str, bool]) -> None:
+        self._known = known
+        self.asked: dict[str, None] = {}
+
+    def decide(self, asked: Mapping[str, str]) -> tuple[bool, str]:
+        key = msgspec.json.encode(asked, order="sorted").decode()
+        if (known := self._known.get(key)) is not None:
+            return known, ""
+        if len(self._known) + len(self.asked) >= ASKED:
+            raise ValueError(f"more than {ASKED} checks of the authorizer in one evaluation")
+        self.asked[key] = None
+        return False, ""

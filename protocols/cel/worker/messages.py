@@ -1,0 +1,226 @@
+"""What a process asks its CEL worker, and the answers.
+
+Each question is answered as a whole and names the expressions it evaluates, so that the worker can blame one of them.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from protocols.cel.rules.cel_type import CelType
+from protocols.cel.text.source import CelError, CompileError, EvaluationError, TooComplex, TooLong
+
+EVALUATE = "cel.evaluate"
+"""RPC Work -> Answers, of the actor `cel`."""
+
+
+def worker_of(instance: str) -> str:
+    """Return the name of the worker that serves an instance."""
+    return f"cel-{instance}"
+
+
+class Fault(msgspec.Struct, frozen=True, tag="fault"):
+    """An error of this package, or of the worker about an expression (kind `ended`)."""
+
+    kind: str
+    text: str
+    again_s: float = 0.0
+    """Of `ended`: seconds until the expression is evaluated again."""
+
+
+class Ended(EvaluationError):
+    """Raised for an expression that overran, grew or killed the worker, and while it is in quarantine for that."""
+
+    def __init__(self, text: str, again_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.again_s = again_s
+
+
+KINDS: dict[str, type[CelError]] = {
+    "compile": CompileError, "too long": TooLong, "too complex": TooComplex, "evaluation": EvaluationError,
+}  # fmt: skip
+_NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+def fault_of(error: CelError) -> Fault:
+    if isinstance(error, Ended):
+        return Fault("ended", str(error), error.again_s)
+    return Fault(_NAMES.get(type(error), "evaluation"), str(error))
+
+
+def error_of(fault: Fault) -> CelError:
+    kind = KINDS.get(fault.kind)
+    return Ended(fault.text, fault.again_s) if kind is None else kind(fault.text)
+
+
+class CheckSelector(msgspec.Struct, frozen=True, tag="check-selector"):
+    """Compile a selector. Answer: Checked."""
+
+    source: str
+
+
+class CheckPolicy(msgspec.Struct, frozen=True, tag="check-policy"):
+    """Check an expression of a policy in its scope. Answer: Checked."""
+
+    source: str
+    scope: tuple[bool, bool, tuple[tuple[str, str], ...]]
+    """The fields of protocols.cel.policies.Scope."""
+    results: tuple[str, ...]
+
+
+class RuleText(msgspec.Struct, frozen=True):
+    """One expression of a rule of a custom resource."""
+
+    text: str
+    optional_old: bool = False
+
+
+class CheckRules(msgspec.Struct, frozen=True, tag="check-rules"):
+    """Compile the rules at one path of a schema. Answer: CheckedRules."""
+
+    of: CelType
+    count: int
+    """Most values at this path in one object."""
+    rules: tuple[RuleText, ...]
+
+
+class WireDevice(NamedTuple):
+    """The part of a device that selectors read; amounts are texts, since they exceed 64 bits."""
+
+    attributes: dict[str, tuple[str, bool | int | str]]
+    capacity: dict[str, str]
+    shared: bool
+
+
+class Devices(msgspec.Struct, frozen=True):
+    """Devices of one driver, which the worker keeps under `key` and need not be sent again."""
+
+    key: int
+    driver: str
+    devices: tuple[WireDevice, ...] | None = None
+
+
+class Select(msgspec.Struct, frozen=True, tag="select"):
+    """Evaluate a selector for devices. Answer: Selected, or Forgotten."""
+
+    source: str
+    devices: Devices
+    start: int = 0
+    """Index of the first device to answer for."""
+
+
+class Expression(NamedTuple):
+    source: str
+    scope: tuple[bool, bool, tuple[tuple[str, str], ...]]
+
+
+class EvaluatePolicy(msgspec.Struct, frozen=True, tag="evaluate-policy"):
+    """Evaluate expressions of one policy with the values of one write. Answer: Evaluated, or Undecided."""
+
+    expressions: tuple[Expression, ...]
+    data: dict[str, Any]
+    gates: int = 0
+    """The first so many are conditions: those behind them are evaluated only if all are true."""
+    seconds: float = 1.0
+    decisions: tuple[tuple[str, bool], ...] = ()
+    """The authorizer's decisions, by the JSON of what was asked."""
+
+
+class RuleGroup(msgspec.Struct, frozen=True):
+    """Rules about one value."""
+
+    of: CelType
+    value: Any
+    old: Any
+    has_old: bool
+    rules: tuple[tuple[RuleText, str], ...]
+    """With the messageExpression, which is evaluated if the rule does not hold."""
+
+
+class EvaluateRules(msgspec.Struct, frozen=True, tag="evaluate-rules"):
+    """Evaluate all rules of one object. Answer: Evaluated, with two outcomes a rule: its own and its message's."""
+
+    groups: tuple[RuleGroup, ...]
+    seconds: float = 1.0
+
+
+Question = CheckSelector | CheckPolicy | CheckRules | Select | EvaluatePolicy | EvaluateRules
+
+
+class Checked(msgspec.Struct, frozen=True, tag="checked"):
+    serialized: bytes = b""
+    cost: int = 0
+
+
+class CheckedRule(msgspec.Struct, frozen=True, tag="checked-rule"):
+    result: str
+    cost: int
+
+
+class CheckedRules(msgspec.Struct, frozen=True, tag="checked-rules"):
+    rules: tuple[CheckedRule | Fault, ...]
+
+
+class Selected(msgspec.Struct, frozen=True, tag="selected"):
+    """One outcome a device, of the first so many: what takes long is answered in parts."""
+
+    outcomes: tuple[bool | Fault, ...]
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    """The worker does not have the devices, or no longer: send them."""
+
+
+class Value(msgspec.Struct, frozen=True, tag="value"):
+    value: Any = None
+
+
+class Skipped(msgspec.Struct, frozen=True, tag="skipped"):
+    """A condition, or the budget, ended the evaluation before this expression."""
+
+
+Outcome = Value | Fault | Skipped
+
+
+class Evaluated(msgspec.Struct, frozen=True, tag="evaluated"):
+    outcomes: tuple[Outcome, ...]
+
+
+class Undecided(msgspec.Struct, frozen=True, tag="undecided"):
+    """Checks of the authorizer that were asked and are not in `decisions`, as JSON."""
+
+    asked: tuple[str, ...]
+
+
+Answer = Checked | CheckedRules | Selected | Forgotten | Evaluated | Undecided | Fault
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Work for one turn of the engine, with the expressions that it must not evaluate and why."""
+
+    questions: tuple[bytes, ...]
+    banned: dict[str, tuple[str, float]] = {}
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Encoded questions of one owner, which share a turn."""
+
+    questions: tuple[bytes, ...]
+    owner: str = ""
+    """User or namespace for whom it is done: quarantine and fairness are by owner."""
+
+
+class Answers(msgspec.Struct, frozen=True):
+    answers: tuple[bytes, ...]
+
+
+def _plain(value: Any) -> Any:
+    """Encode what a result may be besides JSON: it is shown, never computed with."""
+    return str(value)
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+_answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+decode_question = _questions.decode
+decode_answer = _answers.decode

@@ -1,0 +1,139 @@
+"""Selectors evaluated for devices: what pure code asks, one device at a time, and the shell finds for many at once.
+
+`matches` raises SelectorPending for a device that was not asked about before; the shell then awaits `Selections.find`
+with all devices that the search may reach and runs the pure code again. Results are kept until many others came.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from protocols.cel.worker.client import CelClient
+from protocols.cel.worker.local import wire_of
+from protocols.cel.worker.messages import Devices, Fault, Forgotten, Select, Selected, encode, error_of
+from protocols.dra.types import Device
+from protocols.errors import NodeplaneError
+
+BATCH = 500
+"""Devices of one question."""
+KEPT = 200_000
+"""Results kept; the expression that was asked about longest ago goes first."""
+SENT = 256
+"""Batches of devices that the worker is believed to have."""
+SECONDS = 5.0
+"""Time for one selector and the devices of one search."""
+Result = bool | Fault
+
+
+class SelectorPending(NodeplaneError):
+    """Raised in pure code for a selector and a device without a result; a shell that awaits `find` catches it."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "UNAVAILABLE"
+
+    def __init__(self, expression: str, driver: str, device: Device) -> None:
+        super().__init__("a selector was not evaluated yet; try again")
+        self.expression, self.driver, self.device = expression, driver, device
+
+
+class Selections:
+    """Results by expression and device, by the identity of the device: an unchanged one stays the same object."""
+
+    def __init__(self, client: CelClient) -> None:
+        self._client = client
+        self._known: OrderedDict[str, dict[int, tuple[Device, Result, float]]] = OrderedDict()
+        self._count = 0
+        self._sent: OrderedDict[tuple[int, ...], tuple[int, tuple[Device, ...]]] = OrderedDict()
+        self._key = 0
+
+    def result(self, expression: str, driver: str, device: Device) -> bool:
+        """Raises CelError, SelectorPending."""
+        found = self._known.get(expression, {}).get(id(device))
+        if found is None or (found[2] and time.monotonic() > found[2]):
+            raise SelectorPending(expression, driver, device)
+        if isinstance(found[1], Fault):
+            raise error_of(found[1])
+        return found[1]
+
+    async def find(self, expressions: Iterable[str], devices: Mapping[str, Sequence[Device]]) -> None:
+        """Evaluate expressions for devices by driver. Raises WorkerAway."""
+        for expression in dict.fromkeys(expressions):
+            end = time.monotonic() + SECONDS
+            for driver, members in devices.items():
+                known = self._known.get(expression, {})
+                now = time.monotonic()
+                new = [each for each in members if not _holds(known.get(id(each)), now)]
+                for at in range(0, len(new), BATCH):
+                    await self._evaluate(expression, driver, tuple(new[at : at + BATCH]), end)
+
+    async def _evaluate(self, expression: str, driver: str, devices: tuple[Device, ...], end: float) -> None:
+        start, again = 0, False
+        while start < len(devices):
+            if time.monotonic() > end:
+                fault = Fault("ended", f"the selector took more than {SECONDS:g} s for the devices of one search", 1.0)
+                return self._keep(expression, devices[start:], [fault] * (len(devices) - start))
+            question = Select(expression, self._devices(driver, devices, again), start)
+            (found,) = await self._client.ask([encode(question)])
+            if isinstance(found, Forgotten):
+                again = True
+            elif isinstance(found, Selected):
+                self._keep(expression, devices[start:], found.outcomes)
+                start += max(1, len(found.outcomes))
+            else:
+                fault = found if isinstance(found, Fault) else Fault("evaluation", "the answer has another shape")
+                return self._keep(expression, devices[start:], [fault] * (len(devices) - start))
+        return None
+
+    def _devices(self, driver: str, devices: tuple[Device, ...], again: bool) -> Devices:
+        """Return the devices as the worker knows them, or whole if it does not."""
+        ids = tuple(map(id, devices))
+        held = self._sent.get(ids)
+        if held is not None and not again:
+            self._sent.move_to_end(ids)
+            return Devices(held[0], driver)
+        self._key += 1
+        self._sent[ids] = self._key, devices
+        if len(self._sent) > SENT:
+            self._sent.popitem(last=False)
+        return Devices(self._key, driver, tuple(map(wire_of, devices)))
+
+    def _keep(self, expression: str, devices: Sequence[Device], results: Sequence[Result]) -> None:
+        known = self._known.setdefault(expression, {})
+        self._known.move_to_end(expression)
+        self._count -= len(known)
+        for device, result in zip(devices, results, strict=False):
+            until = time.monotonic() + result.again_s if isinstance(result, Fault) and result.again_s else 0.0
+            known[id(device)] = device, result, until
+        self._count += len(known)
+        while self._count > KEPT and len(self._known) > 1:
+            self._count -= len(self._known.popitem(last=False)[1])
+
+
+def _holds(found: tuple[Device, Result, float] | None, now: float) -> bool:
+    return found is not None and not (found[2] and now > found[2])
+
+
+_selections: Selections | None = None
+
+
+def use_selections(client: CelClient) -> Selections:
+    """From now on this process has its selectors evaluated by its worker."""
+    global _selections
+    _selections = Selections(client)
+    return _selections
+
+
+def matches(expression: str, driver: str, device: Device) -> bool:
+    """Return True if a selector holds for a device. Raises CelError, SelectorPending."""
+    if _selections is not None:
+        return _selections.result(expression, driver, device)
+    from protocols.cel.programs import compiled
+
+    return compiled(expression).matches(driver, device)
+
+
+async def find(expressions: Iterable[str], devices: Mapping[str, Sequence[Device]]) -> None:
+    """Have the worker evaluate expressions for devices by driver; nothing without a worker. Raises WorkerAway."""
+    if _selections is not None:
+        await _selections.find(expressions, devices)
