@@ -85,6 +85,7 @@ from actors.apiserver.writes.create import Creator
 from actors.apiserver.writes.loop import WriteLoop
 from protocols.actor import Context, run_actor
 from protocols.actor.metrics_text import page
+from protocols.cel.worker.process import with_worker
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 
@@ -395,7 +396,7 @@ class ApiServer:
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_actor("apiserver", ApiServer, argv)
+    run_actor("apiserver", with_worker(ApiServer), argv)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,7 @@ from actors.controllers.services.start import ServiceControllers
 from actors.controllers.taints.eviction import EvictionController
 from actors.controllers.workloads.start import Workloads
 from protocols.actor import Context, run_actor
-from protocols.cel.worker.client import use_worker
-from protocols.cel.worker.selections import use_selections
+from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
 from protocols.dra.tracker.feed import SliceTracker
 from protocols.kube.resources import (
@@ -223,7 +222,6 @@ class Controllers:
         return informer
 
     async def start(self) -> None:
-        use_selections(use_worker(self._context.bus, self._context.instance))
         await self._client.start()
         await self._metadata.start()
         for number, informer in enumerate(self._informers):
@@ -270,7 +268,7 @@ class Controllers:
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_actor("controllers", Controllers, argv)
+    run_actor("controllers", with_worker(Controllers), argv)
 
 
 if __name__ == "__main__":

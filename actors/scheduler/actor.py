@@ -41,8 +41,7 @@ from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import World
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.actor import Context, run_actor
-from protocols.cel.worker.client import use_worker
-from protocols.cel.worker.selections import use_selections
+from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
 from protocols.kube.meta import key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.resources import NAMESPACES, NODES, PODS
@@ -117,7 +116,6 @@ class Scheduler:
         self._namespaces = Informer(self._client, NAMESPACES, InformerOptions(keep=_slim), namespaces)
 
     async def start(self) -> None:
-        use_selections(use_worker(self._context.bus, self._context.instance))
         await self._client.start()
         spawn = self._context.spawn
         spawn(self._recorder.run(), "events")
@@ -320,7 +318,7 @@ def _slim(namespace: Object) -> Object:
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_actor("scheduler", Scheduler, argv)
+    run_actor("scheduler", with_worker(Scheduler), argv)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Plane:
 
     def start(self) -> None:
         self.prepare()
-        for instance in ("store", "watchcache", "apiserver-0"):
+        for instance in ("store", "watchcache", "cel-apiserver-0", "apiserver-0"):
             if instance != "store" or self._etcd or self.settings.runs_store:
                 self.spawn(instance)
         self.wait_ready()

@@ -111,8 +111,8 @@ def test_cost_is_upstreams() -> None:
     """A tenth of the text's length, 32 times; the name of a format is looked up for one unit."""
 
     def cost(rule: str, limit: int) -> int:
-        from actors.apiserver.custom.rule.cel_type import CelType, size_of
-        from actors.apiserver.custom.rule.messages import Messages
+        from protocols.cel.rules.cel_type import CelType, size_of
+        from protocols.cel.rules.messages import Messages
         from protocols.cel.validation import checker, compiled
 
         this, messages = CelType("string", limit), Messages()

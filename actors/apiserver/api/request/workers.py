@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from actors.apiserver.api.budget import Budget, BudgetSpent, within
 from actors.apiserver.api.errors import TooManyRequests
+from protocols.cel.worker.client import settled
 
 THREADS = 2
 LONG = 16 * 1024
@@ -147,8 +148,13 @@ def workers() -> Workers:
 async def offload(size: int, work: Callable[[], T]) -> T:
     """Return the result of `work` on `size` bytes: computed in the loop if it is short, else in a thread.
 
-    `work` may be called twice. Raises the errors of Workers.run.
+    `work` may be called several times: again in a thread, and again with answers about expressions that it asked for.
+    Raises the errors of Workers.run, and WorkerAway.
     """
+    return await settled(partial(_worked, size, work), user.get())
+
+
+async def _worked(size: int, work: Callable[[], T]) -> T:
     if size <= LONG:
         try:
             with within(Budget(FOREVER, LOOP_UNITS)):

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
-from actors.apiserver.custom.rule.cel_type import LIMIT, CelType, cel_type_of, max_count, size_of
-from actors.apiserver.custom.rule.messages import Messages
+from actors.apiserver.custom.rule.cel_type import cel_type_of
 from actors.apiserver.custom.rule.path import path_fault
-from actors.apiserver.custom.schema.node import LIST_TYPE, OLD, VALIDATIONS, Node, Rule, read_rule
-from protocols.cel.compiling import result_type
+from actors.apiserver.custom.schema.node import LIST_TYPE, VALIDATIONS, Node, Rule, read_rule
 from protocols.cel.costs.sizes import product, total
-from protocols.cel.text.source import CompileError, TooComplex
-from protocols.cel.validation import checked, checker, worst
+from protocols.cel.rules.cel_type import CelType, max_count
+from protocols.cel.text.source import CelError
+from protocols.cel.worker.asking import answer
+from protocols.cel.worker.messages import CheckedRules, CheckRules, Fault, RuleText
 
 Raw = dict[str, Any]
 RULE_COST, SCHEMA_COST = 10_000_000, 100_000_000
@@ -25,7 +25,6 @@ CURE = (
 )
 CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 NAMED = 4
-OPTIONAL_OLD = {OLD: ("optional.of(", ")")}
 NO_TYPE = "Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
 
 
@@ -142,29 +141,37 @@ def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
     cel_type = cel_type_of(place.node, place.root)
     if cel_type is None:
         return [Cause(where, "InternalError", NO_TYPE)], []
-    check = _Check(cel_type, place)
     causes: list[Cause] = []
+    try:
+        check = _Check(cel_type, place)
+    except CelError as error:
+        return [invalid(where, "<value omitted>", str(error))], []
     for index, raw in enumerate(place.raw[VALIDATIONS]):
         causes += check.rule(read_rule(raw), f"{where}[{index}]")
     return causes, check.costs
 
 
 class _Check:
-    """Compiles the rules at one path."""
+    """Has the rules at one path compiled, all together; without an answer they count as faultless."""
 
     def __init__(self, cel_type: CelType, place: _Place) -> None:
-        messages = Messages()
-        this = messages.type_of(cel_type)
-        self._env = checker(messages.pool(), this)
-        self._cel_type = cel_type
         self._place = place
         self.costs: list[_Cost] = []
+        texts = []
+        for raw in place.raw[VALIDATIONS]:
+            rule = read_rule(raw)
+            texts.append(RuleText(rule.text, rule.optional_old))
+            texts += [RuleText(rule.message_expression)] if rule.message_expression else []
+        found = answer(CheckRules(cel_type, place.count, tuple(texts)))
+        checked = found.rules if isinstance(found, CheckedRules) else ()
+        self._checked = dict(zip(texts, checked, strict=False))
 
     def rule(self, rule: Rule, path: str) -> list[Cause]:
-        causes = self._expression(rule.text, f"{path}.rule", rule, "BOOL")
+        causes = self._expression(RuleText(rule.text, rule.optional_old), f"{path}.rule", rule, "BOOL")
         compiles = all(cause.reason == "FieldValueForbidden" for cause in causes)
         if rule.message_expression and compiles:
-            causes += self._expression(rule.message_expression, f"{path}.messageExpression", rule, "STRING")
+            message = RuleText(rule.message_expression)
+            causes += self._expression(message, f"{path}.messageExpression", rule, "STRING")
         if rule.uses_old and self._place.apart:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {self._place.apart}"
             causes.append(invalid(f"{path}.rule", rule.text, text))
@@ -172,35 +179,23 @@ class _Check:
             causes.append(invalid(f"{path}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule"))
         return causes
 
-    def _expression(self, text: str, path: str, rule: Rule, result: str) -> list[Cause]:
+    def _expression(self, text: RuleText, path: str, rule: Rule, result: str) -> list[Cause]:
         prefix = "" if result == "BOOL" else "messageExpression "
         what = f"estimated {prefix or 'rule '}cost"
-        try:
-            around = OPTIONAL_OLD if rule.optional_old and result == "BOOL" else None
-            expression = checked(self._env, text, around)
-            made = result_type(expression)
-        except TooComplex:
-            return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
-        except CompileError as error:
-            return [invalid(path, _go_form(rule), f"{prefix}{error}")]
-        if made not in (result, "DYN"):
-            text = "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
-            return [invalid(path, _go_form(rule), text)]
-        cost = self._worst(expression)
-        self.costs.append(_Cost(path, cost))
-        return [forbidden(path, _exceeded(what, cost, RULE_COST))] if cost > RULE_COST else []
-
-    def _worst(self, expression: Any) -> int:
-        """Return the worst-case cost.
-
-        All values at this path come in one request: one may be as large as the request, or all may be equally small.
-        """
-        count = self._place.count
-        costs = []
-        for number, cap in ((1, LIMIT), (count, max(1, LIMIT // count))):
-            size = size_of(self._cel_type, cap)
-            costs.append(product(number, worst(expression, {"self": size, "oldSelf": size})))
-        return max(costs)
+        checked = self._checked.get(text)
+        if checked is None:
+            return []
+        if isinstance(checked, Fault):
+            if checked.kind == "too complex":
+                return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
+            return [invalid(path, _go_form(rule), f"{prefix}{checked.text}")]
+        if checked.result not in (result, "DYN"):
+            needs = (
+                "messageExpression must evaluate to a string" if prefix else "cel expression must evaluate to a bool"
+            )
+            return [invalid(path, _go_form(rule), needs)]
+        self.costs.append(_Cost(path, checked.cost))
+        return [forbidden(path, _exceeded(what, checked.cost, RULE_COST))] if checked.cost > RULE_COST else []
 
 
 def _go_form(rule: Rule) -> Raw:

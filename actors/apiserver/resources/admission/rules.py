@@ -3,17 +3,17 @@
 Paths, texts and limits are upstream's.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.api.budget import spend
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.resources.dra.selectors import Budget
 from actors.apiserver.resources.validation.selectors import label_selector
 from actors.apiserver.resources.validation.table import found
-from protocols.cel.text.source import LIMIT, CompileError, TooComplex, TooLong
+from protocols.cel.text.source import LIMIT, CelError, TooComplex, TooLong
+from protocols.cel.worker.asking import answer
+from protocols.cel.worker.messages import CheckPolicy
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 
@@ -142,22 +142,17 @@ def condition_causes(path: str, conditions: list[Object], scope: Any, budget: Bu
 
 
 def expression_causes(path: str, text: str, scope: Any, results: tuple[str, ...], budget: Budget) -> list[Cause]:
-    """Compile an expression. Its time counts against the request. Raises BudgetSpent."""
-    from protocols.cel import policies
-
+    """Have an expression compiled."""
     if not budget.take(text):
         return [forbidden(path, f"the expressions of one object must not have more than {Budget.BYTES} bytes")]
-    began = time.perf_counter()
     try:
-        policies.check(text, scope, results)
+        answer(CheckPolicy(text, tuple(scope), results))
     except TooLong:
         return [too_long(path, LIMIT)]
     except TooComplex as error:
         return [forbidden(path, str(error))]
-    except CompileError as error:
+    except CelError as error:
         return [invalid(path, text, str(error))]
-    finally:
-        spend(int(1e6 * (time.perf_counter() - began)))
     return []
 
 

@@ -6,8 +6,9 @@ import msgspec
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
 from actors.apiserver.resources.dra.names import driver_causes, each, table
-from protocols.cel.programs import compiled
-from protocols.cel.text.source import LIMIT, CompileError, TooComplex, TooLong
+from protocols.cel.text.source import LIMIT, CelError, TooComplex, TooLong
+from protocols.cel.worker.asking import answer
+from protocols.cel.worker.messages import CheckSelector
 from protocols.kube.meta import Object
 
 SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024
@@ -51,12 +52,12 @@ def expression_causes(path: str, expression: str, budget: Budget) -> list[Cause]
         text = f"the expressions of one object must not have more than {Budget.BYTES} bytes"
         return [forbidden(path, text)]
     try:
-        compiled(expression)
+        answer(CheckSelector(expression))
     except TooLong:
         return [too_long(path, LIMIT)]
     except TooComplex as error:
         return [forbidden(path, str(error))]
-    except CompileError as error:
+    except CelError as error:
         return [invalid(path, expression, str(error))]
     return []
 

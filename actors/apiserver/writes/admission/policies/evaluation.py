@@ -1,24 +1,38 @@
-"""Evaluate the expressions of one policy or webhook for one write, within a time limit.
+"""Ask the worker for the values of the expressions of one policy or webhook for one write.
 
-Values are plain JSON; `variables` are part of each expression. Programs are cached by text.
+Values are plain JSON; `variables` are part of each expression. The expressions of a policy are asked for together.
 """
 
-import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.budget import spend
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User, account_groups
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.matching import Write
 from protocols.cel.text.source import CelError, EvaluationError
+from protocols.cel.worker.asking import NotAnswered, answer
+from protocols.cel.worker.messages import (
+    Evaluated,
+    EvaluatePolicy,
+    Expression,
+    Fault,
+    Outcome,
+    Undecided,
+    Value,
+    error_of,
+)
 from protocols.kube.meta import Object
 
 SECONDS = 1.0
-"""Time limit for all expressions of one write, about as long as upstream's cost budget of a policy."""
+"""Time limit for all expressions of one policy, about as long as upstream's cost budget."""
+ROUNDS = 16
+"""Rounds of decisions of the authorizer; each answers all checks that the earlier ones led to."""
+UNDECIDED = "checks of the authorizer depend on each other too often"
+REQUEST_RESOURCE = "authorizer.requestResource"
 SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
@@ -33,17 +47,14 @@ def read_conditions(spec: Object) -> tuple[Condition, ...]:
 
 
 class Input:
-    """The values of one write that expressions read. Programs of one write share its deadline."""
+    """The values of one write that expressions read."""
 
     def __init__(self, write: Write, authorizer: Authorizer, namespace: Object | None) -> None:
         self._write = write
         self._authorizer = authorizer
         self._namespace = _shown_namespace(namespace)
-        self.deadline = 0.0
 
     def data(self, request: Object, new: Object | None, old: Object | None, params: Object | None) -> dict[str, Any]:
-        from protocols.cel.libraries import authorizing
-
         write = self._write
         resource = {
             "group": write.row.group,
@@ -58,42 +69,46 @@ class Input:
             "request": request,
             "params": params,
             "namespaceObject": self._namespace,
-            authorizing.AUTHORIZER: authorizing.START,
-            authorizing.REQUEST_RESOURCE: authorizing.request_resource(resource),
+            REQUEST_RESOURCE: resource,
         }
 
     def value(self, expression: str, scope: Any, data: dict[str, Any]) -> Any:
-        """Evaluate an expression in a Scope of protocols.cel.policies. Raises CelError, BudgetSpent."""
-        from protocols.cel import policies
-        from protocols.cel.libraries import authorizing
+        """Return the value of an expression in a Scope of protocols.cel.policies. Raises CelError, NotAnswered."""
+        found = self.outcomes([(expression, scope)], data)
+        if found is None:
+            raise NotAnswered
+        return value_of(found[0])
 
-        if time.monotonic() > self.deadline:
-            raise EvaluationError(SPENT)
-        began = time.perf_counter()
-        try:
-            with authorizing.deciding(self._decide):
-                return policies.program(expression, scope).value(data)
-        finally:
-            spend(int(1e6 * (time.perf_counter() - began)))
+    def outcomes(
+        self, expressions: Sequence[tuple[str, Any]], data: dict[str, Any], gates: int = 0
+    ) -> tuple[Outcome, ...] | None:
+        """Return the outcome of each expression, or None if it is not known yet. Raises CelError.
 
-    def begin(self) -> None:
-        """Start the time limit."""
-        self.deadline = time.monotonic() + SECONDS
+        The first `gates` are conditions: those behind them are skipped unless all are true.
+        """
+        asked = tuple(Expression(source, tuple(scope)) for source, scope in expressions)
+        decisions: dict[str, bool] = {}
+        for _ in range(ROUNDS):
+            question = EvaluatePolicy(asked, data, gates, SECONDS, tuple(decisions.items()))
+            match answer(question):
+                case Evaluated(outcomes):
+                    return outcomes
+                case Undecided(checks):
+                    decisions |= {check: self._decide(msgspec.json.decode(check)) for check in checks}
+                case _:
+                    return None
+        raise EvaluationError(UNDECIDED)
 
     def matches(self, conditions: tuple[Condition, ...], scope: Any, data: dict[str, Any]) -> bool:
-        """Return True if all conditions hold. One that is false outweighs errors of others. Raises EvaluationError."""
-        faults = []
-        for condition in conditions:
-            try:
-                if self.value(condition.expression, scope, data) is not True:
-                    return False
-            except CelError as error:
-                faults.append(fault_of(condition.expression, error))
-        if faults:
-            raise EvaluationError("; ".join(faults))
-        return True
+        """Return True if all conditions hold. Raises EvaluationError, NotAnswered."""
+        if not conditions:
+            return True
+        found = self.outcomes([(each.expression, scope) for each in conditions], data)
+        if found is None:
+            raise NotAnswered
+        return all_hold(conditions, found)
 
-    def _decide(self, asked: Any) -> tuple[bool, str]:
+    def _decide(self, asked: Any) -> bool:
         user = _account(asked["account"]) if "account" in asked else self._write.user
         wanted = Attributes(
             verb=asked["verb"],
@@ -104,7 +119,28 @@ class Input:
             namespace=asked.get("namespace", ""),
             name=asked.get("name", ""),
         )
-        return self._authorizer.allows(user, wanted), ""
+        return self._authorizer.allows(user, wanted)
+
+
+def value_of(outcome: Outcome) -> Any:
+    """Return the value of an expression. Raises its CelError."""
+    if isinstance(outcome, Fault):
+        raise error_of(outcome)
+    return outcome.value if isinstance(outcome, Value) else None
+
+
+def all_hold(conditions: Sequence[Condition], outcomes: Sequence[Outcome]) -> bool:
+    """Return True if all conditions hold. One that is false outweighs errors of others. Raises EvaluationError."""
+    faults = []
+    for condition, outcome in zip(conditions, outcomes, strict=False):
+        try:
+            if value_of(outcome) is not True:
+                return False
+        except CelError as error:
+            faults.append(fault_of(condition.expression, error))
+    if faults:
+        raise EvaluationError("; ".join(faults))
+    return True
 
 
 def fault_of(expression: str, error: CelError) -> str:

@@ -194,9 +194,7 @@ class Session:
             yield given.data(request, new, old, params)
 
     def _input(self) -> Input:
-        given = Input(self._write, self._parts.authorizer, self._namespace)
-        given.begin()
-        return given
+        return Input(self._write, self._parts.authorizer, self._namespace)
 
     async def _mutate(self, obj: Object, old: Object | None) -> Object:
         """Return the object after all policies and webhooks that change it. Raises StatusError.

@@ -8,9 +8,17 @@ import msgspec
 from actors.apiserver.api.errors import ApiError, BodyTooLarge, Forbidden, Invalid
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.target import details
-from actors.apiserver.writes.admission.policies.evaluation import Condition, Input, fault_of, read_conditions
+from actors.apiserver.writes.admission.policies.evaluation import (
+    Condition,
+    Input,
+    all_hold,
+    fault_of,
+    read_conditions,
+    value_of,
+)
 from actors.apiserver.writes.admission.policies.matching import EVERYTHING, Match, Write, read_match
 from protocols.cel.text.source import CelError
+from protocols.cel.worker.messages import Outcome
 from protocols.kube.meta import Object
 
 MESSAGE_BYTES, ANNOTATION_BYTES = 5 * 1024, 10 * 1024
@@ -111,26 +119,35 @@ class Evaluation:
         self._policy, self._binding, self._given, self._findings = policy, binding, given, findings
 
     def run(self, data: dict[str, Any]) -> None:
-        """Evaluate with the parameters in `data`. Raises BudgetSpent."""
+        """Evaluate with the parameters in `data`."""
+        policy, bare = self._policy, self._policy.scope._replace(variables=())
+        validations = [read_validation(raw) for raw in items(policy.spec, "validations")]
+        annotations = [(str(raw["key"]), str(raw["valueExpression"])) for raw in items(policy.spec, "auditAnnotations")]
+        expressions = [(condition.expression, bare) for condition in policy.conditions]
+        gates = len(expressions)
+        expressions += [(validation.expression, policy.scope) for validation in validations]
+        expressions += [(expression, policy.scope) for _, expression in annotations]
         try:
-            if not self._given.matches(self._policy.conditions, self._policy.scope._replace(variables=()), data):
+            outcomes = self._given.outcomes(expressions, data, gates)
+            if outcomes is None or not all_hold(policy.conditions, outcomes[:gates]):
                 return
         except CelError as error:
             self._failed(0, str(error))
             return
-        for index, raw in enumerate(items(self._policy.spec, "validations")):
-            self._validate(index, read_validation(raw), data)
-        for raw in items(self._policy.spec, "auditAnnotations"):
-            self._annotate(str(raw["key"]), str(raw["valueExpression"]), data)
+        behind = iter(outcomes[gates:])
+        for index, validation in enumerate(validations):
+            self._validate(index, validation, next(behind), data)
+        for key, expression in annotations:
+            self._annotate(key, expression, next(behind))
 
     def broken(self, text: str) -> None:
         """Report a binding that cannot be evaluated."""
         if not self._policy.ignores:
             self._findings.denials.append(Denial(self._denied(f"failed to configure binding: {text}")))
 
-    def _validate(self, index: int, validation: Validation, data: dict[str, Any]) -> None:
+    def _validate(self, index: int, validation: Validation, outcome: Outcome, data: dict[str, Any]) -> None:
         try:
-            if self._given.value(validation.expression, self._policy.scope, data) is True:
+            if value_of(outcome) is True:
                 return
         except CelError as error:
             self._failed(index, fault_of(validation.expression, error))
@@ -177,9 +194,9 @@ class Evaluation:
         name = f"ValidatingAdmissionPolicy '{self._policy.name}' with binding '{self._binding.name}'"
         return f"{name} denied request: {message}"
 
-    def _annotate(self, key: str, expression: str, data: dict[str, Any]) -> None:
+    def _annotate(self, key: str, expression: str, outcome: Outcome) -> None:
         try:
-            value = self._given.value(expression, self._policy.scope, data)
+            value = value_of(outcome)
         except CelError as error:
             if not self._policy.ignores:
                 self._findings.denials.append(Denial(self._denied(fault_of(expression, error))))
