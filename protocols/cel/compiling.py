@@ -4,14 +4,13 @@ The engine accepts literals that always fail: invalid patterns, durations and ti
 upstream, the check rejects them.
 """
 
-import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocols.cel.costs.sizes import pattern_cost
-from protocols.cel.libraries.functions import ON_LISTS, as_written, renamed
+from protocols.cel.evaluation.conversions import read_duration, read_timestamp
+from protocols.cel.evaluation.strings import is_pattern
+from protocols.cel.libraries.functions import as_written, renamed
 from protocols.cel.libraries.named import EngineText, engine_text
-from protocols.cel.text.maps import check_maps, makes_maps, runnable
 from protocols.cel.text.nodes import (
     ARGUMENTS,
     CALL,
@@ -30,9 +29,9 @@ from protocols.cel.text.nodes import (
     parts,
     text_of,
 )
-from protocols.cel.text.optionals import LOOKUPS, check_optionals
 from protocols.cel.text.source import (
     CompileError,
+    EvaluationError,
     check_length,
     check_text,
     check_tokens,
@@ -48,9 +47,11 @@ if TYPE_CHECKING:
 
 _POSITIONS = 4
 """Field of the source."""
-_CHECKS = {"matches": "''.matches(text)", "duration": "type(duration(text))", "timestamp": "type(timestamp(text))"}
-DEAREST = 50_000
-"""Units of a pattern that is tried: a definition may have thousands."""
+_CHECKS: Mapping[str, Callable[[str], object]] = {
+    "matches": is_pattern,
+    "duration": read_duration,
+    "timestamp": read_timestamp,
+}
 PRIMITIVES = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
 KNOWN = ("any", "any", "timestamp", "duration")
 
@@ -124,21 +125,13 @@ def _named(kind: bytes) -> str:
 
 
 def _fits(name: str, text: str | None) -> bool:
-    """None is no literal: it shows when it runs, as does a pattern that takes long to read."""
-    if text is None or (name == "matches" and pattern_cost(text) > DEAREST):
+    """None is no literal: it shows when it runs."""
+    if text is None:
         return True
-    expression, error = _trial(name)
-    return expression.eval(data={"text": text}).type() != error
-
-
-@functools.cache
-def _trial(name: str) -> tuple["cel.Expression", "cel.Type"]:
-    """And the type of errors."""
-    from cel_expr_python import cel
-
-    config = cel.NewEnvConfigFromYaml("name: literals\n")
-    env: cel.Env = cel.NewEnv(config=config, variables={"text": cel.Type.STRING})
-    return env.compile(_CHECKS[name]), cel.Type.ERROR
+    try:
+        return _CHECKS[name](text) is not False
+    except EvaluationError:
+        return False
 
 
 Around = Mapping[str, tuple[str, str]]
@@ -172,27 +165,8 @@ def result_type(expression: "cel.Expression") -> str:
         raise CompileError(f"compilation failed: {compile_text_of(str(error))}") from None
 
 
-def compile_to_run(env: "cel.Env", text: EngineText) -> "cel.Expression":
-    """Compile a text that was checked, in an environment with functions. Raises CompileError."""
-    if not makes_maps(text.text):
-        return compile_text(env, text)
-    return compile_text(env, EngineText(runnable(text.text)))
-
-
-def _check_types(serialized: bytes, text: EngineText) -> None:
-    """Raise CompileError for a value that could not be converted to Python."""
-    checked = message(serialized, CHECKED)
-    types = {number_of(each, 1): _named(message(each, 2)) for each in messages(checked, TYPES)}
-    expression = message(checked, EXPRESSION)
-    check_optionals(expression, types, any(name in text.text for name in ON_LISTS))
-    if makes_maps(text.text):
-        check_maps(types.values(), text.text)
-
-
 def check_literals(serialized: bytes, text: EngineText) -> None:
-    """Raise CompileError when a checked expression has faulty literals, or values that no function can be given."""
-    if makes_maps(text.text) or any(word in serialized for word in (b"optional_type", *LOOKUPS)):
-        _check_types(serialized, text)
+    """Raise CompileError when a checked expression has faulty literals."""
     if not any(word in text.written for word in SUSPECT):
         return
     faults = literal_faults(serialized)

@@ -5,23 +5,21 @@ each expression that uses them, so they have types, may fail unused, and are eva
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocols.cel import environment
-from protocols.cel.compiling import check_literals, compile_text, compile_to_run, prepared, result_type
+from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
 from protocols.cel.costs.estimate import cost_of
+from protocols.cel.evaluation.running import Budget, Expression
 from protocols.cel.libraries import authorizing
 from protocols.cel.libraries.named import EngineText
-from protocols.cel.libraries.quantities import STRING
 from protocols.cel.text.source import (
     TOO_COMPLEX,
     CompileError,
-    EvaluationError,
     Token,
     TooComplex,
     check_length,
-    evaluation_text,
     tokens,
 )
 
@@ -49,71 +47,42 @@ class Scope(NamedTuple):
     """Names and expressions of variables, in the order of their declaration."""
 
 
-Compiler = Callable[["cel.Env", EngineText], "cel.Expression"]
-
-
-class _Engine(NamedTuple):
-    check: "cel.Env"
-    run: "cel.Env"
-    error: "cel.Type"
-
-
 @functools.cache
-def _engine() -> _Engine:
+def _environment() -> "cel.Env":
     from cel_expr_python import cel
 
-    return _Engine(_environment(cel, False), _environment(cel, True), cel.Type.ERROR)
+    text = cel.Type.STRING
+    known = authorizing.types(cel)
+    variables = dict.fromkeys(DYNAMIC, cel.Type.DYN)
+    variables[authorizing.AUTHORIZER] = known[authorizing.Authorizer]
+    variables[authorizing.REQUEST_RESOURCE] = known[authorizing.ResourceCheck]
+    escape = cel.Overload("string_jsonpatch_escape_key", return_type=text, parameters=[text], is_member=False)
+    more = [*authorizing.functions(cel), cel.FunctionDecl("jsonpatch.escapeKey", [escape])]
+    return environment.environment("policies", variables, more)
 
 
-def _environment(native: Any, run: bool) -> "cel.Env":
-    checks = authorizing.types(native, run)
-    variables = dict.fromkeys(DYNAMIC, native.Type.DYN)
-    variables[authorizing.AUTHORIZER] = checks["Authorizer"]
-    variables[authorizing.REQUEST_RESOURCE] = checks["ResourceCheck"]
-    known = environment.types(native, run)
-    text = known[STRING]
-    behind: Any = {"impl": _escaped} if run else {}
-    overload = native.Overload(
-        "string_jsonpatch_escape_key", return_type=text, parameters=[text], is_member=False, **behind
-    )
-    escape = native.FunctionDecl("jsonpatch.escapeKey", [overload])
-    made: cel.Env = native.NewEnv(
-        config=environment.config(native, "policies"),
-        variables=variables,
-        functions=[*environment.functions(native, known, run), *authorizing.functions(native, run), escape],
-    )
-    return made
-
-
-def _escaped(key: str) -> str:
-    """Return a key as a step of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
+VARIABLES = (*DYNAMIC, authorizing.AUTHORIZER, authorizing.REQUEST_RESOURCE)
 
 
 class Program:
     """A compiled expression: immutable and safe to share; it retains nothing of requests."""
 
-    __slots__ = ("_error", "_evaluate")
+    __slots__ = ("_expression", "serialized")
 
-    def __init__(self, expression: "cel.Expression", error: "cel.Type") -> None:
-        self._evaluate = expression.eval
-        self._error = error
+    def __init__(self, serialized: bytes) -> None:
+        """Raises CompileError. `serialized`: the checked tree."""
+        self.serialized = serialized
+        self._expression = Expression(serialized, VARIABLES)
 
-    def value(self, data: Mapping[str, Any]) -> Any:
+    def value(self, data: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the result as plain Python values. Raises EvaluationError."""
-        try:
-            result = self._evaluate(data=dict(data))
-            if result.type() == self._error:
-                raise EvaluationError(evaluation_text(str(result.value())))
-            return result.plain_value()
-        except RuntimeError as error:
-            raise EvaluationError(evaluation_text(str(error))) from None
+        return self._expression.plain([data.get(name) for name in VARIABLES], budget)
 
 
 def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
     """Check an expression whose result has one of the types `results`; any type if empty. Raises CompileError."""
     text = _composed(source, scope)
-    expression = _compile(_engine().check, text)
+    expression = _compile(text)
     serialized = expression.serialize()
     made = result_type(expression)
     kind = made.partition("<")[0]
@@ -122,8 +91,6 @@ def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
         raise CompileError(
             f"must evaluate to {names[0]}" if len(names) == 1 else f"must evaluate to one of [{' '.join(names)}]"
         )
-    if "optional_type" in made:
-        raise CompileError("the result must not have optionals")
     if cost_of(serialized) > COST:
         raise TooComplex(TOO_COMPLEX)
     check_literals(serialized, text)
@@ -132,13 +99,12 @@ def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
 @functools.lru_cache(maxsize=2048)
 def program(source: str, scope: Scope) -> Program:
     """Return the program of an expression. Raises CompileError."""
-    engine = _engine()
-    return Program(_compile(engine.run, _composed(source, scope), compile_to_run), engine.error)
+    return Program(_compile(_composed(source, scope)).serialize())
 
 
-def _compile(env: "cel.Env", text: EngineText, compiler: Compiler = compile_text) -> "cel.Expression":
+def _compile(text: EngineText) -> "cel.Expression":
     try:
-        return compiler(env, text)
+        return compile_text(_environment(), text)
     except CompileError as error:
         raise CompileError(str(error).replace(_BOUND, "variables.")) from None
 

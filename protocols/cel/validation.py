@@ -1,7 +1,7 @@
-"""The engine for rules of custom resources: an environment to check for each type, one to run for all.
+"""Rules of custom resources: an environment to check for each type, and programs that run on plain maps.
 
 To check, what a rule speaks of has the types of its schema; to run, it comes as plain maps. Functions are those of
-selectors, and those on lists, addresses and URLs, and those that find.
+selectors.
 """
 
 import functools
@@ -12,41 +12,47 @@ from protocols.cel import compiling, environment
 from protocols.cel.compiling import Around, check_literals, prepared
 from protocols.cel.costs.estimate import cost_of
 from protocols.cel.costs.sizes import Size
+from protocols.cel.evaluation.running import Budget, Expression
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
 
+THIS, OLD = "self", "oldSelf"
+
+
 @functools.cache
-def runner(flag: str) -> tuple["cel.Env", "cel.Type"]:
-    """To run, and the type of errors. Of `self`, `oldSelf` and the flag alone the last has a type."""
+def runner(flag: str) -> "cel.Env":
+    """The environment of programs. Of `self`, `oldSelf` and the flag alone the last has a type."""
     from cel_expr_python import cel
 
     kinds = cel.Type
-    env: cel.Env = cel.NewEnv(
-        config=environment.config(cel, "rules"),
-        variables={"self": kinds.DYN, "oldSelf": kinds.DYN, flag: kinds.BOOL},
-        functions=environment.functions(cel, environment.types(cel, True), True),
-    )
-    return env, kinds.ERROR
+    return environment.environment("rules", {THIS: kinds.DYN, OLD: kinds.DYN, flag: kinds.BOOL})
 
 
 def checker(pool: Any, this: "cel.Type") -> "cel.Env":
     """To check rules about one type; `pool` holds its messages."""
-    from cel_expr_python import cel
-
-    made: cel.Env = cel.NewEnv(
-        descriptor_pool=pool,
-        config=environment.config(cel, "rules"),
-        variables={"self": this, "oldSelf": this},
-        functions=environment.functions(cel, environment.types(cel, False), False),
-    )
-    return made
+    return environment.environment("rules", {THIS: this, OLD: this}, pool=pool)
 
 
-def compiled(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":
-    """Raises CompileError. What could hurt the engine does not reach it."""
-    return compiling.compile_to_run(env, prepared(source, around))
+class Program:
+    """A compiled rule: immutable and safe to share; it retains nothing of objects."""
+
+    __slots__ = ("_expression", "serialized")
+
+    def __init__(self, serialized: bytes, flag: str) -> None:
+        """Raises CompileError. `serialized`: the checked tree."""
+        self.serialized = serialized
+        self._expression = Expression(serialized, (THIS, OLD, flag))
+
+    def value(self, this: Any, old: Any, has_old: bool, budget: Budget | None = None) -> Any:
+        """Raises EvaluationError."""
+        return self._expression.evaluate((this, old, has_old), budget)
+
+
+def compiled(flag: str, source: str, around: Around | None = None) -> Program:
+    """Raises CompileError. What could hurt the checker does not reach it."""
+    return Program(compiling.compile_text(runner(flag), prepared(source, around)).serialize(), flag)
 
 
 def checked(env: "cel.Env", source: str, around: Around | None = None) -> "cel.Expression":

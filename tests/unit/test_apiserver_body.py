@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.encoding.decode import decode_json, decode_object, decode_yaml
-from protocols.kube.yaml_text import read_yaml
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.request.query import integer, request_seconds, resource_version, write_options
 from actors.apiserver.http.connection.requests import BODY_LIMIT
 from actors.apiserver.http.connection.responses import Reply
 from protocols.kube.errors import StatusError
 from protocols.kube.jsons import DEPTH_LIMIT
+from protocols.kube.yaml_text import read_yaml
 
 leaves = st.none() | st.booleans() | st.integers() | st.text("ab:~-#01 \n'\"é", max_size=8)
 trees = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text("ab:~1"), inner), max_leaves=10)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from protocols.kube.yaml_text import NotPlain, read_yaml
 from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
 from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
 from actors.apiserver.writes.fields import clean
 from protocols.kube.formats import duration_nanos
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.yaml_text import NotPlain, read_yaml
 
 
 def nulls(shape: Shape, depth: int) -> Any:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from protocols.kube.yaml_text import read_yaml
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.validation import duplicates
+from protocols.kube.yaml_text import read_yaml
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

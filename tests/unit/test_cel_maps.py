@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from actors.apiserver.custom.rule.evaluate import rule_causes
 from actors.apiserver.custom.schema.node import Node
 from protocols.cel import policies
-from protocols.cel.text.maps import runnable
 from protocols.cel.text.source import CompileError, EvaluationError
 from tests.unit.test_cel import ERROR, REFUSED, outcome
 
@@ -36,6 +35,10 @@ HOLDS = r"""
 {"a": quantity("1k")}.transformMap(k, v, v).a.isGreaterThan(quantity("999"))
 {"a": 1}.transformMap(k, v, 1 / 0) == {} || true
 {"transformMap(": 1}.transformMap(k, v, ")") == {"transformMap(": ")"}
+[dyn(1), dyn(true)].transformMapEntry(i, v, {v: i}) == {1: 0, dyn(true): 1}
+{"a": 1u}.transformMap(k, v, v) == {"a": 1u}
+{"a": 1}.transformMap(k, v, optional.of(v)).a == optional.of(1)
+[optional.of(1)].transformMap(i, v, v.value()) == {0: 1}
 size(device.attributes["x"].transformMap(k, v, v)) == 0
 device.attributes.transformMap(k, v, size(v)) == {}
 """
@@ -53,32 +56,19 @@ def test_comments_and_lines_stay_where_they_are() -> None:
 @pytest.mark.parametrize(
     ("expression", "fault"),
     [
-        ('["x", "x"].transformMapEntry(i, v, {v: i}) == {}', f"{ERROR}insert failed: key 'x' already exists"),
-        ("[dyn(1), dyn(true)].transformMapEntry(i, v, {v: i}) == {}", f"{ERROR}insert failed: key True already exists"),
+        ('["x", "x"].transformMapEntry(i, v, {v: i}) == {}', f"{ERROR}insert failed: key x already exists"),
         ('{"a": 1}.transformMap(k, v, v).b == 1', f"{ERROR}no such key: b"),
-        ('{"a": 1}.transformMap(k, v, v / 0) == {}', f"{ERROR}divide by zero"),
-        ('{"a": 1u}.transformMap(k, v, v) == {}', "transformMap is not supported in an expression with uints"),
-        ('{"a": 1}.transformMap(k, v, optional.of(v)) == {}', "transformMap is not supported beside"),
-        ("[optional.of(1)].transformMap(i, v, v.value()) == {}", "transformMap is not supported beside"),
-        ("[1].transformMap(i, v, dyn(optional.of(v))) == {}", "an optional must not be within another one"),
+        ('{"a": 1}.transformMap(k, v, v / 0) == {}', f"{ERROR}division by zero"),
         ('{"a": 1}.transformMap(k.x, v, v) == {}', "first variable name must be a simple identifier"),
         ('{"a": 1}.transformMap(k, v) == {}', "undeclared reference to 'transformMap'"),
         ('{"a": 1}.transformMap(k, v, nope) == {}', "<input>:1:29: undeclared reference to 'nope'"),
         ('{"a": 1}.transformMap(k, v, v) == [1]', "found no matching overload for '_==_'"),
-        ("[[1, 2]].toMAP() == {}", "undeclared reference to 'toMAP'"),
-        ("[{}].mergedMAP() == {}", "undeclared reference to 'mergedMAP'"),
     ],
 )
 def test_map_that_cannot_be_made_is_an_error(expression: str, fault: str) -> None:
     found = outcome(expression)
     assert found.startswith((ERROR, REFUSED))
     assert fault in found
-
-
-def test_unfinished_texts_are_left_as_they_are() -> None:
-    for rest in ("", "(k, v", "(k, v, )", "((]", "(k, v)", "(k, v, v, v, v)"):
-        assert runnable(f"x.transformMap{rest}") == f"x.transformMap{rest}"
-    assert runnable("transformMap(k, v, v)") == "transformMap(k, v, v)"
 
 
 VALUES = st.recursive(
@@ -158,7 +148,7 @@ def test_maps_that_grow_or_nest_are_too_dear() -> None:
 
 def test_nested_macros_past_the_parsers_depth_are_rejected_at_once() -> None:
     deep = "v"
-    for _ in range(15):
+    for _ in range(33):
         deep = f"[1].transformMap(i, v, {deep})"
     with pytest.raises(CompileError, match="too deeply nested"):
         policies.check(f"size({deep}) == 1", policies.Scope())

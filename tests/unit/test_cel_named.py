@@ -113,11 +113,11 @@ def test_cost_is_upstreams() -> None:
     def cost(rule: str, limit: int) -> int:
         from protocols.cel.rules.cel_type import CelType, size_of
         from protocols.cel.rules.messages import Messages
-        from protocols.cel.validation import checker, compiled
+        from protocols.cel.validation import checked, checker
 
         this, messages = CelType("string", limit), Messages()
         env = checker(messages.pool(), messages.type_of(this))
-        return cost_of(compiled(env, rule).serialize(), {"self": size_of(this)})
+        return cost_of(checked(env, rule).serialize(), {"self": size_of(this)})
 
     # format.uri(), self, validate, hasValue
     assert cost("format.uri().validate(self).hasValue()", 1000) == 1 + 1 + 100 * 32 + 1
@@ -195,6 +195,6 @@ def test_any_text_is_judged_by_any_format(text: str) -> None:
     for name, check in named.CHECKS.items():
         faults = check(text)
         assert all(fault.strip() and "\n" not in fault for fault in faults), name
-        assert named._validate(named.TAG + name.encode(), text) == ([faults] if faults else [])
+        assert named._validate(named.Format(name), text) == ([faults] if faults else [])
     for known in CHECKS.values():
         assert known(text) in (True, False)

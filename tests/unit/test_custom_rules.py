@@ -161,13 +161,13 @@ def test_error_of_a_broken_rule(more: dict[str, Any], told_: str, path: str) -> 
     [
         ("self.replicas == 1", {}, "no such key: replicas evaluating rule: self.replicas == 1"),
         ("self.tags[3] == ''", {"tags": []}, "index out of bounds: 3 evaluating rule: self.tags[3] == ''"),
-        ("'a'.find('(') == ''", {}, "invalid regular expression: missing ): ( evaluating rule: 'a'.find('(') == ''"),
+        ("'a'.find('(') == ''", {}, "error parsing regexp: missing ): ( evaluating rule: 'a'.find('(') == ''"),
         ("'a'.indexOf('b', -1) == 0", {}, "index out of range: -1 evaluating rule: 'a'.indexOf('b', -1) == 0"),
-        ("1 / self.replicas == 1", {"replicas": 0}, "divide by zero evaluating rule: 1 / self.replicas == 1"),
+        ("1 / self.replicas == 1", {"replicas": 0}, "division by zero evaluating rule: 1 / self.replicas == 1"),
         (
             "self.port > 3",
             {"port": "x"},
-            "'no such overload : _>_(string, int64)': call arguments did not match a supported operator, function or "
+            "'no such overload: _>_': call arguments did not match a supported operator, function or "
             "macro signature for rule: self.port > 3",
         ),
     ],
@@ -282,11 +282,11 @@ def test_a_default_must_hold_its_rules() -> None:
 
 
 def test_a_large_object_ends_in_time() -> None:
-    raw = {"type": "object", "properties": {"l": {"type": "array", "items": {"type": "integer"}, "maxItems": 20000}}}
-    raw[RULES] = [{"rule": "self.l.all(x, x > 0)"}]  # type: ignore[assignment]  # a schema, written in place
+    raw = {"type": "object", "properties": {"l": {"type": "array", "items": {"type": "integer"}, "maxItems": 1000}}}
+    raw[RULES] = [{"rule": "self.l.all(x, self.l.all(y, y > 0))"}]  # type: ignore[assignment]  # a schema, written in place
     assert faults(raw) == []
     begun = time.process_time()
-    [cause] = rule_causes({"l": [1] * 20000}, Node(raw))
+    [cause] = rule_causes({"l": [1] * 1000}, Node(raw))
     assert "'operation cancelled: actual cost limit exceeded': no further validation rules will be run" in cause.message
     assert time.process_time() - begun < 5
 

@@ -1,24 +1,22 @@
 """CEL's authorizer library: `authorizer.group('').resource('pods').namespace('x').check('get').allowed()`.
 
-To check, each step is a type of its own; to run, a step is the JSON of what was asked so far, and `check` asks the
-function that `deciding` has set for the evaluation.
+Each step is a type of its own that carries what was asked so far; `check` asks the function that `deciding` has set for
+the evaluation.
 """
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
 Decide = Callable[[Mapping[str, str]], tuple[bool, str]]
 """Decide about the attributes (verb, path, group, resource, subresource, namespace, name, account); with a reason."""
+Asked = Mapping[str, str]
 
 AUTHORIZER, REQUEST_RESOURCE = "authorizer", "authorizer.requestResource"
-_TYPES = ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
-_PACKAGE = "kubernetes.authorization"
+PACKAGE = "kubernetes.authorization"
 _decide: ContextVar[Decide | None] = ContextVar("decide", default=None)
 
 
@@ -35,70 +33,85 @@ class deciding:  # reads as a statement
         _decide.reset(self._token)
 
 
-def request_resource(attributes: Mapping[str, str]) -> bytes:
-    """Return the value of `authorizer.requestResource`."""
-    return msgspec.json.encode(attributes)
+class Authorizer(NamedTuple):
+    asked: Asked
 
 
-START = b"{}"
+class PathCheck(NamedTuple):
+    asked: Asked
+
+
+class GroupCheck(NamedTuple):
+    asked: Asked
+
+
+class ResourceCheck(NamedTuple):
+    asked: Asked
+
+
+class Decision(NamedTuple):
+    allowed: bool
+    reason: str
+
+
+Kind = type[Authorizer] | type[PathCheck] | type[GroupCheck] | type[ResourceCheck]
+START = Authorizer({})
 """The value of `authorizer`."""
+CHECK = 350_000
+"""Upstream's price of a check, so that an expression has two."""
 
 
-def _step(field: str) -> Callable[[bytes, str], bytes]:
-    return lambda asked, value: msgspec.json.encode({**msgspec.json.decode(asked), field: value})
+def request_resource(attributes: Asked) -> ResourceCheck:
+    """Return the value of `authorizer.requestResource`."""
+    return ResourceCheck(attributes)
 
 
-def _account(asked: bytes, namespace: str, name: str) -> bytes:
-    account = f"system:serviceaccount:{namespace}:{name}"
-    return msgspec.json.encode({**msgspec.json.decode(asked), "account": account})
+def _step(field: str, made: Kind) -> Callable[[Any, str], Any]:
+    return lambda step, value: made({**step.asked, field: value})
 
 
-def _check(asked: bytes, verb: str) -> bytes:
+def _account(step: Authorizer, namespace: str, name: str) -> Authorizer:
+    return Authorizer({**step.asked, "account": f"system:serviceaccount:{namespace}:{name}"})
+
+
+def _check(step: ResourceCheck | PathCheck, verb: str) -> Decision:
     decide = _decide.get()
     if decide is None:
         raise ValueError("no authorizer")
-    allowed, reason = decide({**msgspec.json.decode(asked), "verb": verb})
-    return msgspec.json.encode({"allowed": allowed, "reason": reason})
+    allowed, reason = decide({**step.asked, "verb": verb})
+    return Decision(allowed, reason)
 
 
-def _of(field: str, default: Any) -> Callable[[bytes], Any]:
-    return lambda decision: msgspec.json.decode(decision).get(field, default)
-
-
-_STEPS = (
-    ("path", "Authorizer", "PathCheck", ("string",), _step("path")),
-    ("serviceAccount", "Authorizer", "Authorizer", ("string", "string"), _account),
-    ("group", "Authorizer", "GroupCheck", ("string",), _step("group")),
-    ("resource", "GroupCheck", "ResourceCheck", ("string",), _step("resource")),
-    ("subresource", "ResourceCheck", "ResourceCheck", ("string",), _step("subresource")),
-    ("namespace", "ResourceCheck", "ResourceCheck", ("string",), _step("namespace")),
-    ("name", "ResourceCheck", "ResourceCheck", ("string",), _step("name")),
-    ("check", "ResourceCheck", "Decision", ("string",), _check),
-    ("check", "PathCheck", "Decision", ("string",), _check),
-    ("allowed", "Decision", "bool", (), _of("allowed", False)),
-    ("reason", "Decision", "string", (), _of("reason", "")),
-    ("errored", "Decision", "bool", (), lambda decision: False),
-    ("error", "Decision", "string", (), lambda decision: ""),
+STEPS: tuple[tuple[str, type, type, tuple[type, ...], Callable[..., Any], int], ...] = (
+    ("path", Authorizer, PathCheck, (str,), _step("path", PathCheck), 1),
+    ("serviceAccount", Authorizer, Authorizer, (str, str), _account, 1),
+    ("group", Authorizer, GroupCheck, (str,), _step("group", GroupCheck), 1),
+    ("resource", GroupCheck, ResourceCheck, (str,), _step("resource", ResourceCheck), 1),
+    ("subresource", ResourceCheck, ResourceCheck, (str,), _step("subresource", ResourceCheck), 1),
+    ("namespace", ResourceCheck, ResourceCheck, (str,), _step("namespace", ResourceCheck), 1),
+    ("name", ResourceCheck, ResourceCheck, (str,), _step("name", ResourceCheck), 1),
+    ("check", ResourceCheck, Decision, (str,), _check, CHECK),
+    ("check", PathCheck, Decision, (str,), _check, CHECK),
+    ("allowed", Decision, bool, (), lambda decision: decision.allowed, 1),
+    ("reason", Decision, str, (), lambda decision: decision.reason, 1),
+    ("errored", Decision, bool, (), lambda decision: False, 1),
+    ("error", Decision, str, (), lambda decision: "", 1),
 )
+"""Name, type of the target, of the result and of the arguments, body, and price."""
 
 
-def types(native: Any, run: bool) -> dict[str, "cel.Type"]:
-    kinds = native.Type
-    made = {name: kinds.BYTES if run else kinds.AbstractType(f"{_PACKAGE}.{name}") for name in _TYPES}
-    return {**made, "string": kinds.STRING, "bool": kinds.BOOL}
+def types(native: Any) -> dict[type, "cel.Type"]:
+    made = {each: native.Type.AbstractType(f"{PACKAGE}.{each.__name__}") for _, each, *_ in STEPS}
+    return {**made, str: native.Type.STRING, bool: native.Type.BOOL}
 
 
-def functions(native: Any, run: bool) -> list["cel.FunctionDecl"]:
-    """Return the declarations; to run, the two functions `check` are one, since all steps are bytes."""
-    known = types(native, run)
+def functions(native: Any) -> list["cel.FunctionDecl"]:
+    known = types(native)
     overloads: dict[str, list[cel.Overload]] = {}
-    for name, of, result, parameters, body in _STEPS:
-        if run and name in overloads:
-            continue
-        behind = {"impl": body} if run else {}
+    for name, of, result, parameters, _, _ in STEPS:
         parts = [known[of], *(known[each] for each in parameters)]
         made = native.Overload(
-            f"authorizer_{of}_{name}".lower(), return_type=known[result], parameters=parts, is_member=True, **behind
+            f"authorizer_{of.__name__}_{name}".lower(), return_type=known[result], parameters=parts, is_member=True
         )
         overloads.setdefault(name, []).append(made)
     return [native.FunctionDecl(name, made) for name, made in overloads.items()]

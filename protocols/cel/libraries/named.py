@@ -1,14 +1,15 @@
-"""Named formats, `format.uuid().validate(self.id)`, carried as bytes with a tag.
+"""Named formats, `format.uuid().validate(self.id)`.
 
-Both `validate` and `format.named` answer with an optional, and nobody outside the engine can make one. Ours answer with
-a list of none or one, and the engine is given `[?0]` behind each call, which makes an optional of it.
+Both `validate` and `format.named` answer with an optional, a type that functions cannot be declared with. To the
+checker they answer with a list of none or one, and it is given `[?0]` behind each call, which makes an optional of it.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from protocols.cel.libraries.quantities import NO_OVERLOAD, STRING, Function
+from protocols.cel.libraries.addresses import CIDR, IP, URL
+from protocols.cel.libraries.quantities import QUANTITY, STRING, VERSION, Function
 from protocols.cel.text.source import Token, closing
 from protocols.kube.formats import is_base64, is_date, is_date_time, is_uuid
 from protocols.kube.names import (
@@ -21,7 +22,6 @@ from protocols.kube.names import (
 from protocols.kube.request_uri import uri_fault
 
 FORMAT, FORMATS, FAULTS = "format", "list<format>", "list<list<string>>"
-TAG = b"\x01F"
 FIRST = "[?0]"
 Check = Callable[[str], list[str]]
 _PLACE = re.compile(r"<input>:(\d+):(\d+):")
@@ -59,27 +59,45 @@ CHECKS: dict[str, Check] = {
 }
 
 
+class Format(NamedTuple):
+    name: str
+
+
 def _constant(name: str) -> Function:
-    value = TAG + name.encode()
+    value = Format(name)
     return Function(f"format.{name}", f"format_{name}", FORMAT, (), lambda: value, member=False)
 
 
-def _named(name: str) -> list[bytes]:
-    return [TAG + name.encode()] if name in CHECKS else []
+def _named(name: str) -> list[Format]:
+    return [Format(name)] if name in CHECKS else []
 
 
-def _validate(value: bytes, text: str) -> list[list[str]]:
-    if value[:2] != TAG:
-        raise TypeError(NO_OVERLOAD)
-    faults = CHECKS[value[2:].decode()](text)
+def _validate(value: Format, text: str) -> list[list[str]]:
+    faults = CHECKS[value.name](text)
     return [faults] if faults else []
+
+
+def _validating(value: Format, text: str) -> int:
+    """By the price of a long pattern."""
+    return 20 + len(text)
 
 
 FUNCTIONS = (
     *map(_constant, CHECKS),
     Function("format.named", "format_named", FORMATS, (STRING,), _named, member=False),
-    Function("validate", "format_validate", FAULTS, (FORMAT, STRING), _validate),
+    Function("validate", "format_validate", FAULTS, (FORMAT, STRING), _validate, price=_validating),
 )
+
+
+OPAQUE = {
+    QUANTITY: "kubernetes.Quantity",
+    VERSION: "kubernetes.Semver",
+    IP: "net.IP",
+    CIDR: "net.CIDR",
+    URL: "kubernetes.URL",
+    FORMAT: "kubernetes.NamedFormat",
+}
+"""Full names of our types."""
 
 
 class EngineText(NamedTuple):

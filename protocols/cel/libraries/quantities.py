@@ -1,10 +1,7 @@
-"""Functions of the quantity and semver libraries.
-
-`declared` gives them as the engine wants them: twice, once with the two types apart and nothing behind (to check), once
-on bytes (to run).
-"""
+"""Functions of the quantity and semver libraries, and how all of ours are declared to the checker."""
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -76,47 +73,23 @@ def _stripped(part: str) -> str:
     return rest if rest[:1].isdigit() else "0" + rest if part.startswith("0") else part
 
 
-QUANTITY_TAG, VERSION_TAG = b"\x01Q", b"\x01S"
-NO_OVERLOAD = "no such overload"
+class Semver(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A version without build metadata, which neither order nor equality sees."""
+
+    fields: Version
 
 
 @functools.lru_cache(maxsize=4096)
-def encode_quantity(quantity: Quantity) -> bytes:
-    return QUANTITY_TAG + b"%d" % quantity.nanos
-
-
-@functools.lru_cache(maxsize=4096)
-def encode_version(text: str) -> bytes:
-    """Without build metadata, which equality ignores; raises ValueError."""
-    parse_version(text)
-    return VERSION_TAG + text.partition("+")[0].encode()
-
-
-def quantity_of(value: bytes) -> Quantity:
-    """Raises TypeError when it is none."""
-    if value[:2] != QUANTITY_TAG:
-        raise TypeError(NO_OVERLOAD)
-    return Quantity(int(value[2:]))
-
-
-def version_of(value: bytes) -> Version:
-    """Raises TypeError when it is none."""
-    if value[:2] != VERSION_TAG:
-        raise TypeError(NO_OVERLOAD)
-    return parse_version(value[2:].decode())
-
-
-def compare(one: bytes, other: bytes) -> int:
-    """-1, 0, 1; raises TypeError for values of two kinds."""
-    if one[:2] == QUANTITY_TAG:
-        left, right = quantity_of(one), quantity_of(other)
-        return (left > right) - (left < right)
-    first, second = version_of(one), version_of(other)
-    return (first > second) - (first < second)
+def semver(text: str) -> Semver:
+    """Raises ValueError."""
+    return Semver(parse_version(text))
 
 
 STRING, BOOL, INT, DOUBLE, QUANTITY, VERSION = "string", "bool", "int", "double", "quantity", "version"
 INT64 = 2**63
+
+
+Price = int | Callable[..., int]
 
 
 class Function(msgspec.Struct, frozen=True):
@@ -126,24 +99,33 @@ class Function(msgspec.Struct, frozen=True):
     parameters: tuple[str, ...]
     body: Callable[..., Any]
     member: bool = True
+    price: Price = 1
+    """Units of upstream's cost, and more where the body takes longer than they stand for."""
 
 
-def _quantity(text: str) -> bytes:
+def reading(units: int) -> Callable[..., int]:
+    """Return the price of reading a text: by its length, and at least so many units."""
+    return lambda text, *_: units + (len(text) + 9) // 10
+
+
+def _quantity(text: str) -> Quantity:
     try:
-        return encode_quantity(parse_quantity(text))
+        return parse_quantity(text)
     except QuantityInvalid:
         raise ValueError(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         ) from None
 
 
-def _version(text: str, normalize: bool = False) -> bytes:
-    return encode_version(normalized(text) if normalize else text)
+def _version(text: str, normalize: bool = False) -> Semver:
+    if len(text) > LONGEST:
+        raise ValueError(f"invalid semantic version {text[:64]!r}")
+    return semver(normalized(text) if normalize else text)
 
 
 def _is_version(text: str, normalize: bool = False) -> bool:
     try:
-        parse_version(normalized(text) if normalize else text)
+        _version(text, normalize)
     except ValueError:
         return False
     return True
@@ -153,68 +135,62 @@ def _fits(quantity: Quantity) -> bool:
     return quantity.is_integer and -INT64 <= quantity.nanos // NANO < INT64
 
 
-def _integer(value: bytes) -> int:
-    quantity = quantity_of(value)
+def _integer(quantity: Quantity) -> int:
     if not _fits(quantity):
         raise ValueError("cannot convert value to integer")
     return quantity.nanos // NANO
 
 
-def _added(value: bytes, other: bytes | int, sign: int = 1) -> bytes:
-    nanos = other * NANO if isinstance(other, int) else quantity_of(other).nanos
-    return encode_quantity(quantity_of(value) + Quantity(sign * nanos))
+def _added(value: Quantity, other: Quantity | int, sign: int = 1) -> Quantity:
+    if isinstance(other, int):
+        other = Quantity(other * NANO)
+    return value + other if sign > 0 else value - other
 
 
-def _sign(value: bytes) -> int:
-    nanos = quantity_of(value).nanos
-    return (nanos > 0) - (nanos < 0)
+def _sign(value: Quantity) -> int:
+    return (value.nanos > 0) - (value.nanos < 0)
 
 
 _ALONE = (
-    Function("quantity", "string_to_quantity", QUANTITY, (STRING,), _quantity, member=False),
-    Function("isQuantity", "is_quantity_string", BOOL, (STRING,), is_quantity, member=False),
+    Function("quantity", "string_to_quantity", QUANTITY, (STRING,), _quantity, member=False, price=reading(6)),
+    Function("isQuantity", "is_quantity_string", BOOL, (STRING,), is_quantity, member=False, price=reading(6)),
     Function("sign", "quantity_sign", INT, (QUANTITY,), _sign, member=False),
     Function("asInteger", "quantity_get_int", INT, (QUANTITY,), _integer),
-    Function("isInteger", "quantity_is_integer", BOOL, (QUANTITY,), lambda value: _fits(quantity_of(value))),
-    Function("asApproximateFloat", "quantity_float", DOUBLE, (QUANTITY,), lambda v: quantity_of(v).nanos / NANO),
+    Function("isInteger", "quantity_is_integer", BOOL, (QUANTITY,), _fits),
+    Function("asApproximateFloat", "quantity_float", DOUBLE, (QUANTITY,), lambda value: value.nanos / NANO),
     Function("add", "quantity_add", QUANTITY, (QUANTITY, QUANTITY), _added),
     Function("add", "quantity_add_int", QUANTITY, (QUANTITY, INT), _added),
     Function("sub", "quantity_sub", QUANTITY, (QUANTITY, QUANTITY), lambda value, other: _added(value, other, -1)),
     Function("sub", "quantity_sub_int", QUANTITY, (QUANTITY, INT), lambda value, other: _added(value, other, -1)),
-    Function("semver", "string_to_semver", VERSION, (STRING,), _version, member=False),
-    Function("semver", "string_bool_to_semver", VERSION, (STRING, BOOL), _version, member=False),
-    Function("isSemver", "is_semver_string", BOOL, (STRING,), _is_version, member=False),
-    Function("isSemver", "is_semver_string_bool", BOOL, (STRING, BOOL), _is_version, member=False),
-    Function("major", "semver_major", INT, (VERSION,), lambda value: version_of(value)[0]),
-    Function("minor", "semver_minor", INT, (VERSION,), lambda value: version_of(value)[1]),
-    Function("patch", "semver_patch", INT, (VERSION,), lambda value: version_of(value)[2]),
+    Function("semver", "string_to_semver", VERSION, (STRING,), _version, member=False, price=reading(8)),
+    Function("semver", "string_bool_to_semver", VERSION, (STRING, BOOL), _version, member=False, price=reading(8)),
+    Function("isSemver", "is_semver_string", BOOL, (STRING,), _is_version, member=False, price=reading(8)),
+    Function("isSemver", "is_semver_string_bool", BOOL, (STRING, BOOL), _is_version, member=False, price=reading(8)),
+    Function("major", "semver_major", INT, (VERSION,), lambda value: value.fields[0]),
+    Function("minor", "semver_minor", INT, (VERSION,), lambda value: value.fields[1]),
+    Function("patch", "semver_patch", INT, (VERSION,), lambda value: value.fields[2]),
 )
 
 
 def _comparisons(kind: str) -> tuple[Function, ...]:
     both = (kind, kind)
     return (
-        Function("isGreaterThan", f"{kind}_is_greater_than", BOOL, both, lambda one, other: compare(one, other) > 0),
-        Function("isLessThan", f"{kind}_is_less_than", BOOL, both, lambda one, other: compare(one, other) < 0),
-        Function("compareTo", f"{kind}_compare_to", INT, both, compare),
+        Function("isGreaterThan", f"{kind}_is_greater_than", BOOL, both, operator.gt),
+        Function("isLessThan", f"{kind}_is_less_than", BOOL, both, operator.lt),
+        Function("compareTo", f"{kind}_compare_to", INT, both, lambda one, other: (one > other) - (one < other)),
     )
 
 
-def declared(
-    native: Any, types: dict[str, "cel.Type"], run: bool, more: Iterable[Function] = ()
-) -> list["cel.FunctionDecl"]:
-    """`types` maps our names to the engine's. To run, where both kinds are bytes, one comparison does for both."""
-    functions = [*_ALONE, *_comparisons(QUANTITY), *(() if run else _comparisons(VERSION)), *more]
+FUNCTIONS = (*_ALONE, *_comparisons(QUANTITY), *_comparisons(VERSION))
+
+
+def declared(native: Any, types: dict[str, "cel.Type"], functions: Iterable[Function]) -> list["cel.FunctionDecl"]:
+    """Return the declarations for the checker; `types` maps our names to its types."""
     overloads: dict[str, list[cel.Overload]] = {}
     for function in functions:
-        overloads.setdefault(function.name, []).append(_overload(native, types, function, run))
+        parameters = [types[name] for name in function.parameters]
+        made: cel.Overload = native.Overload(
+            function.id, return_type=types[function.result], parameters=parameters, is_member=function.member
+        )
+        overloads.setdefault(function.name, []).append(made)
     return [native.FunctionDecl(name, made) for name, made in overloads.items()]
-
-
-def _overload(native: Any, types: dict[str, "cel.Type"], function: Function, run: bool) -> "cel.Overload":
-    body = {"impl": function.body} if run else {}
-    parameters = [types[name] for name in function.parameters]
-    made: cel.Overload = native.Overload(
-        function.id, return_type=types[function.result], parameters=parameters, is_member=function.member, **body
-    )
-    return made

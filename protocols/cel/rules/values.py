@@ -8,9 +8,7 @@ from datetime import time as clock_time
 from math import inf
 from typing import Any
 
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
+from protocols.cel.evaluation.values import Duration, Timestamp
 from protocols.cel.rules.cel_type import CelType
 from protocols.kube.formats import duration_nanos
 
@@ -54,15 +52,13 @@ def _timestamp(value: str) -> Timestamp:
     moment = (
         datetime.fromisoformat(value) if len(value) > 10 else datetime.combine(date.fromisoformat(value), clock_time())
     )
-    made = Timestamp()
-    made.FromDatetime(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    return made
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return Timestamp(((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000)
 
 
 def _duration(value: str) -> Duration:
-    made = Duration()
-    made.FromNanoseconds(duration_nanos(value))
-    return made
+    return Duration(duration_nanos(value))
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXTS: dict[str, Callable[[str], Any]] = {"bytes": base64.b64decode, "timestamp": _timestamp, "duration": _duration}

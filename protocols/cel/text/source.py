@@ -67,14 +67,6 @@ def _scan(source: str) -> Iterator[Token]:
             yield Token(kind, match.group(), match.start(), match.end())
 
 
-def plain_text(token: Token) -> str | None:
-    """Return the value of a simple literal; None for raw, bytes, triple-quoted or escaped ones."""
-    text = token.text
-    if token.kind != "text" or text[0] not in "\"'" or text[:3] in ('""' + '"', "'''") or "\\" in text:
-        return None
-    return text[1:-1]
-
-
 def closing(found: list[Token], at: int) -> int:
     """Index of the bracket that closes the one at `at`; -1 if none does."""
     depth = 0
@@ -130,25 +122,6 @@ def check_tokens(found: list[Token]) -> None:
 
 CODE = re.compile(r" \[[A-Z_]+\]$")
 STRUCT = re.compile(r" not found in struct '[^']*'")
-_MISSING = 'Key not found in map : "'
-_BUDGET = "Iteration budget exceeded"
-_OVERLOAD = "No matching overloads found"
-_INDEX = re.compile(r"Index error: index=(-?\d+) size=\d+")
-
-
-def evaluation_text(text: str) -> str:
-    """Return an evaluation error of the engine on one line in upstream's words, without the engine's codes."""
-    code, _, rest = text.partition(": ")
-    plain = rest if code.isupper() else text
-    if plain.startswith(_MISSING):
-        plain = f"no such key: {CODE.sub('', plain).removeprefix(_MISSING)[:-1]}"
-    if plain.startswith(_BUDGET):
-        plain = "operation cancelled: actual cost limit exceeded"
-    if plain.startswith(_OVERLOAD):
-        plain = f"no such overload{plain.removeprefix(_OVERLOAD)}"
-    if (index := _INDEX.match(plain)) is not None:
-        plain = f"index out of bounds: {index[1]}"
-    return " ".join(CODE.sub("", plain).split())
 
 
 def compile_text_of(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from protocols.cel import policies
+from protocols.cel.evaluation.running import Budget
 from protocols.cel.libraries import authorizing
 from protocols.cel.programs import Program, compiled
 from protocols.cel.rules import evaluate
@@ -49,6 +50,8 @@ from protocols.kube.quantity import Quantity
 
 SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 CANCELLED = "operation cancelled"
+COST = 10_000_000
+"""Upstream's limit of all expressions of one policy, and of all rules of one object."""
 PART_S = 0.2
 """Time after which an answer about devices is given as far as it got."""
 KEPT = 65_536
@@ -163,6 +166,7 @@ class Engine:
 
     def _evaluate_policy(self, question: EvaluatePolicy) -> Answer:
         decisions = _Decisions(dict(question.decisions))
+        budget = Budget(COST)
         end = time.monotonic() + question.seconds
         data = {
             **question.data,
@@ -177,17 +181,19 @@ class Engine:
                 if number == question.gates and not _passed(outcomes):
                     outcomes += [Skipped()] * (len(question.expressions) - number)
                     break
-                outcomes.append(self._policy_value(each.source, policies.Scope(*each.scope), data, end))
+                outcomes.append(self._policy_value(each.source, policies.Scope(*each.scope), data, end, budget))
         if decisions.asked:
             return Undecided(tuple(decisions.asked))
         return Evaluated(tuple(outcomes))
 
-    def _policy_value(self, source: str, scope: policies.Scope, data: dict[str, Any], end: float) -> Outcome:
-        if time.monotonic() > end:
+    def _policy_value(
+        self, source: str, scope: policies.Scope, data: dict[str, Any], end: float, budget: Budget
+    ) -> Outcome:
+        if budget.left < 0 or time.monotonic() > end:
             return Fault("evaluation", SPENT)
         try:
             self._begin(source)
-            return Value(policies.program(source, scope).value(data))
+            return Value(policies.program(source, scope).value(data, budget))
         except MemoryError:
             raise
         except Exception as error:
@@ -195,33 +201,34 @@ class Engine:
 
     def _evaluate_rules(self, question: EvaluateRules) -> Answer:
         end = time.monotonic() + question.seconds
-        outcomes: list[Outcome] = []
+        budget, outcomes = Budget(COST), list[Outcome]()
         total = sum(2 * len(group.rules) for group in question.groups)
         for group in question.groups:
-            if not self._evaluate_group(group, end, outcomes):
+            if not self._evaluate_group(group, end, budget, outcomes):
                 break
         return Evaluated((*outcomes, *[Skipped()] * (total - len(outcomes))))
 
-    def _evaluate_group(self, group: RuleGroup, end: float, outcomes: list[Outcome]) -> bool:
+    def _evaluate_group(self, group: RuleGroup, end: float, budget: Budget, outcomes: list[Outcome]) -> bool:
         """Append the outcomes; return False once the budget is spent."""
         this = converted(group.value, group.of)
         old = converted(group.old, group.of) if group.has_old and group.old is not None else None
         for rule, message in group.rules:
-            if time.monotonic() > end:
+            if budget.left < 0 or time.monotonic() > end:
                 outcomes += [Fault("evaluation", SPENT), Skipped()]
                 return False
-            held = self._rule_value(rule, this, old, group.has_old)
+            held = self._rule_value(rule, this, old, group.has_old, budget)
             spent = isinstance(held, Fault) and held.text.startswith(CANCELLED)
             wanted = message and isinstance(held, Value) and held.value is not True
-            outcomes += [held, self._rule_value(RuleText(message), this, old, group.has_old) if wanted else Skipped()]
+            text = self._rule_value(RuleText(message), this, old, group.has_old, budget) if wanted else Skipped()
+            outcomes += [held, text]
             if spent:
                 return False
         return True
 
-    def _rule_value(self, rule: RuleText, this: Any, old: Any, has_old: bool) -> Outcome:
+    def _rule_value(self, rule: RuleText, this: Any, old: Any, has_old: bool, budget: Budget) -> Outcome:
         try:
             self._begin(rule.text)
-            value = evaluate.program(rule.text, rule.optional_old).value(this, old, has_old)
+            value = evaluate.program(rule.text, rule.optional_old).value(this, old, has_old, budget)
         except MemoryError:
             raise
         except Exception as error:

@@ -1,0 +1,450 @@
+"""Compile a tree into closures over a frame.
+
+A closure takes the frame: the budget that is left, then the values of variables. The fixed part of its cost is not
+charged by itself: each compiled part carries it, and whatever may run the part charges it once, before. So the budget
+is exact where it matters: loops check it at each turn, functions whose work grows check it before they begin.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from protocols.cel.evaluation import operators
+from protocols.cel.evaluation.registry import TABLE, Overload, find
+from protocols.cel.evaluation.tree import (
+    Call,
+    Const,
+    Entry,
+    Ident,
+    ListLiteral,
+    Loop,
+    MapLiteral,
+    Message,
+    Node,
+    Select,
+)
+from protocols.cel.evaluation.values import (
+    Frame,
+    Optional,
+    TypeName,
+    charge,
+    key_of,
+    no_overload,
+)
+from protocols.cel.text.source import EvaluationError
+
+Closure = Callable[[Frame], Any]
+
+
+class Code(NamedTuple):
+    run: Closure
+    cost: int
+    """Charged by whoever runs it."""
+
+
+class Scope(NamedTuple):
+    """Slots of variables in the frame."""
+
+    slots: Mapping[str, int]
+    maker: "Maker"
+
+    def with_variables(self, *names: str) -> "tuple[Scope, list[int]]":
+        made = [self.maker.slot() for _ in names]
+        return Scope({**self.slots, **dict(zip(names, made, strict=True))}, self.maker), made
+
+
+Special = Callable[["Maker", Node, Scope], Code | None]
+
+
+class Maker:
+    """Compiles one tree. `special` may compile a node in its own way: variables that are read lazily."""
+
+    def __init__(self, variables: tuple[str, ...], special: Special | None = None) -> None:
+        self.size = 1 + len(variables)
+        self._special = special
+        self.scope = Scope({name: 1 + at for at, name in enumerate(variables)}, self)
+
+    def slot(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def code(self, node: Node, scope: Scope) -> Code:
+        if self._special is not None and (found := self._special(self, node, scope)) is not None:
+            return found
+        return _MAKERS[type(node)](self, node, scope)
+
+    def codes(self, nodes: tuple[Node, ...], scope: Scope) -> tuple[Code, ...]:
+        return tuple([self.code(node, scope) for node in nodes])
+
+
+def _const(maker: Maker, node: Const, scope: Scope) -> Code:
+    value = node.value
+    return Code(lambda frame: value, 0)
+
+
+def _ident(maker: Maker, node: Ident, scope: Scope) -> Code:
+    slot = scope.slots.get(node.name)
+    if slot is None:
+        kind = TypeName(node.name)
+        return Code(lambda frame: kind, 1)
+    return Code(lambda frame: frame[slot], 1)
+
+
+def _select(maker: Maker, node: Select, scope: Scope) -> Code:
+    operand, cost = maker.code(node.operand, scope)
+    field = node.field
+    if node.test:
+        has = operators.has_part
+        return Code(lambda frame: has(operand(frame), field), cost + 1)
+    return Code(_field(operand, field), cost + 1)
+
+
+def _field(operand: Closure, field: str) -> Closure:
+    part = operators.part
+
+    def run(frame: Frame) -> Any:
+        value = operand(frame)
+        if type(value) is dict:
+            try:
+                return value[field]
+            except KeyError:
+                raise EvaluationError(f"no such key: {field}") from None
+        return part(value, field)
+
+    return run
+
+
+def _list(maker: Maker, node: ListLiteral, scope: Scope) -> Code:
+    codes = maker.codes(node.parts, scope)
+    runs = tuple(code.run for code in codes)
+    cost = 10 + len(runs) // 16 + sum(code.cost for code in codes)
+    if all(isinstance(each, Const) for each in node.parts):
+        values = [each.value for each in node.parts if isinstance(each, Const)]
+        return Code(lambda frame: values, cost)
+    if not node.optional:
+        return Code(lambda frame: [run(frame) for run in runs], cost)
+    optional = node.optional
+
+    def build(frame: Frame) -> list[Any]:
+        made = []
+        for at, run in enumerate(runs):
+            value = run(frame)
+            if at not in optional:
+                made.append(value)
+            elif type(value) is not Optional:
+                raise no_overload()
+            elif value.has_value:
+                made.append(value.value)
+        return made
+
+    return Code(build, cost)
+
+
+def _map(maker: Maker, node: MapLiteral, scope: Scope) -> Code:
+    entries = [_entry(maker, entry, scope) for entry in node.entries]
+    parts = tuple((key.run, value.run, optional) for key, value, optional in entries)
+
+    def build(frame: Frame) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        for key, value, optional in parts:
+            name, held = key_of(key(frame)), value(frame)
+            if optional:
+                if type(held) is not Optional:
+                    raise no_overload()
+                if not held.has_value:
+                    continue
+                held = held.value
+            if name in made:
+                raise EvaluationError(f"Failed with repeated key {operators.written(name)}")
+            made[name] = held
+        return made
+
+    cost = sum(key.cost + value.cost for key, value, _ in entries)
+    return Code(build, 30 + len(parts) // 4 + cost)
+
+
+def _entry(maker: Maker, entry: Entry, scope: Scope) -> tuple[Code, Code, bool]:
+    return maker.code(entry.key, scope), maker.code(entry.value, scope), entry.optional
+
+
+def _message(maker: Maker, node: Message, scope: Scope) -> Code:
+    text = f"unsupported message: {node.name}"
+
+    def run(frame: Frame) -> Any:
+        raise EvaluationError(text)
+
+    return Code(run, 40)
+
+
+def _call(maker: Maker, node: Call, scope: Scope) -> Code:
+    if (special := OPERATORS.get(node.name)) is not None:
+        return special(maker, node, scope)
+    return function(node.name, maker.codes(node.parts, scope))
+
+
+def function(name: str, codes: tuple[Code, ...]) -> Code:
+    """Call a function of the table."""
+    overloads = TABLE.get(name, {})
+    runs = tuple(code.run for code in codes)
+    fitting = [each for types, each in overloads.items() if len(types) == len(runs)]
+    fixed = min((each.fixed for each in fitting), default=1)
+    cost = fixed + sum(code.cost for code in codes)
+    if len(runs) == 1:
+        return Code(_of_one(name, overloads, runs[0], fixed), cost)
+    if len(runs) == 2:
+        return Code(_of_two(name, overloads, runs[0], runs[1], fixed), cost)
+
+    def run(frame: Frame) -> Any:
+        values = [run(frame) for run in runs]
+        found = find(overloads, tuple(map(type, values)))
+        return _applied(name, found, fixed, frame, *values)
+
+    return Code(run, cost)
+
+
+Overloads = dict[tuple[type, ...], Overload]
+
+
+def _of_one(name: str, overloads: Overloads, operand: Closure, fixed: int) -> Closure:
+    def run(frame: Frame) -> Any:
+        value = operand(frame)
+        found = overloads.get((type(value),)) or find(overloads, (type(value),))
+        return _applied(name, found, fixed, frame, value)
+
+    return run
+
+
+def _of_two(name: str, overloads: Overloads, left: Closure, right: Closure, fixed: int) -> Closure:
+    def run(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        types = (type(one), type(other))
+        found = overloads.get(types) or find(overloads, types)
+        return _applied(name, found, fixed, frame, one, other)
+
+    return run
+
+
+def _applied(name: str, found: Overload | None, fixed: int, frame: Frame, *values: Any) -> Any:
+    if found is None:
+        raise no_overload(name)
+    body, price, own, metered = found
+    if price is not None:
+        own = price(*values)
+    if own > fixed:
+        charge(frame, own - fixed)
+    try:
+        return body(frame, *values) if metered else body(*values)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _flattened(node: Call) -> list[Node]:
+    found: list[Node] = []
+    waiting: list[Node] = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Call) and each.name == node.name:
+            waiting += reversed(each.parts)
+        else:
+            found.append(each)
+    return found
+
+
+def _logical(maker: Maker, node: Call, scope: Scope) -> Code:
+    """`&&` and `||`: the value that decides outweighs errors of the others, whichever comes first."""
+    deciding = node.name == "_||_"
+    first, *others = maker.codes(tuple(_flattened(node)), scope)
+    rest = tuple(others)
+    name = node.name
+
+    def run(frame: Frame) -> Any:
+        fault: EvaluationError | None = None
+        begin = first.run
+        try:
+            value = begin(frame)
+            if value is deciding:
+                return deciding
+            if type(value) is not bool:
+                fault = no_overload(name)
+        except EvaluationError as error:
+            fault = error
+        for each, cost in rest:
+            frame[0] -= cost
+            try:
+                value = each(frame)
+                if value is deciding:
+                    return deciding
+                if type(value) is not bool and fault is None:
+                    fault = no_overload(name)
+            except EvaluationError as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault
+        return not deciding
+
+    return Code(run, first.cost)
+
+
+def _ternary(maker: Maker, node: Call, scope: Scope) -> Code:
+    condition, yes, no = maker.codes(node.parts, scope)
+    decide, one, other = condition.run, yes.run, no.run
+    cost_of_one, cost_of_other = yes.cost, no.cost
+
+    def run(frame: Frame) -> Any:
+        decision = decide(frame)
+        if decision is True:
+            frame[0] -= cost_of_one
+            return one(frame)
+        if decision is False:
+            frame[0] -= cost_of_other
+            return other(frame)
+        raise no_overload("_?_:_")
+
+    return Code(run, condition.cost)
+
+
+def _not(maker: Maker, node: Call, scope: Scope) -> Code:
+    operand, cost = maker.code(node.parts[0], scope)
+
+    def run(frame: Frame) -> bool:
+        value = operand(frame)
+        if type(value) is not bool:
+            raise no_overload("!_")
+        return not value
+
+    return Code(run, cost + 1)
+
+
+def _equality(maker: Maker, node: Call, scope: Scope) -> Code:
+    (left, first), (right, second) = maker.codes(node.parts, scope)
+    wanted = node.name == "_==_"
+    equal = operators.equal
+
+    def run(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        if type(one) is str and type(other) is str and len(other) < 20:
+            return (one == other) is wanted
+        return equal(frame, one, other) is wanted
+
+    return Code(run, first + second + 1)
+
+
+def _order(maker: Maker, node: Call, scope: Scope) -> Code:
+    (left, first), (right, second) = maker.codes(node.parts, scope)
+    name, compare, comparable = node.name, operators.ORDERS[node.name], operators.comparable
+
+    def run(frame: Frame) -> bool:
+        one, other = left(frame), right(frame)
+        if type(one) is not int or type(other) is not int:
+            if not comparable(one, other):
+                raise no_overload(name)
+            if type(one) is str or type(one) is bytes:
+                charge(frame, min(len(one), len(other)) // 10)
+        return compare(one, other)
+
+    return Code(run, first + second + 1)
+
+
+def _arithmetic(maker: Maker, node: Call, scope: Scope) -> Code:
+    (left, first), (right, second) = maker.codes(node.parts, scope)
+    name, work, price = node.name, operators.ARITHMETIC[node.name], operators.sum_price
+    copies = name == "_+_"
+
+    def run(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        found = work.get((type(one), type(other)))
+        if found is None:
+            raise no_overload(name)
+        if copies and (more := price(one, other)):
+            charge(frame, more)
+        return found(one, other)
+
+    return Code(run, first + second + 1)
+
+
+def _binary(work: Callable[[Any, Any], Any]) -> Callable[[Maker, Call, Scope], Code]:
+    def make(maker: Maker, node: Call, scope: Scope) -> Code:
+        (left, first), (right, second) = maker.codes(node.parts, scope)
+        return Code(lambda frame: work(left(frame), right(frame)), first + second + 1)
+
+    return make
+
+
+def _in(maker: Maker, node: Call, scope: Scope) -> Code:
+    (left, first), (right, second) = maker.codes(node.parts, scope)
+    contains = operators.contains
+    return Code(lambda frame: contains(frame, left(frame), right(frame)), first + second + 1)
+
+
+def _unary(work: Callable[[Any], Any]) -> Callable[[Maker, Call, Scope], Code]:
+    def make(maker: Maker, node: Call, scope: Scope) -> Code:
+        operand, cost = maker.code(node.parts[0], scope)
+        return Code(lambda frame: work(operand(frame)), cost + 1)
+
+    return make
+
+
+def _or_value(maker: Maker, node: Call, scope: Scope) -> Code:
+    """`or` and `orValue`: the default is evaluated only if it is needed."""
+    operand, default = maker.codes(node.parts, scope)
+    whole, name = node.name == "or", node.name
+    begin, other, more = operand.run, default.run, default.cost
+
+    def run(frame: Frame) -> Any:
+        value = begin(frame)
+        if type(value) is not Optional:
+            raise no_overload(name)
+        if value.has_value:
+            return value if whole else value.value
+        frame[0] -= more
+        found = other(frame)
+        if whole and type(found) is not Optional:
+            raise no_overload(name)
+        return found
+
+    return Code(run, operand.cost + 1)
+
+
+def _lazy_not_false(maker: Maker, node: Call, scope: Scope) -> Code:
+    """`@not_strictly_false`: an error counts as true."""
+    operand, cost = maker.code(node.parts[0], scope)
+
+    def run(frame: Frame) -> bool:
+        try:
+            return operand(frame) is not False
+        except EvaluationError:
+            return True
+
+    return Code(run, cost + 1)
+
+
+OPERATORS: dict[str, Callable[[Maker, Any, Scope], Code]] = {
+    "_&&_": _logical,
+    "_||_": _logical,
+    "_?_:_": _ternary,
+    "!_": _not,
+    "-_": _unary(operators.negative),
+    "_==_": _equality,
+    "_!=_": _equality,
+    **dict.fromkeys(operators.ORDERS, _order),
+    **dict.fromkeys(operators.ARITHMETIC, _arithmetic),
+    "@in": _in,
+    "_[_]": _binary(operators.part),
+    "_[?_]": _binary(operators.optional_part),
+    "_?._": _binary(operators.optional_part),
+    "or": _or_value,
+    "orValue": _or_value,
+    "@not_strictly_false": _lazy_not_false,
+}
+_MAKERS: dict[type, Callable[[Maker, Any, Scope], Code]] = {
+    Const: _const,
+    Ident: _ident,
+    Select: _select,
+    Call: _call,
+    ListLiteral: _list,
+    MapLiteral: _map,
+    Message: _message,
+}
+
+
+def register_loop(make: Callable[[Maker, Loop, Scope], Code]) -> None:
+    _MAKERS[Loop] = make

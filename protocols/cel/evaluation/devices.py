@@ -1,0 +1,153 @@
+"""Compile what a selector reads of a device: attributes and capacities are looked up in the device itself.
+
+A domain that a device does not have reads as an empty map.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from protocols.cel.evaluation.closures import Code, Maker, Scope
+from protocols.cel.evaluation.operators import MISSING
+from protocols.cel.evaluation.tree import Call, Const, Ident, Node, Select
+from protocols.cel.evaluation.values import NOTHING, Domains, Frame, Optional
+from protocols.cel.libraries.quantities import semver
+from protocols.cel.text.source import EvaluationError
+from protocols.dra.types import VERSION, Attribute, Device
+
+DRIVER, DEVICE = 1, 2
+"""Places in the frame."""
+VARIABLES = ("driver", "device")
+ATTRIBUTES, CAPACITY = "device.attributes", "device.capacity"
+FIELDS = ("device.driver", "device.allowMultipleAllocations")
+Read = Callable[[Frame], Any]
+
+
+def special(maker: Maker, node: Node, scope: Scope) -> Code | None:
+    if isinstance(node, Ident):
+        return None if node.name in scope.slots else _whole(node.name)
+    if isinstance(node, Select):
+        return _entry(node.operand, node.field, scope, node.test)
+    if isinstance(node, Call) and len(node.parts) == 2:
+        return _call(node, scope)
+    return None
+
+
+def _call(node: Call, scope: Scope) -> Code | None:
+    one, other = node.parts
+    if node.name == "_[_]":
+        if (found := _domain(node, scope)) is not None:
+            return Code(_read_domain(*found), 3)
+        name = _text(other)
+        return _entry(one, name, scope, False) if name is not None else None
+    if node.name in ("_?._", "_[?_]") and (name := _text(other)) is not None:
+        found = _domain(one, scope)
+        return Code(_optional(_reader(*found, name)), 4) if found is not None else None
+    if node.name == "@in" and (name := _text(one)) is not None:
+        found = _domain(other, scope)
+        return Code(_present(_reader(*found, name)), 4) if found is not None else None
+    return None
+
+
+def _text(node: Node) -> str | None:
+    return node.value if isinstance(node, Const) and type(node.value) is str else None
+
+
+def _domain(node: Node, scope: Scope) -> tuple[str, str] | None:
+    """Return the map and the domain if the node is `device.attributes["domain"]`."""
+    if not isinstance(node, Call) or node.name != "_[_]":
+        return None
+    one, other = node.parts
+    if isinstance(one, Ident) and one.name in (ATTRIBUTES, CAPACITY) and one.name not in scope.slots:
+        domain = _text(other)
+        return (one.name, domain) if domain is not None else None
+    return None
+
+
+def _entry(operand: Node, name: str, scope: Scope, test: bool) -> Code | None:
+    found = _domain(operand, scope)
+    if found is None:
+        return None
+    read = _reader(*found, name)
+    return Code(_present(read) if test else _required(read, name), 4)
+
+
+def _reader(map_name: str, domain: str, name: str) -> Read:
+    key = f"{domain}/{name}"
+
+    def attribute(frame: Frame) -> Any:
+        found = frame[DEVICE].attributes.get(key)
+        if found is None:
+            return MISSING
+        return found.value if found.kind != VERSION else semver(found.value)
+
+    def capacity(frame: Frame) -> Any:
+        found = frame[DEVICE].capacity.get(key)
+        return MISSING if found is None else found.value
+
+    return attribute if map_name == ATTRIBUTES else capacity
+
+
+def _required(read: Read, name: str) -> Read:
+    def run(frame: Frame) -> Any:
+        found = read(frame)
+        if found is MISSING:
+            raise EvaluationError(f"no such key: {name}")
+        return found
+
+    return run
+
+
+def _optional(read: Read) -> Read:
+    def run(frame: Frame) -> Optional:
+        found = read(frame)
+        return NOTHING if found is MISSING else Optional(found)
+
+    return run
+
+
+def _present(read: Read) -> Read:
+    return lambda frame: read(frame) is not MISSING
+
+
+def _read_domain(map_name: str, domain: str) -> Read:
+    prefix = f"{domain}/"
+    size = len(prefix)
+
+    def attributes(frame: Frame) -> dict[str, Any]:
+        found = frame[DEVICE].attributes
+        return {key[size:]: value_of(found[key]) for key in found if key.startswith(prefix) and "/" not in key[size:]}
+
+    def capacity(frame: Frame) -> dict[str, Any]:
+        found = frame[DEVICE].capacity
+        return {key[size:]: found[key].value for key in found if key.startswith(prefix) and "/" not in key[size:]}
+
+    return attributes if map_name == ATTRIBUTES else capacity
+
+
+def value_of(attribute: Attribute) -> Any:
+    return semver(str(attribute.value)) if attribute.kind == VERSION else attribute.value
+
+
+def _whole(name: str) -> Code | None:
+    if name == "device.driver":
+        return Code(lambda frame: frame[DRIVER], 2)
+    if name == "device.allowMultipleAllocations":
+        return Code(lambda frame: frame[DEVICE].extras.shared, 2)
+    if name == ATTRIBUTES:
+        return Code(lambda frame: _by_domain(frame[DEVICE], attributes=True), 2)
+    if name == CAPACITY:
+        return Code(lambda frame: _by_domain(frame[DEVICE], attributes=False), 2)
+    return None
+
+
+def _by_domain(device: Device, attributes: bool) -> Domains:
+    made = Domains()
+    if attributes:
+        for key, attribute in device.attributes.items():
+            domain, _, name = key.rpartition("/")
+            made.setdefault(domain, {})[name] = value_of(attribute)
+        return made
+    for key, capacity in device.capacity.items():
+        domain, _, name = key.rpartition("/")
+        made.setdefault(domain, {})[name] = capacity.value
+    return made

@@ -1,0 +1,290 @@
+"""The libraries of lists, sets and numbers."""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from protocols.cel.evaluation.operators import ADD, NUMBERS, comparable, equal
+from protocols.cel.evaluation.registry import ANY, define
+from protocols.cel.evaluation.values import (
+    NOTHING,
+    Duration,
+    Frame,
+    Optional,
+    Uint,
+    charge,
+    int_of,
+    no_overload,
+    tenth,
+    uint_of,
+)
+from protocols.cel.text.source import EvaluationError
+
+DEEPEST = 64
+"""Levels that `flatten` opens."""
+
+
+def _range(count: int) -> list[int]:
+    return list(range(count))
+
+
+def _slice(values: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvaluationError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(values):
+        raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(values)}")
+    return values[start:end]
+
+
+def _flatten(frame: Frame, values: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    made: list[Any] = []
+    _open(frame, values, min(depth, DEEPEST), made)
+    return made
+
+
+def _open(frame: Frame, values: list[Any], depth: int, made: list[Any]) -> None:
+    charge(frame, len(values))
+    for each in values:
+        if type(each) is list and depth > 0:
+            _open(frame, each, depth - 1, made)
+        else:
+            made.append(each)
+
+
+def _distinct(frame: Frame, values: list[Any]) -> list[Any]:
+    made: list[Any] = []
+    seen: set[str] = set()
+    for value in values:
+        charge(frame, 1)
+        if type(value) is str:
+            if value not in seen:
+                seen.add(value)
+                made.append(value)
+        elif not _in(frame, value, made):
+            made.append(value)
+    return made
+
+
+def _in(frame: Frame, value: Any, values: list[Any]) -> bool:
+    for each in values:
+        charge(frame, 1)
+        if equal(frame, each, value):
+            return True
+    return False
+
+
+def _checked(frame: Frame, keys: list[Any]) -> None:
+    """Charge for the comparisons of a sort. Raises EvaluationError if two keys have no order."""
+    charge(frame, len(keys) * max(1, len(keys).bit_length()) // 2)
+    for one, other in pairwise(keys):
+        if type(one) is not type(other) or not comparable(one, other):
+            raise EvaluationError("list elements must have the same type")
+        if type(one) in (str, bytes):
+            charge(frame, tenth(min(len(one), len(other))) * max(1, len(keys).bit_length()))
+    if len(keys) == 1 and not comparable(keys[0], keys[0]):
+        raise EvaluationError("list elements must be comparable")
+
+
+def _sort(frame: Frame, values: list[Any]) -> list[Any]:
+    _checked(frame, values)
+    return sorted(values)
+
+
+def _sort_by(frame: Frame, values: list[Any], keys: list[Any]) -> list[Any]:
+    if len(values) != len(keys):
+        raise no_overload("sortBy")
+    _checked(frame, keys)
+    return [values[at] for at in sorted(range(len(keys)), key=keys.__getitem__)]
+
+
+def _end(at: int) -> Callable[[list[Any]], Optional]:
+    return lambda values: Optional(values[at]) if values else NOTHING
+
+
+def _sum(frame: Frame, values: list[Any]) -> Any:
+    charge(frame, len(values) // 2)
+    if not values:
+        return 0
+    total = values[0]
+    if type(total) not in NUMBERS and type(total) is not Duration:
+        raise no_overload("sum")
+    for value in values[1:]:
+        add = ADD.get((type(total), type(value)))
+        if add is None:
+            raise no_overload("sum")
+        total = add(total, value)
+    return total
+
+
+def _extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Frame, list[Any]], Any]:
+    def body(frame: Frame, values: list[Any]) -> Any:
+        if not values:
+            raise EvaluationError(f"{name} called on empty list")
+        _ordered_charge(frame, values)
+        found = values[0]
+        for value in values:
+            if not comparable(found, value):
+                raise no_overload(name)
+            if sign(value, found):
+                found = value
+        return found
+
+    return body
+
+
+def _ordered_charge(frame: Frame, values: list[Any]) -> None:
+    charge(frame, len(values))
+    charge(frame, sum(tenth(len(each)) for each in values if type(each) in (str, bytes)))
+
+
+def _is_sorted(frame: Frame, values: list[Any]) -> bool:
+    _ordered_charge(frame, values)
+    for one, other in pairwise(values):
+        if not comparable(one, other):
+            raise no_overload("isSorted")
+        if other < one:
+            return False
+    return True
+
+
+def _place(order: Callable[[int], Any]) -> Callable[[Frame, list[Any], Any], int]:
+    def body(frame: Frame, values: list[Any], wanted: Any) -> int:
+        for at in order(len(values)):
+            charge(frame, 1)
+            if equal(frame, values[at], wanted):
+                return int(at)
+        return -1
+
+    return body
+
+
+def _contains_all(frame: Frame, values: list[Any], wanted: list[Any]) -> bool:
+    return all(_in(frame, each, values) for each in wanted)
+
+
+def _intersects(frame: Frame, values: list[Any], others: list[Any]) -> bool:
+    return any(_in(frame, each, values) for each in others)
+
+
+def _equivalent(frame: Frame, values: list[Any], others: list[Any]) -> bool:
+    return _contains_all(frame, values, others) and _contains_all(frame, others, values)
+
+
+def _number_extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Frame, list[Any]], Any]:
+    def body(frame: Frame, values: list[Any]) -> Any:
+        charge(frame, len(values))
+        if not values:
+            raise EvaluationError(f"math.@{name}(list) argument must not be empty")
+        found = values[0]
+        for value in values:
+            if type(value) not in NUMBERS:
+                raise no_overload(f"math.@{name}")
+            if sign(value, found):
+                found = value
+        return found
+
+    return body
+
+
+def _rounded(value: float) -> float:
+    return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
+
+
+def _whole(work: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda value: math.copysign(float(work(value)), value) if math.isfinite(value) else value
+
+
+def _absolute(value: Any) -> Any:
+    return int_of(abs(value)) if type(value) is int else abs(value)
+
+
+def _sign(value: Any) -> Any:
+    if type(value) is float:
+        return value if math.isnan(value) else float((value > 0) - (value < 0))
+    return type(value)((value > 0) - (value < 0))
+
+
+def _root(value: Any) -> float:
+    return math.sqrt(value) if value >= 0 else math.nan
+
+
+def _shifted(value: Any, by: int, left: bool) -> Any:
+    if by < 0:
+        raise EvaluationError(f"math.bitShift{'Left' if left else 'Right'}() negative offset: {by}")
+    bits = int(value) & (2**64 - 1)
+    bits = 0 if by > 63 else (bits << by if left else bits >> by) & (2**64 - 1)
+    return Uint(bits) if type(value) is Uint else _signed(bits)
+
+
+def _signed(bits: int) -> int:
+    return bits - 2**64 if bits >= 2**63 else bits
+
+
+def _bits(work: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
+    return lambda one, other: uint_of(work(int(one), int(other))) if type(one) is Uint else work(one, other)
+
+
+def _defined_lists() -> None:
+    define("lists.range", (int,), _range, lambda count: max(1, count))
+    define("slice", (list, int, int), _slice, lambda values, start, end: max(1, tenth(len(values))))
+    define("flatten", (list,), _flatten, metered=True)
+    define("flatten", (list, int), _flatten, metered=True)
+    define("distinct", (list,), _distinct, metered=True)
+    define("sort", (list,), _sort, metered=True)
+    define("@sortByAssociatedKeys", (list, list), _sort_by, metered=True)
+    define("reverse", (list,), lambda values: values[::-1], lambda values: max(1, tenth(len(values))))
+    define("first", (list,), _end(0))
+    define("last", (list,), _end(-1))
+    define("sum", (list,), _sum, metered=True)
+    define("min", (list,), _extreme("min", lambda one, other: one < other), metered=True)
+    define("max", (list,), _extreme("max", lambda one, other: one > other), metered=True)
+    define("isSorted", (list,), _is_sorted, metered=True)
+    define("indexOf", (list, ANY), _place(range), metered=True)
+    define("lastIndexOf", (list, ANY), _place(lambda count: range(count - 1, -1, -1)), metered=True)
+    define("sets.contains", (list, list), _contains_all, metered=True)
+    define("sets.intersects", (list, list), _intersects, metered=True)
+    define("sets.equivalent", (list, list), _equivalent, metered=True)
+
+
+def _defined_numbers() -> None:
+    for name, sign in (("min", lambda one, other: one < other), ("max", lambda one, other: one > other)):
+        body = _number_extreme(name, sign)
+        define(f"math.@{name}", (list,), body, metered=True)
+        define(f"math.@{name}", (ANY,), _alone(body), metered=True)
+        define(f"math.@{name}", (ANY, ANY), _pair(body), metered=True)
+    for kind in (int, Uint, float):
+        define("math.abs", (kind,), _absolute)
+        define("math.sign", (kind,), _sign)
+        define("math.sqrt", (kind,), _root)
+    define("math.ceil", (float,), _whole(math.ceil))
+    define("math.floor", (float,), _whole(math.floor))
+    define("math.round", (float,), _rounded)
+    define("math.trunc", (float,), _whole(math.trunc))
+    define("math.isNaN", (float,), math.isnan)
+    define("math.isInf", (float,), math.isinf)
+    define("math.isFinite", (float,), math.isfinite)
+    for kind in (int, Uint):
+        define("math.bitAnd", (kind, kind), _bits(lambda one, other: one & other))
+        define("math.bitOr", (kind, kind), _bits(lambda one, other: one | other))
+        define("math.bitXor", (kind, kind), _bits(lambda one, other: one ^ other))
+        define("math.bitShiftLeft", (kind, int), lambda value, by: _shifted(value, by, True))
+        define("math.bitShiftRight", (kind, int), lambda value, by: _shifted(value, by, False))
+    define("math.bitNot", (int,), lambda value: ~value)
+    define("math.bitNot", (Uint,), lambda value: Uint(~int(value) & (2**64 - 1)))
+
+
+def _alone(body: Callable[[Frame, list[Any]], Any]) -> Callable[[Frame, Any], Any]:
+    return lambda frame, value: body(frame, [value])
+
+
+def _pair(body: Callable[[Frame, list[Any]], Any]) -> Callable[[Frame, Any, Any], Any]:
+    return lambda frame, one, other: body(frame, [one, other])
+
+
+_defined_lists()
+_defined_numbers()

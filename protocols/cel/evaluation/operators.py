@@ -1,0 +1,253 @@
+"""Arithmetic, comparison, equality, membership and lookups."""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from protocols.cel.evaluation.values import (
+    NOTHING,
+    Domains,
+    Duration,
+    Frame,
+    Optional,
+    Timestamp,
+    Uint,
+    charge,
+    duration_of,
+    int_of,
+    key_of,
+    no_overload,
+    tenth,
+    timestamp_of,
+    type_name,
+    uint_of,
+)
+from protocols.cel.text.source import EvaluationError
+
+Pair = tuple[type, type]
+NUMBERS = frozenset((int, Uint, float))
+MAPS = (dict, Domains)
+_EMPTY: dict[str, Any] = {}
+MISSING: Any = object()
+
+
+def _uints(work: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
+    return lambda one, other: uint_of(work(int(one), int(other)))
+
+
+def _ints(work: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
+    return lambda one, other: int_of(work(one, other))
+
+
+def _quotient(one: int, other: int) -> int:
+    if other == 0:
+        raise EvaluationError("division by zero")
+    whole = abs(one) // abs(other)
+    return whole if (one < 0) == (other < 0) else -whole
+
+
+def _remainder(one: int, other: int) -> int:
+    if other == 0:
+        raise EvaluationError("modulus by zero")
+    rest = abs(one) % abs(other)
+    return -rest if one < 0 else rest
+
+
+def _divided(one: float, other: float) -> float:
+    try:
+        return one / other
+    except ZeroDivisionError:
+        if one == 0 or math.isnan(one):
+            return math.nan
+        return math.copysign(math.inf, one) * math.copysign(1.0, other)
+
+
+def _product(one: float, other: float) -> float:
+    return one * other
+
+
+ADD: dict[Pair, Callable[[Any, Any], Any]] = {
+    (int, int): _ints(operator.add),
+    (Uint, Uint): _uints(operator.add),
+    (float, float): operator.add,
+    (str, str): operator.add,
+    (bytes, bytes): operator.add,
+    (list, list): operator.add,
+    (Timestamp, Duration): lambda one, other: timestamp_of(one.nanos + other.nanos),
+    (Duration, Timestamp): lambda one, other: timestamp_of(one.nanos + other.nanos),
+    (Duration, Duration): lambda one, other: duration_of(one.nanos + other.nanos),
+}
+SUBTRACT: dict[Pair, Callable[[Any, Any], Any]] = {
+    (int, int): _ints(operator.sub),
+    (Uint, Uint): _uints(operator.sub),
+    (float, float): operator.sub,
+    (Timestamp, Duration): lambda one, other: timestamp_of(one.nanos - other.nanos),
+    (Timestamp, Timestamp): lambda one, other: duration_of(one.nanos - other.nanos),
+    (Duration, Duration): lambda one, other: duration_of(one.nanos - other.nanos),
+}
+ARITHMETIC: dict[str, dict[Pair, Callable[[Any, Any], Any]]] = {
+    "_+_": ADD,
+    "_-_": SUBTRACT,
+    "_*_": {(int, int): _ints(operator.mul), (Uint, Uint): _uints(operator.mul), (float, float): operator.mul},
+    "_/_": {(int, int): _ints(_quotient), (Uint, Uint): _uints(_quotient), (float, float): _divided},
+    "_%_": {(int, int): _ints(_remainder), (Uint, Uint): _uints(_remainder)},
+}
+
+
+def sum_price(one: Any, other: Any) -> int:
+    """Price of `+` beyond one unit: it copies texts and lists."""
+    if isinstance(one, str | bytes | list) and isinstance(other, str | bytes | list):
+        return max(0, tenth(len(one) + len(other)) - 1)
+    return 0
+
+
+def negative(value: Any) -> Any:
+    kind = type(value)
+    if kind is int:
+        return int_of(-value)
+    if kind is float:
+        return -value
+    if kind is Duration:
+        return duration_of(-value.nanos)
+    raise no_overload("-_")
+
+
+_ORDERED = frozenset((str, bytes, bool, Timestamp, Duration))
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
+}
+
+
+def comparable(one: Any, other: Any) -> bool:
+    """Return True if two values have an order."""
+    first, second = type(one), type(other)
+    return (first in NUMBERS and second in NUMBERS) or (first is second and first in _ORDERED)
+
+
+def equal(frame: Frame, one: Any, other: Any) -> bool:
+    """Compare two values of any types; each part of a list or map is charged. Raises Spent."""
+    first, second = type(one), type(other)
+    if first is second:
+        if first is str or first is bytes:
+            if len(one) == len(other) > 10:
+                charge(frame, len(one) // 10)
+            return bool(one == other)
+        if first is list:
+            return _equal_lists(frame, one, other)
+        if first is Optional:
+            if not (one.has_value and other.has_value):
+                return one.has_value is other.has_value
+            charge(frame, 1)
+            return equal(frame, one.value, other.value)
+        if first not in MAPS:
+            return bool(one == other)
+    if first in NUMBERS and second in NUMBERS:
+        return bool(one == other)
+    if first in MAPS and second in MAPS:
+        return _equal_maps(frame, one, other)
+    return False
+
+
+def _equal_lists(frame: Frame, one: list[Any], other: list[Any]) -> bool:
+    if len(one) != len(other):
+        return False
+    for first, second in zip(one, other, strict=True):
+        charge(frame, 1)
+        if not equal(frame, first, second):
+            return False
+    return True
+
+
+def _equal_maps(frame: Frame, one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    if len(one) != len(other):
+        return False
+    for key, first in one.items():
+        charge(frame, 1)
+        second = other.get(key, MISSING)
+        if second is MISSING or not equal(frame, first, second):
+            return False
+    return True
+
+
+def contains(frame: Frame, value: Any, group: Any) -> bool:
+    """`value in group`; upstream charges a list by its length."""
+    kind = type(group)
+    if kind is list:
+        charge(frame, len(group))
+        return any(equal(frame, value, each) for each in group)
+    if kind in MAPS:
+        found = value if type(value) is str else _key(value)
+        return found is not MISSING and found in group
+    raise no_overload("@in")
+
+
+def _key(value: Any) -> Any:
+    try:
+        return key_of(value)
+    except EvaluationError:
+        return MISSING
+
+
+def looked_up(operand: Any, key: Any) -> Any:
+    """Return `operand[key]`, MISSING if there is none. Raises EvaluationError for what has no parts of that kind."""
+    kind = type(operand)
+    if kind is dict:
+        return operand.get(key if type(key) is str else key_of(key), MISSING)
+    if kind is list:
+        index = _index(key)
+        return operand[index] if 0 <= index < len(operand) else MISSING
+    if kind is Domains:
+        found = operand.get(key if type(key) is str else key_of(key))
+        return found if found is not None else _EMPTY
+    return MISSING
+
+
+def _index(key: Any) -> int:
+    kind = type(key)
+    if kind is int or kind is Uint:
+        return int(key)
+    if kind is float and key.is_integer():
+        return int(key)
+    raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+
+
+def part(operand: Any, key: Any) -> Any:
+    """Return `operand[key]` or `operand.key`; of an optional, an optional. Raises EvaluationError."""
+    if type(operand) is Optional:
+        return optional_part(operand, key)
+    found = looked_up(operand, key)
+    if found is MISSING:
+        raise missing(operand, key)
+    return found
+
+
+def missing(operand: Any, key: Any) -> EvaluationError:
+    if type(operand) is list:
+        return EvaluationError(f"index out of bounds: {_index(key)}")
+    return EvaluationError(f"no such key: {written(key)}")
+
+
+def written(key: Any) -> str:
+    return str(key).lower() if type(key) is bool else str(key)[:256]
+
+
+def optional_part(operand: Any, key: Any) -> Optional:
+    """`operand[?key]` and `operand.?key`."""
+    if type(operand) is Optional:
+        if not operand.has_value:
+            return NOTHING
+        operand = operand.value
+    if type(operand) is Domains:
+        found = operand.get(key, MISSING) if type(key) is str else MISSING
+    else:
+        found = looked_up(operand, key)
+    return NOTHING if found is MISSING else Optional(found)
+
+
+def has_part(operand: Any, key: str) -> bool:
+    """`has(operand.key)`."""
+    return optional_part(operand, key).has_value

@@ -1,0 +1,47 @@
+"""The table of functions: a body and a price for each name and the Python types of its arguments.
+
+The price is taken before the body runs: a number, or a function of the arguments where work or result grow with them.
+A body raises EvaluationError or ValueError for arguments that it cannot take.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from protocols.cel.evaluation.values import Domains
+
+Body = Callable[..., Any]
+Price = int | Callable[..., int]
+
+
+class Overload(NamedTuple):
+    body: Body
+    price: Callable[..., int] | None
+    """None where the fixed price is all."""
+    fixed: int
+    metered: bool
+    """The body takes the frame first, and charges it as it proceeds."""
+
+
+ANY = object
+"""Stands for an argument of any type."""
+TABLE: dict[str, dict[tuple[type, ...], Overload]] = {}
+
+
+def define(name: str, types: tuple[type, ...], body: Body, price: Price = 1, *, metered: bool = False) -> None:
+    made = Overload(body, None, price, metered) if isinstance(price, int) else Overload(body, price, 0, metered)
+    TABLE.setdefault(name, {})[types] = made
+
+
+def find(overloads: dict[tuple[type, ...], Overload], types: tuple[type, ...]) -> Overload | None:
+    """Return the overload of these types: the exact one, else one that takes any."""
+    found = overloads.get(types)
+    if found is not None:
+        return found
+    for wanted, each in overloads.items():
+        if len(wanted) == len(types) and all(map(_fits, wanted, types)):
+            return each
+    return None
+
+
+def _fits(wanted: type, given: type) -> bool:
+    return wanted is ANY or wanted is given or (wanted is dict and given is Domains)

@@ -1,0 +1,105 @@
+"""Run a compiled expression within its budget; every error leaves as an EvaluationError."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from protocols.cel.evaluation import conversions, extensions, lists, loops, strings
+from protocols.cel.evaluation.closures import Closure, Maker, Special
+from protocols.cel.evaluation.tree import tree_of
+from protocols.cel.evaluation.values import (
+    EXCEEDED,
+    Domains,
+    Duration,
+    Frame,
+    Optional,
+    Spent,
+    Timestamp,
+    Uint,
+    charge,
+    value_of,
+)
+from protocols.cel.text.source import EvaluationError
+
+TABLES = (conversions, extensions, lists, loops, strings)
+"""Modules that define functions and macros when they are imported."""
+CALL_LIMIT = 1_000_000
+"""Upstream's limit of one expression."""
+
+
+class Budget:
+    """Cost that several expressions may have together: all rules of an object, or all expressions of a policy."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, units: int) -> None:
+        self.left = units
+        """Below 0 once it is exceeded; the expression that did so has ended with its own result."""
+
+
+class Expression:
+    """A compiled expression: immutable and safe to share; it retains nothing of what it was given."""
+
+    __slots__ = ("_cost", "_pad", "_run")
+
+    def __init__(self, serialized: bytes, variables: tuple[str, ...], special: Special | None = None) -> None:
+        """Raises CompileError. `variables`: names of the values that `evaluate` is given, in their order."""
+        maker = Maker(variables, special)
+        code = maker.code(tree_of(serialized), maker.scope)
+        self._run = code.run
+        self._cost = code.cost
+        self._pad = [None] * (maker.size - 1 - len(variables))
+
+    def evaluate(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
+        """Return the result. Raises EvaluationError."""
+        frame: Frame = [CALL_LIMIT - self._cost, *values, *self._pad]
+        try:
+            return _guarded(self._run, frame)
+        finally:
+            if budget is not None:
+                budget.left -= CALL_LIMIT - max(0, frame[0])
+
+    def plain(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
+        """As `evaluate`, with a result of JSON's types. Raises EvaluationError for a result that has none."""
+        run = self._run
+        frame: Frame = [CALL_LIMIT - self._cost, *values, *self._pad]
+        try:
+            return _guarded(lambda frame: plain(frame, run(frame)), frame)
+        finally:
+            if budget is not None:
+                budget.left -= CALL_LIMIT - max(0, frame[0])
+
+
+def _guarded(run: Closure, frame: Frame) -> Any:
+    """Raises EvaluationError whatever happens within."""
+    try:
+        found = run(frame)
+        if frame[0] < 0:
+            raise Spent
+        return found
+    except EvaluationError:
+        raise
+    except Spent:
+        raise EvaluationError(EXCEEDED) from None
+    except Exception as error:
+        raise EvaluationError(f"internal error: {type(error).__name__}: {str(error)[:256]}") from None
+
+
+def plain(frame: Frame, value: Any) -> Any:
+    """Convert a value to JSON's types; each part is charged. Raises EvaluationError, Spent."""
+    kind = type(value)
+    if kind in (str, int, bool, float, type(None), bytes):
+        return value
+    charge(frame, 1)
+    if kind is list:
+        return [plain(frame, each) for each in value]
+    if kind is dict or kind is Domains:
+        return {value_of(key): plain(frame, each) for key, each in value.items()}
+    if kind is Uint:
+        return int(value)
+    if kind is Optional:
+        return plain(frame, value.value) if value.has_value else None
+    if kind is Timestamp:
+        return conversions.write_timestamp(value)
+    if kind is Duration:
+        return conversions.write_duration(value)
+    raise EvaluationError("the result cannot be converted to JSON")

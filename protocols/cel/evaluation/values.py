@@ -1,0 +1,143 @@
+"""Values that Python has no type for, errors, and the budget of an evaluation.
+
+int, float, str, bytes, bool, None, list and dict stand for themselves. Python takes True for the key 1, so that the
+keys true and false of a map are objects of their own.
+"""
+
+from typing import Any
+
+import msgspec
+
+from protocols.cel.text.source import EvaluationError
+
+MIN_INT, MAX_INT, MAX_UINT = -(2**63), 2**63 - 1, 2**64 - 1
+NANO = 10**9
+FIRST_NANOS, LAST_NANOS = -62135596800 * NANO, 253402300799 * NANO + NANO - 1
+"""The years 1 to 9999."""
+EXCEEDED = "operation cancelled: actual cost limit exceeded"
+Frame = list[Any]
+"""Budget that is left, then the values of variables."""
+
+
+class Spent(Exception):
+    """Raised inside the evaluator when the budget is spent. No operator absorbs it; becomes an EvaluationError."""
+
+
+def charge(frame: Frame, units: int) -> None:
+    """Take units before the work that they stand for. Raises Spent."""
+    frame[0] -= units
+    if frame[0] < 0:
+        raise Spent
+
+
+class Uint(int):
+    __slots__ = ()
+
+
+class Timestamp(msgspec.Struct, frozen=True, order=True, gc=False):
+    nanos: int
+    """Since 1970."""
+
+
+class Duration(msgspec.Struct, frozen=True, order=True, gc=False):
+    nanos: int
+
+
+class Optional(msgspec.Struct, frozen=True, eq=False):
+    value: Any = None
+    has_value: bool = True
+
+
+NOTHING = Optional(None, False)
+
+
+class TypeName(msgspec.Struct, frozen=True):
+    name: str
+
+
+class BoolKey(msgspec.Struct, frozen=True):
+    value: bool
+
+
+KEYS = {True: BoolKey(True), False: BoolKey(False)}
+
+
+class Domains(dict[str, Any]):
+    """Attributes or capacities by domain; a domain that is missing reads as an empty map."""
+
+    __slots__ = ()
+
+
+NAMES: dict[type, str] = {
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    bool: "bool",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    Domains: "map",
+    type(None): "null_type",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    Optional: "optional_type",
+    TypeName: "type",
+}
+"""Names of types; libraries add theirs."""
+
+
+def type_name(value: Any) -> str:
+    return NAMES.get(type(value), "dyn")
+
+
+def no_overload(name: str = "") -> EvaluationError:
+    return EvaluationError(f"no such overload: {name}" if name else "no such overload")
+
+
+def key_of(value: Any) -> Any:
+    """Return the key of a map that stands for a value. Raises EvaluationError."""
+    kind = type(value)
+    if kind is bool:
+        return KEYS[value]
+    if kind in (str, int, Uint, float):
+        return value
+    raise EvaluationError("unsupported key type")
+
+
+def value_of(key: Any) -> Any:
+    return key.value if type(key) is BoolKey else key
+
+
+def int_of(number: int) -> int:
+    if MIN_INT <= number <= MAX_INT:
+        return number
+    raise EvaluationError("integer overflow")
+
+
+def uint_of(number: int) -> Uint:
+    if 0 <= number <= MAX_UINT:
+        return Uint(number)
+    raise EvaluationError("unsigned integer overflow")
+
+
+def duration_of(nanos: int) -> Duration:
+    if MIN_INT <= nanos <= MAX_INT:
+        return Duration(nanos)
+    raise EvaluationError("duration overflow")
+
+
+def timestamp_of(nanos: int) -> Timestamp:
+    if FIRST_NANOS <= nanos <= LAST_NANOS:
+        return Timestamp(nanos)
+    raise EvaluationError("timestamp overflow")
+
+
+def tenth(size: int) -> int:
+    """Upstream's price of reading so many characters."""
+    return (size + 9) // 10
+
+
+def size_of(value: Any) -> int:
+    """Return the size by which upstream prices a value: 1 for what has none."""
+    return len(value) if isinstance(value, str | bytes | list | dict) else 1
