@@ -5,6 +5,7 @@ upstream, the check rejects them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocols.cel.evaluation.conversions import read_duration, read_timestamp
@@ -20,11 +21,14 @@ from protocols.cel.text.nodes import (
     ID,
     KEY,
     LIST,
+    LOOP,
     SOURCE,
     STRUCT,
     TYPES,
     VALUE,
+    VARIABLE,
     messages,
+    nodes_of,
     number_of,
     parts,
     text_of,
@@ -152,9 +156,27 @@ def prepared(source: str, around: Around | None = None) -> EngineText:
 def compile_text(env: "cel.Env", text: EngineText) -> "cel.Expression":
     """Raises CompileError."""
     try:
-        return env.compile(text.text)
+        made = env.compile(text.text)
     except (RuntimeError, ValueError) as error:
         raise _refusal(text, compile_text_of(str(error))) from None
+    if _SORTING in text.text:
+        _check_sorting(made.serialize(), text)
+    return made
+
+
+_SORTING = "sortBy"
+
+
+def _check_sorting(serialized: bytes, text: EngineText) -> None:
+    """Raise CompileError for a `sortBy` without a variable, of which the native library makes an unsound tree."""
+    loops = (
+        body for node in nodes_of(message(message(serialized, CHECKED), EXPRESSION)) for body in messages(node, LOOP)
+    )
+    if all(message(body, VARIABLE) for body in loops):
+        return
+    found = tokens(text.text)
+    at = next((each.end + 1 for each, after in pairwise(found) if each.text == _SORTING and after.text == "("), 0)
+    raise _refusal(text, pointed(text.text, at, "argument is not an identifier"))
 
 
 def result_type(expression: "cel.Expression") -> str:

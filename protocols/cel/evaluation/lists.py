@@ -107,7 +107,7 @@ def _end(at: int) -> Callable[[list[Any]], Optional]:
 
 
 def _sum(frame: Frame, values: list[Any]) -> Any:
-    charge(frame, len(values) // 2)
+    charge(frame, len(values))
     if not values:
         return 0
     total = values[0]

@@ -2,8 +2,8 @@
 
 from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Node, Select, tree_of
 
-MOST = 2_000
-"""Units of the worst case: some 0.2 ms."""
+MOST = 500
+"""Units of the worst case: some 50 us a device."""
 FUNCTIONS = frozenset(
     (
         "_&&_", "_||_", "!_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_[_]", "_[?_]", "_?._", "_?_:_",

@@ -165,7 +165,7 @@ def _find_all(frame: Frame, text: str, pattern: str, most: int = -1) -> list[str
         return []
     made: list[str] = []
     for each in _found(_matcher(pattern), text.encode()):
-        charge(frame, 4)
+        charge(frame, 8)
         made.append(each)
         if len(made) == most:
             break
@@ -324,7 +324,7 @@ def _hexadecimal(verb: str) -> Callable[[Frame, Any, int], str]:
         if kind not in (str, bytes):
             raise _fault(verb, value)
         charge(frame, tenth(len(value)))
-        text = (value.encode() if kind is str else value).hex()
+        data: bytes = value.encode() if kind is str else value
         return data.hex().upper() if verb == "X" else data.hex()
 
     return write

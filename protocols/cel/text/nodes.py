@@ -14,6 +14,8 @@ TARGET, FUNCTION, ARGUMENTS = 1, 2, 3
 """Fields of a call."""
 KEY, VALUE, OPTIONAL_ENTRY = 3, 4, 5
 """Fields of an entry of a map."""
+VARIABLE = 1
+"""Field of a loop."""
 _BELOW = {SELECT: (1,), CALL: (TARGET, ARGUMENTS), LIST: (1,), STRUCT: (2,), LOOP: (2, 4, 5, 6, 7)}
 
 
