@@ -66,12 +66,12 @@ DAMAGED: dict[str, tuple[Spoil, str]] = {
     "log header": (lambda file: flip(wal_of(file), 0.0), "objects.sqlite-wal is damaged (its header cannot be read)"),
     "log salt": (lambda file: os.truncate(wal_of(file), 40) or flip(wal_of(file), 0.5), "its header cannot be read"),  # type: ignore[func-returns-value]  # two steps
     "log middle": (lambda file: flip(wal_of(file), 0.5), "objects.sqlite-wal is damaged (what comes after frame"),
-    "no table": (sql("DROP TABLE log"), "its tables are not those of format 1"),
-    "no index": (sql("DROP INDEX log_key"), "its tables are not those of format 1"),
-    "no column": (sql("ALTER TABLE log DROP COLUMN lease"), "its tables are not those of format 1"),
-    "no ids": (sql("DELETE FROM meta"), "its tables are not those of format 1"),
-    "older": (sql("PRAGMA user_version = 0"), "its tables are not those of format 1"),
-    "newer": (sql("PRAGMA user_version = 9"), "has format 9, this nodeplane reads up to 1: use a newer one"),
+    "no table": (sql("DROP TABLE log"), "its tables are not those of format 2"),
+    "no index": (sql("DROP INDEX log_key"), "its tables are not those of format 2"),
+    "no column": (sql("ALTER TABLE log DROP COLUMN lease"), "its tables are not those of format 2"),
+    "no ids": (sql("DELETE FROM meta"), "its tables are not those of format 2"),
+    "older": (sql("PRAGMA user_version = 0"), "its tables are not those of format 2"),
+    "newer": (sql("PRAGMA user_version = 9"), "has format 9, this nodeplane reads up to 2: use a newer one"),
     "another's": (sql("PRAGMA application_id = 5"), "is not a store of nodeplane; move it away"),
 }
 

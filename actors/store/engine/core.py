@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from actors.store.engine.writer import Writer
 from actors.store.file.history import PastView, open_reader
 from actors.store.file.object_log import ObjectLog
-from actors.store.model.errors import Compacted, FutureRevision
+from actors.store.model.errors import Compacted, FutureRevision, HistoryDamaged
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
 from actors.store.mvcc.index import Index
@@ -68,8 +68,11 @@ class Core:
             raise Compacted()
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a read of history in the reader thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._reading, work, self._reader)
+        """Run a read of history in the reader thread. Raises HistoryDamaged."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._reading, work, self._reader)
+        except sqlite3.DatabaseError as error:
+            raise HistoryDamaged(f"{HistoryDamaged.text}: the store's file cannot be read: {error}") from None
 
     def past(self, revision: int) -> PastView:
         """Return a past revision for the writer thread, on its own connection."""

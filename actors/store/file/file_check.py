@@ -15,10 +15,11 @@ from pathlib import Path
 from actors.store.model.errors import StoreCorrupt
 
 APPLICATION_ID = 0x6E706C6E
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had no checksums of rows."""
 SCHEMA = """
 CREATE TABLE log (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL, created INTEGER NOT NULL,
-  version INTEGER NOT NULL, lease INTEGER NOT NULL);
+  version INTEGER NOT NULL, lease INTEGER NOT NULL, sum INTEGER);
 CREATE INDEX log_key ON log (key, id, version);
 CREATE TABLE leases (id INTEGER PRIMARY KEY, ttl INTEGER NOT NULL, expires REAL NOT NULL, renewed INTEGER NOT NULL);
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -62,9 +63,21 @@ def check_format(db: sqlite3.Connection, path: Path) -> None:
     fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if fault != "ok":
         raise corrupt_file(path, fault)
+    if version == 1:
+        _add_sums(db)
+        version = FORMAT
     names = {name for (name,) in db.execute("SELECT name FROM meta")} if _parts(db) == _expected() else set()
     if version < FORMAT or not names >= META:
         raise corrupt_file(path, f"its tables are not those of format {FORMAT}")
+
+
+def _add_sums(db: sqlite3.Connection) -> None:
+    """Give a file of format 1 the column of checksums, which SQLite does without a change of its rows."""
+    if "sum INTEGER" not in dict(_parts(db)).get("log", "sum INTEGER"):
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("ALTER TABLE log ADD COLUMN sum INTEGER")
+        db.execute(f"PRAGMA user_version = {FORMAT}")
+        db.execute("COMMIT")
 
 
 def _parts(db: sqlite3.Connection) -> list[tuple[str, str]]:

@@ -1,22 +1,19 @@
 """Read history from the file: keys at an old revision, changes since one, and hashes."""
 
 import sqlite3
-import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from actors.store.file.object_log import first_id
+from actors.store.file.rows import COLUMNS, NUMBERS, Row, first_id, read_row
 from actors.store.model.types import FOREVER, SUB_BITS, Change, KeyValue
 
 AT = "SELECT key, max(id), version FROM log WHERE {range} AND id < ? GROUP BY key"
-ROW = "SELECT key, value, created, id, version, lease FROM log WHERE id = ?"
-SINCE = (
-    "SELECT key, value, created, id, version, lease FROM log WHERE id >= ? AND id < ? AND {range} ORDER BY id LIMIT ?"
-)
+ROW = f"SELECT {COLUMNS} FROM log WHERE id = ?"
+SINCE = f"SELECT {COLUMNS} FROM log WHERE id >= ? AND id < ? AND {{range}} ORDER BY id LIMIT ?"
 READ_BYTES = 8 * 1024 * 1024
 """Bytes of values read at a time for a watcher that is behind, without their previous values."""
-BEFORE = "SELECT key, value, created, id, version, lease FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
+BEFORE = f"SELECT {COLUMNS} FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -42,7 +39,7 @@ class PastView:
 
     def get(self, key: bytes) -> KeyValue | None:
         row = self._rows.get(key)
-        return _stored(self._db.execute(ROW, (row,)).fetchone()) if row is not None else None
+        return read_row(self._db.execute(ROW, (row,)).fetchone()) if row is not None else None
 
 
 def changes_since(
@@ -65,9 +62,6 @@ def changes_since(
     return list(_with_previous(db, single)), cut
 
 
-Row = tuple[bytes, bytes, int, int, int, int]
-
-
 def _fetch(cursor: sqlite3.Cursor, limit: int) -> tuple[list[Row], bool]:
     """Return rows up to the limits, at least two, and True if there are no more."""
     rows: list[Row] = []
@@ -83,13 +77,8 @@ def _fetch(cursor: sqlite3.Cursor, limit: int) -> tuple[list[Row], bool]:
 def _with_previous(db: sqlite3.Connection, rows: list[Row]) -> Iterator[Change]:
     for row in rows:
         before = db.execute(BEFORE, (row[0], row[3])).fetchone() if row[4] != 1 else None
-        previous = _stored(before) if before and before[4] else None
-        yield Change(_stored(row), previous)
-
-
-def _stored(row: Row) -> KeyValue:
-    key, value, created, row_id, version, lease = row
-    return KeyValue(key, value, created, row_id >> SUB_BITS, version, lease)
+        previous = read_row(before) if before and before[4] else None
+        yield Change(read_row(row), previous)
 
 
 def _range(start: bytes, end: bytes) -> tuple[str, tuple[bytes, ...]]:
@@ -100,10 +89,9 @@ def _range(start: bytes, end: bytes) -> tuple[str, tuple[bytes, ...]]:
     return "key >= ? AND key < ?", (start, end)
 
 
-ROWS = "SELECT id, key, value, created, version, lease FROM log"
+ROWS = f"SELECT {COLUMNS} FROM log"
 BASE = f"{ROWS} WHERE id IN (SELECT max(id) FROM log WHERE id < ? GROUP BY key) AND version > 0 ORDER BY id"
 LATER = f"{ROWS} WHERE id >= ? AND id < ? ORDER BY id"
-NUMBERS = struct.Struct("<QQqq")
 
 StoredRow = tuple[int, KeyValue]
 """A row's id, and the key as it was put, or its tombstone."""
@@ -116,8 +104,8 @@ def surviving_rows(db: sqlite3.Connection, compacted: int, revision: int) -> Ite
     """
     base = first_id(compacted + 1)
     for query, bounds in ((BASE, (base,)), (LATER, (base, first_id(revision + 1)))):
-        for row, key, value, created, version, lease in db.execute(query, bounds):
-            yield row, KeyValue(key, value, created, row >> SUB_BITS, version, lease)
+        for row in db.execute(query, bounds):
+            yield row[3], read_row(row)
 
 
 def history_hash(db: sqlite3.Connection, compacted: int, revision: int) -> int:

@@ -5,23 +5,22 @@ SQLite before 3.51.3 can damage a file when one connection writes while another 
 """
 
 import sqlite3
+from operator import itemgetter
 from pathlib import Path
+from typing import cast
 
 from actors.store.file.file_check import check_format, check_present, check_wal, corrupt_file, create
+from actors.store.file.rows import COLUMNS, Row, first_id, read_row, row_sum
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import SUB_BITS, Commit, KeyValue, LeaseRecord, LoadedState
+from actors.store.model.types import SUB_BITS, Commit, LeaseRecord, LoadedState
 
-CURRENT = """SELECT key, value, created, id, version, lease FROM log
-  WHERE id IN (SELECT max(id) FROM log GROUP BY key) AND version > 0"""
+CURRENT = f"""SELECT newest.own, {COLUMNS} FROM (SELECT key AS own, max(id) AS row FROM log GROUP BY key) newest
+  LEFT JOIN log ON id = newest.row"""
 """The inner query uses only the index; otherwise SQLite would read all past values."""
-INSERT = "INSERT INTO log (id, key, value, created, version, lease) VALUES"
+INSERT = "INSERT INTO log (id, key, value, created, version, lease, sum) VALUES"
 MAX_ROWS = 32
 """Most rows written by one statement."""
-
-
-def first_id(revision: int) -> int:
-    return revision << SUB_BITS
 
 
 class ObjectLog:
@@ -71,17 +70,24 @@ class ObjectLog:
 
     def _load(self) -> LoadedState:
         meta = dict(self.db.execute("SELECT name, value FROM meta"))
-        rows = self.db.execute(CURRENT)
-        current = [
-            KeyValue(key, value, created, row >> SUB_BITS, version, lease)
-            for key, value, created, row, version, lease in rows
-        ]
+        current = [kv for row in self._current() if (kv := read_row(row)).version]
         newest = self.db.execute("SELECT max(id) FROM log").fetchone()[0]
         stored = self.db.execute("SELECT id, ttl, expires FROM leases")
         leases = [LeaseRecord(lease, ttl, expires) for lease, ttl, expires in stored]
         revision = newest >> SUB_BITS if newest else 1
         self._compacted = meta["compacted"]
         return LoadedState(current, revision, meta["compacted"], leases, meta["cluster"], meta["member"])
+
+    def _current(self) -> list[Row]:
+        """Return the newest row of each key, by id. Raises StoreCorrupt if the index does not match the rows."""
+        rows: list[Row] = []
+        last = b""
+        for own, *columns in self.db.execute(CURRENT):
+            if columns[0] != own or (rows and own <= last):
+                raise corrupt_file(self._options.file, f"its index does not match the row of {own!r:.200}")
+            rows.append(cast("Row", tuple(columns)))
+            last = own
+        return sorted(rows, key=itemgetter(3))
 
     def commit(self, commit: Commit) -> None:
         """Write all of `commit`; it is on disk when this returns.
@@ -104,12 +110,12 @@ class ObjectLog:
     def _insert(self, commit: Commit) -> None:
         # A single statement is a transaction of its own, with a fraction of the calls into SQLite.
         rows = _rows(commit)
-        places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(rows))
+        places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(rows))
         self.db.execute(f"{INSERT} {places}", [value for row in rows for value in row])
 
     def _write(self, commit: Commit) -> None:
         if commit.changes:
-            self.db.executemany(f"{INSERT} (?, ?, ?, ?, ?, ?)", _rows(commit))
+            self.db.executemany(f"{INSERT} (?, ?, ?, ?, ?, ?, ?)", _rows(commit))
         for record in commit.leases:
             row = (record.id, record.ttl, record.expires)
             self.db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, 0)", row)
@@ -132,12 +138,13 @@ class ObjectLog:
             self._db = None
 
 
-def _rows(commit: Commit) -> list[tuple[int, bytes, bytes, int, int, int]]:
+def _rows(commit: Commit) -> list[tuple[int, bytes, bytes, int, int, int, int]]:
     rows, revision, sub = [], 0, 0
     for change in commit.changes:
         kv = change.kv
         revision, sub = kv.mod_revision, sub + 1 if kv.mod_revision == revision else 0
-        rows.append((first_id(revision) + sub, kv.key, kv.value, kv.create_revision, kv.version, kv.lease))
+        row = first_id(revision) + sub
+        rows.append((row, kv.key, kv.value, kv.create_revision, kv.version, kv.lease, row_sum(row, kv)))
     return rows
 
 

@@ -8,7 +8,8 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from actors.store.file.object_log import ObjectLog, disk_error, first_id
+from actors.store.file.object_log import ObjectLog, disk_error
+from actors.store.file.rows import first_id
 from actors.store.model.types import SUB_BITS
 
 STEP = 500

@@ -33,6 +33,13 @@ class StoreUnusable(NodeplaneError):
     grpc = "UNAVAILABLE"
 
 
+class HistoryDamaged(StoreError):
+    """Raised when a page of history in the file cannot be read; current objects are in memory."""
+
+    grpc = "DATA_LOSS"
+    text = "etcdserver: corrupt cluster"
+
+
 class Compacted(StoreError):
     """Raised when a request needs a revision that compaction removed."""
 
