@@ -145,14 +145,15 @@ async def until_idle(plane: Plane) -> None:
         assert not value_of(text, f'apiserver_flowcontrol_rejected_requests_total{{flow_schema="{schema}"')
 
 
-async def test_a_client_that_reads_nothing_holds_only_its_own_seats(plane: Plane) -> None:
-    """Lists whose answers are not read keep their seats, and end with their connections."""
+async def test_a_client_that_reads_nothing_gives_its_seats_back(plane: Plane) -> None:
+    """Lists whose answers are not read keep nobody waiting, and end with their connections."""
 
     connections = Connections()
     async with session_of(plane, connections) as slow, session_of(plane, connections) as session:
         held = [asyncio.create_task(slow.get(CONFIGMAPS, headers={"Impersonate-User": "slow"})) for _ in range(20)]
         async with session.get(f"{CONFIGMAPS}/filled-1", headers={"Impersonate-User": "quick"}) as answer:
             assert answer.status == 200
+        await until_idle(plane)
         for each in held:
             each.cancel()
         for each in await asyncio.gather(*held, return_exceptions=True):

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from actors.apiserver.http.connection import unread
 from actors.apiserver.http.connection.connection import Connections, RequestHandler
 from actors.apiserver.http.connection.responses import Reply, Response
 
@@ -133,3 +135,71 @@ async def test_a_header_of_several_lines_is_not_sent(tmp_path: Path) -> None:
     async with client(tmp_path, handler) as (reader, writer):
         writer.write(GET % b"a")
         assert await asyncio.wait_for(reader.read(), 15) == b""
+
+
+BODY = b"x" * 4_000_000
+
+
+@contextlib.asynccontextmanager
+async def unread_answer(
+    root: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[], Response]
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.Event, asyncio.Event]]:
+    """A request for `made`. The events: its seats are given back, its task has ended."""
+    monkeypatch.setattr(unread, "SEAT_S", 0.05)
+    monkeypatch.setattr(unread, "PROGRESS_S", 1.0)
+    seat, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.BaseRequest) -> Response:
+        unread.give_back.set(seat.set)
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda _: ended.set())
+        return made()
+
+    async with client(root, handler) as (reader, writer), asyncio.timeout(60):
+        writer.write(GET % b"a")
+        yield reader, seat, ended
+
+
+async def test_unread_answer_gives_its_seats_back_and_loses_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that nobody read held its seats for as long as the client liked."""
+    parts = iter([BODY] * 3)
+    async with unread_answer(tmp_path, monkeypatch, lambda: Reply(b"[", rest=parts).response()) as (
+        reader,
+        seat,
+        ended,
+    ):
+        await seat.wait()
+        assert not ended.is_set()
+        assert next(parts) == BODY, "seats are given back before the rest is made"
+        await ended.wait()
+        with contextlib.suppress(ConnectionResetError):
+            while await reader.read(1 << 20):
+                pass
+
+
+async def test_unread_short_answers_give_their_seats_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with unread_answer(tmp_path, monkeypatch, lambda: Reply(BODY)) as (_, seat, ended):
+        await seat.wait()
+        assert not ended.is_set()
+        await ended.wait()
+
+
+async def test_answer_that_is_made_gives_its_seats_back_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with unread_answer(tmp_path, monkeypatch, lambda: Reply(BODY).response()) as (_, seat, ended):
+        monkeypatch.setattr(unread, "SEAT_S", 3600.0)
+        await seat.wait()
+        assert not ended.is_set()
+
+
+async def test_client_that_reads_slowly_gets_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with unread_answer(tmp_path, monkeypatch, lambda: Reply(BODY).response()) as (reader, _, _):
+        began, size = time.monotonic(), 0
+        while size < len(BODY):
+            await asyncio.sleep(0.1)
+            size += len(await reader.readexactly(100_000))
+        assert time.monotonic() - began > 2 * unread.PROGRESS_S

@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 from actors.apiserver.api.encoding.negotiate import Headers, written
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.connection.responses import Reply, Response
+from actors.apiserver.http.connection.unread import Unread
 from protocols.process.tls import is_trusted
 from protocols.serving import BoundedConnection, BoundedServer, Detached
 
@@ -98,8 +99,9 @@ class ShortResponse(web.StreamResponse):
         transport.write(encode_response(request, reply.status, reply.lines(), reply.body))
 
     async def write_eof(self, data: bytes = b"") -> None:
-        if self._request.protocol.writing_paused:
-            await self._request.writer.drain()
+        if self._request.protocol.writing_paused and (transport := self._request.transport) is not None:
+            with Unread(transport):
+                await self._request.writer.drain()
 
 
 class _Writer(StreamWriter):

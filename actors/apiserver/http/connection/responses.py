@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from multidict import CIMultiDict
 
 from actors.apiserver.api.encoding.negotiate import Headers
+from actors.apiserver.http.connection.unread import Unread, give_back
 
 GZIP_FROM = 128 * 1024
 """Bytes above which a response is compressed for clients that accept it; upstream's bound."""
@@ -38,7 +39,8 @@ class Reply(msgspec.Struct, frozen=True):
         """Return the reply itself if it is short, else a response that is written in parts."""
         if self.rest is None and len(self.body) <= GZIP_FROM:
             return self
-        return LongResponse(chain((self.body,), self.rest or ()), self.status, CIMultiDict(self.lines()))
+        parts = (self.body,) if self.rest is None else chain((self.body,), self.rest)
+        return LongResponse(parts, self.status, CIMultiDict(self.lines()))
 
     def lines(self) -> Headers:
         """Return all headers except those that depend on the connection."""
@@ -61,6 +63,7 @@ class LongResponse(web.StreamResponse):
         """Called with the number of body bytes before compression."""
         self._parts = parts
         self._packer: zlib._Compress | None = None
+        self._transport: asyncio.Transport | None = None
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         if request.method == "HEAD":
@@ -69,16 +72,21 @@ class LongResponse(web.StreamResponse):
             self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             self.headers["Content-Encoding"] = "gzip"
         self.headers["Vary"] = "Accept-Encoding"
+        self._transport = request.transport
         return await super().prepare(request)
 
     async def write_eof(self, data: bytes = b"") -> None:
+        """Write the parts. The seats are given back when the last is made, or when the client makes it wait."""
         size = 0
+        if isinstance(self._parts, Sequence):
+            give_back.get()()
         for part in self._parts:
             size += len(part)
             await self._write_part(part)
             await asyncio.sleep(0)  # each part is made in the event loop: let other requests run in between
+        give_back.get()()
         if self._packer is not None:
-            await self.write(self._packer.flush())
+            await self._send(self._packer.flush())
         await super().write_eof(data)
         self.on_written(size)
 
@@ -86,6 +94,12 @@ class LongResponse(web.StreamResponse):
         if self._packer is not None:  # in a thread: 256 KiB take milliseconds, and zlib releases the GIL
             part = await asyncio.to_thread(self._packer.compress, part)
         if part:
+            await self._send(part)
+
+    async def _send(self, part: bytes) -> None:
+        if self._transport is None:
+            raise ConnectionResetError("the client is gone")
+        with Unread(self._transport):
             await self.write(part)
 
 

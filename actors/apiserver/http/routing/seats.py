@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -10,6 +11,7 @@ from aiohttp import hdrs, web
 from actors.apiserver.api.request.target import Target, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.unread import give_back
 from actors.apiserver.http.fairness.control import STREAM, FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import MAX_WIDTH, State
 from actors.apiserver.http.nodes.connecting import Connecting
@@ -70,8 +72,8 @@ class Seats:
     def take(self, http: web.BaseRequest, user: User, routes: Routes, now: float) -> Awaitable[None] | None:
         """Admit a request whose user is known. Returns an awaitable that ends at its turn, None if it may run now.
 
-        The seats are released when the request's task ends, after the response: the parts of a long list are made while
-        they are written. Streams take none. Raises TooManyRequests.
+        The seats are released when the request's task ends, or before that when its response waits for the client: the
+        parts of a long list are made while they are written. Streams take none. Raises TooManyRequests.
         """
         route: Route | None = None
         if user.name != ANONYMOUS.name:
@@ -87,7 +89,9 @@ class Seats:
             ticket = self._flows.enter(user, target.resource.full_name, target.namespace, width, now)
         task: asyncio.Task[Any] | None = asyncio.current_task()
         assert task is not None, "a request is answered in a task of its own"
-        task.add_done_callback(lambda _: self._flows.leave(ticket))
+        leave = partial(self._flows.leave, ticket)
+        task.add_done_callback(lambda _: leave())
+        give_back.set(leave)
         return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, task)
 
     @contextmanager

@@ -1,0 +1,55 @@
+"""Wait for clients that read slowly, or not at all.
+
+A response that waits for its client gives its seats back: what is left to do depends on the client alone. A client that
+reads nothing for PROGRESS_S loses its connection.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Self
+
+SEAT_S = 1.0
+"""Seats are given back after waiting this long, so that a client's round trip is no reason to."""
+PROGRESS_S = 30.0
+
+
+def _no_seat() -> None:
+    """A request without seats."""
+
+
+give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=_no_seat)
+"""Gives back the seats of the current request; further calls have no effect."""
+
+
+class Unread:
+    """As a context manager around a write that may wait for the client: drains raise once the connection is lost."""
+
+    __slots__ = ("_at", "_left", "_timer", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def __enter__(self) -> Self:
+        self._at, self._left = time.monotonic(), 0
+        self._arm()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(SEAT_S, self._check)
+
+    def _check(self) -> None:
+        give_back.get()()
+        now, left = time.monotonic(), self._transport.get_write_buffer_size()
+        if left != self._left:
+            self._at, self._left = now, left
+        elif now - self._at >= PROGRESS_S:
+            self._transport.abort()
+        self._arm()
