@@ -6,10 +6,10 @@ tests/unit/test_tasks.py checks that. The policies:
 | policy | how |
 |---|---|
 | raise | `awaited`: the starter awaits the task and gets its exception |
-| report | `Tasks()`: one log line and a count; the owner goes on without this piece of work |
-| retry | `Tasks(failed)` or `start(..., failed=...)`: the owner is called, which records the failure and tries again |
+| report | `Tasks()`, or `failed` where it is caught: a log line and a count; the owner goes on without it |
+| retry | `Tasks(on_failure)`, `start(..., on_failure=...)`: the owner records the failure and tries again |
 | restart | `restarted`: report, pause longer each time, run again |
-| end the process | `Context.spawn`, whose `failed` is `Context.fail`; the supervisor starts a new process |
+| end the process | `Context.spawn`, whose owner calls `Context.fail`; the supervisor starts a new process |
 
 Each failure is counted by kind (`FAILURES`), whatever its policy but raise.
 """
@@ -40,25 +40,31 @@ def report(name: str, error: BaseException) -> None:
     log.debug("task %s failed", name, exc_info=error)
 
 
+def failed(kind: str, subject: str, error: BaseException) -> None:
+    """Count and report an exception after which the caller goes on by itself."""
+    FAILURES[kind] += 1
+    report(f"{kind} {subject}".rstrip(), error)
+
+
 def awaited(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
     """Start a task that the caller awaits, at the latest when it cancels it."""
     return asyncio.get_running_loop().create_task(work, name=name)
 
 
 class Tasks:
-    """The tasks of one owner. `failed` is told of each that fails, unless `start` names another."""
+    """The tasks of one owner. `on_failure` is told of each that fails, unless `start` names another."""
 
-    def __init__(self, failed: Failed = report) -> None:
-        self._failed = failed
+    def __init__(self, on_failure: Failed = report) -> None:
+        self._on_failure = on_failure
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(
-        self, work: Coroutine[Any, Any, T], kind: str, subject: str = "", failed: Failed | None = None
+        self, work: Coroutine[Any, Any, T], kind: str, subject: str = "", on_failure: Failed | None = None
     ) -> asyncio.Task[T]:
         """Start a task named "KIND SUBJECT"; the kind is a constant, since failures are counted by it."""
         task = asyncio.get_running_loop().create_task(work, name=f"{kind} {subject}".rstrip())
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._ended(done, kind, failed or self._failed))
+        task.add_done_callback(lambda done: self._ended(done, kind, on_failure or self._on_failure))
         return task
 
     def __len__(self) -> int:
@@ -76,11 +82,11 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[Any], kind: str, failed: Failed) -> None:
+    def _ended(self, task: asyncio.Task[Any], kind: str, on_failure: Failed) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             FAILURES[kind] += 1
-            failed(task.get_name(), error)
+            on_failure(task.get_name(), error)
 
 
 async def restarted(
@@ -93,8 +99,7 @@ async def restarted(
         try:
             return await run()
         except Exception as error:
-            FAILURES[kind] += 1
-            report(f"{kind} {subject}".rstrip(), error)
+            failed(kind, subject, error)
         failures = failures + 1 if time.monotonic() - began < RESTART_MAX_S else 1
         await asyncio.sleep(backoff_delay(failures, first, RESTART_MAX_S))
 

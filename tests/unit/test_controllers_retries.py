@@ -9,11 +9,17 @@ import pytest
 
 from actors.controllers.common import workqueue
 from actors.controllers.common.workqueue import Key, Retries, WorkQueue
+from actors.controllers.garbage.collector import Collector
+from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.namespaces import NamespaceCaches, NamespaceController
+from actors.controllers.lifecycle.pod_gc import PodGarbageCollector
+from actors.controllers.services.controller import EndpointSliceController
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
 from protocols.kube.resources import PODS, Resource
 from protocols.kubeclient.client import ApiClient
+from protocols.process.tasks import FAILURES
+from tests.support.waiting import until_async
 
 DELAY_S = 0.02
 
@@ -55,6 +61,84 @@ async def test_work_queue_key_changed_while_it_fails_keeps_one_retry() -> None:
     await asyncio.gather(task, return_exceptions=True)
     assert changed > 3
     assert 1 <= len(passes) - changed <= (time.monotonic() - began) / DELAY_S
+
+
+async def test_work_queue_step_that_raises_is_reported_retried_and_stops_no_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One object whose pass raised an unknown exception ended the process, again after each restart."""
+    monkeypatch.setattr(workqueue, "MAX_BROKEN_S", DELAY_S)
+    done: list[Key] = []
+    failures, raised = FAILURES["reconcile"], 0
+
+    async def step(key: Key) -> None:
+        nonlocal raised
+        if key[1] == "poison" and raised < 3:
+            raised += 1
+            raise ZeroDivisionError("a bug")
+        done.append(key)
+
+    queue = WorkQueue(step, logging.getLogger("test"), workers=1)
+    task = asyncio.create_task(queue.run())
+    queue.put(("pod", "poison"), ("pod", "a"))
+    await until_async("retried", lambda: ("pod", "poison") in done)
+    assert done[0] == ("pod", "a")
+    assert FAILURES["reconcile"] == failures + 3
+    assert "task reconcile pod poison failed: ZeroDivisionError: a bug" in caplog.text
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_garbage_collector_survives_an_object_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "MAX_BROKEN_S", DELAY_S)
+    seen: list[str] = []
+
+    async def step(uid: str) -> None:
+        seen.append(uid)
+        if seen.count(uid) == 1:
+            raise KeyError("a bug")
+
+    collector = Collector(cast(ApiClient, None), logging.getLogger("test"))
+    monkeypatch.setattr(collector, "_step", step)
+    task = asyncio.create_task(collector.run())
+    for uid in ("a", "b"):
+        collector.upsert(PODS, {"metadata": {"uid": uid, "name": uid, "namespace": "n"}})
+    await until_async("retried", lambda: sorted(seen) == ["a", "a", "b", "b"])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_node_that_raises_stops_no_removal_of_lost_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = PodGarbageCollector(cast(ApiClient, None), logging.getLogger("test"), lambda namespace: None)
+    seen: list[str] = []
+
+    async def process(node: str) -> None:
+        seen.append(node)
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(collector, "_process", process)
+    monkeypatch.setattr(pod_gc, "WAIT_S", 0.0)
+    task = asyncio.create_task(collector.run())
+    for node in ("a", "b"):
+        collector.on_add({"metadata": {"uid": node, "name": node, "namespace": "n"}, "spec": {"nodeName": node}})
+    await until_async("both", lambda: seen == ["a", "b"])
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_endpoint_controller_keeps_nothing_of_namespaces_without_services() -> None:
+    """Each namespace left an empty dictionary behind, for ever."""
+    controller = EndpointSliceController(cast(ApiClient, None), logging.getLogger("test"))
+    monkeypatched = cast(Any, controller)
+    monkeypatched._put = lambda key: None
+    spec = {"selector": {"app": "web"}}
+    for name in ("a", "b", "c"):
+        service = {"metadata": {"name": "web", "namespace": name}, "spec": spec}
+        controller._service_changed(service)
+        controller._service_changed({"metadata": {"name": "headless", "namespace": f"{name}2"}, "spec": {}})
+        controller._service_gone(service)
+    assert controller._by_namespace == {}
 
 
 class HeldPod:

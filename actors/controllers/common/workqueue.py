@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import failed
 
 K = TypeVar("K", bound=Hashable)
 Key = tuple[str, str]
@@ -58,9 +59,7 @@ class WorkQueue:
         self.put(key)
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
+        await asyncio.gather(*(self._work() for _ in range(self._workers)))
 
     async def _work(self) -> None:
         while True:
@@ -84,24 +83,28 @@ class WorkQueue:
         except (ApiAway, ApiError) as error:
             self._log.info("reconcile failed, will retry kind=%s object=%s error=%s", *key, error)
             self._retries.failed(key)
+        except Exception as error:
+            self._retries.broken(key, "reconcile", " ".join(key), error)
         else:
             self._retries.done(key)
 
 
 BASE_DELAY_S, MAX_DELAY_S = 0.5, 10.0
+MAX_BROKEN_S = 300.0
+"""Longest delay after an unknown exception: the object, or we, must change first, and each attempt is a log line."""
 
 
 class RetryBackoff:
-    """Exponential backoff per key: 0.5, 1, 2, 4, 8, 10, 10 ... seconds. `done` forgets a key."""
+    """Exponential backoff per key: 0.5, 1, 2, 4, 8 ... seconds. `done` forgets a key."""
 
     def __init__(self) -> None:
         self._tries: dict[Hashable, int] = {}
 
-    def failed(self, key: Hashable) -> float:
+    def failed(self, key: Hashable, most: float | None = None) -> float:
         """Return the seconds to wait before the next attempt."""
         tries = self._tries.get(key, 0)
         self._tries[key] = tries + 1
-        return backoff_delay(tries + 1, BASE_DELAY_S, MAX_DELAY_S)
+        return backoff_delay(tries + 1, BASE_DELAY_S, most or MAX_DELAY_S)
 
     def done(self, key: Hashable) -> None:
         self._tries.pop(key, None)
@@ -115,10 +118,15 @@ class Retries(Generic[K]):
         self._backoff = RetryBackoff()
         self._timers: dict[K, asyncio.TimerHandle] = {}
 
-    def failed(self, key: K) -> None:
+    def failed(self, key: K, most: float | None = None) -> None:
         if key not in self._timers:
-            delay = self._backoff.failed(key)
+            delay = self._backoff.failed(key, most)
             self._timers[key] = asyncio.get_running_loop().call_later(delay, self._expire, key)
+
+    def broken(self, key: K, kind: str, subject: str, error: Exception) -> None:
+        """Report an exception that no step should raise, and retry: one object must not end the work for all others."""
+        failed(kind, subject, error)
+        self.failed(key, MAX_BROKEN_S)
 
     def done(self, key: K) -> None:
         """Start the delays of a key anew. Its timer goes on: another worker may have failed with newer content."""

@@ -57,9 +57,7 @@ class Collector:
 
     async def run(self) -> None:
         """Collect until cancelled. Call it after all informers synced: an empty graph knows no living owner."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WORKERS):
-                group.create_task(self._work())
+        await asyncio.gather(*(self._work() for _ in range(WORKERS)))
 
     async def _work(self) -> None:
         while True:
@@ -77,6 +75,9 @@ class Collector:
                 self._log.info("garbage collection failed uid=%s error=%s", uid, error)
                 self._retries.failed(uid)
                 return
+        except Exception as error:
+            self._retries.broken(uid, "garbage collection", uid, error)
+            return
         self._retries.done(uid)
 
     async def _step(self, uid: str) -> None:

@@ -150,6 +150,9 @@ class NamespaceController:
         except (ApiAway, ApiError) as error:
             self._log.info("namespace not reconciled namespace=%s error=%s", name, error)
             done = False
+        except Exception as error:
+            self._retries.broken(name, "namespace", name, error)
+            return
         if done:
             self._retries.done(name)
         else:

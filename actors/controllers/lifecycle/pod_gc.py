@@ -17,6 +17,7 @@ from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating
 from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
+from protocols.process.tasks import failed
 
 WAIT_S, AGAIN_S = 60.0, 10.0
 FINISHED = ("Failed", "Succeeded")
@@ -136,16 +137,16 @@ class PodGarbageCollector:
             while self._unplaced:
                 await self._remove(self._unplaced.popitem()[1], report=False)
             for node in self._missing_nodes.due(self._now()):
-                await self._process(node)
+                self._missing_nodes.later(node, self._now())
+                try:
+                    await self._process(node)
+                except Exception as error:
+                    failed("pod collection", node, error)
 
     async def _process(self, node: str) -> None:
         pods = [pod for pod in self.pods.values() if node_of(pod) == node]
-        if pods and await self._exists(node):
-            self._missing_nodes.later(node, self._now())
-        elif all([await self._remove(pod) for pod in pods]):
+        if not (pods and await self._exists(node)) and all([await self._remove(pod) for pod in pods]):
             self._missing_nodes.back(node)
-        else:
-            self._missing_nodes.later(node, self._now())
 
     async def _exists(self, node: str) -> bool:
         """Return False only when the API server reports that the node does not exist."""
@@ -168,6 +169,9 @@ class PodGarbageCollector:
             if not gone:
                 self._log.info("pod not removed pod=%s/%s error=%s", namespace, name, error)
             return gone
+        except Exception as error:
+            failed("pod collection", f"{namespace}/{name}", error)
+            return False
         self._log.warning("pod removed: its node does not exist pod=%s/%s", namespace, name)
         return True
 

@@ -26,6 +26,7 @@ from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.process.tasks import failed
 
 NODE = "node"
 CHECKS_PER_GRACE = 10
@@ -85,9 +86,7 @@ class NodeController:
         self._options.taints_changed(old, new)
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._work.run())
-            group.create_task(self._check_leases())
+        await asyncio.gather(self._work.run(), self._check_leases())
 
     async def _check_leases(self) -> None:
         while True:
@@ -98,15 +97,17 @@ class NodeController:
 
     async def _report_lost(self, name: str) -> None:
         node = self.nodes.get(name)
-        patch = unknown_patch(node) if node else None
-        if patch is None:
-            return
         try:
+            patch = unknown_patch(node) if node else None
+            if patch is None:
+                return
             await self._client.patch(NODES, name, "", patch, kind="strategic", subresource="status")
             grace = self._options.grace_s
             self._log.warning("node lease expired, set its conditions to Unknown node=%s grace=%gs", name, grace)
         except (ApiAway, ApiError) as error:
             self._log.info("node status not written node=%s error=%s", name, error)
+        except Exception as error:
+            failed("node lease", name, error)
 
     async def _step(self, key: Key) -> None:
         node = self.nodes.get(key[1])

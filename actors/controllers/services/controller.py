@@ -81,15 +81,16 @@ class EndpointSliceController:
     # informers
 
     def _service_changed(self, service: Object) -> None:
-        known = self._by_namespace.setdefault(namespace_of(service), {})
         if selector_of(service) is None or terminating(service):
-            known.pop(key_of(service), None)
-        else:
-            known[key_of(service)] = service
-        self._put(key_of(service))
+            return self._service_gone(service)
+        self._by_namespace.setdefault(namespace_of(service), {})[key_of(service)] = service
+        return self._put(key_of(service))
 
     def _service_gone(self, service: Object) -> None:
-        self._by_namespace.get(namespace_of(service), {}).pop(key_of(service), None)
+        services = self._by_namespace.get(namespace_of(service), {})
+        services.pop(key_of(service), None)
+        if not services:
+            self._by_namespace.pop(namespace_of(service), None)
         self._put(key_of(service))
 
     def _pod_changed(self, pod: Object) -> None:
