@@ -54,7 +54,12 @@ class FrontDoor:
         self._owner = adopt.OWNER if settings.adopt else devices.OWNER
         self._metrics = FrontDoorMetrics(context.registry)
         quota = WatchQuota(settings.pod_resources.watchers, settings.pod_resources.watchers_per_client)
-        self._pods = PodFeed(Journal(JOURNAL_EVENTS), Watchers(WATCH_QUEUE_EVENTS, quota), self._on_pods_synced)
+        self._pods = PodFeed(
+            Journal(JOURNAL_EVENTS),
+            Watchers(WATCH_QUEUE_EVENTS, quota),
+            self._on_pods_synced,
+            settings.init_container_devices,
+        )
         self._allocatable = AllocatableFeed(Journal(JOURNAL_EVENTS), Watchers(WATCH_QUEUE_EVENTS, quota))
         self._allocatable.journal.begin(first_mark(time.time_ns()))
         self._node_pods = NodePodFeed(Watchers(PODS_WATCH_QUEUE_EVENTS, quota), self._on_node_pods_synced)

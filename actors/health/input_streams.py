@@ -1,4 +1,4 @@
-"""Follow the bus streams that health is computed from: device allocations, finished pods and device health."""
+"""Follow the streams that health is computed from: allocations, initializing and finished pods, device health."""
 
 from collections import ChainMap
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from protocols.bus import Bus, Following, Replica
 from protocols.messages import devices, podworker
 from protocols.messages.devices import DeviceHealth, PodAllocation
 from protocols.messages.health import PodHeld, held_by
-from protocols.messages.podworker import EndedPod
+from protocols.messages.podworker import EndedPod, InitializingPod
 
 
 class InputStreams:
@@ -24,6 +24,7 @@ class InputStreams:
         self._on_held_changed = on_held_changed
         self._allocations = Replica[PodAllocation](lambda op, uid, new, old: self._update_held(uid))
         self._ended_pods = Replica[EndedPod](lambda op, uid, new, old: self._update_held(uid))
+        self._initializing = Replica[InitializingPod](lambda op, uid, new, old: self._update_held(uid))
         self._plugin_health = Replica[DeviceHealth](lambda op, key, new, old: on_health_changed(key))
         self._driver_health = Replica[DeviceHealth](lambda op, key, new, old: on_health_changed(key))
         self.held: dict[str, PodHeld] = {}
@@ -31,11 +32,13 @@ class InputStreams:
         self._followings: list[Following[Any]] = []
 
     def follow(self, bus: Bus) -> None:
+        owner, initializing = podworker.OWNER, podworker.INITIALIZING_PODS
         self._followings = [
             bus.follow(owner=devices.OWNER, stream=devices.HEALTH, sink=self._plugin_health, type=DeviceHealth),
             bus.follow(owner=devices.OWNER, stream=devices.DRA_HEALTH, sink=self._driver_health, type=DeviceHealth),
             bus.follow(owner=devices.OWNER, stream=devices.ALLOCATIONS, sink=self._allocations, type=PodAllocation),
-            bus.follow(owner=podworker.OWNER, stream=podworker.ENDED_PODS, sink=self._ended_pods, type=EndedPod),
+            bus.follow(owner=owner, stream=podworker.ENDED_PODS, sink=self._ended_pods, type=EndedPod),
+            bus.follow(owner=owner, stream=initializing, sink=self._initializing, type=InitializingPod),
         ]
 
     async def wait_synced(self, timeout_s: float) -> None:
@@ -60,13 +63,20 @@ class InputStreams:
         if not container:
             return ""
         containers = self.held.get(uid, PodHeld()).containers
-        sidecar = any(held.sidecar for held in containers if held.name == container)
-        return f"spec.{'initContainers' if sidecar else 'containers'}{{{container}}}"
+        init = any(held.init for held in containers if held.name == container)
+        return f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
+
+    def _held(self, uid: str) -> PodHeld:
+        # What a pod held when it finished wins over its allocation, which is being released by then.
+        if (ended := self._ended_pods.items.get(uid)) is not None:
+            return ended.held
+        if (allocation := self._allocations.items.get(uid)) is None:
+            return PodHeld()
+        initializing = self._initializing.items.get(uid)
+        return held_by(allocation, initializing.containers if initializing is not None else ())
 
     def _update_held(self, uid: str) -> None:
-        # What a pod held when it finished wins over its allocation, which is being released by then.
-        ended, allocation = self._ended_pods.items.get(uid), self._allocations.items.get(uid)
-        held = ended.held if ended is not None else held_by(allocation) if allocation is not None else PodHeld()
+        held = self._held(uid)
         if held == self.held.get(uid, PodHeld()):
             return
         if held:

@@ -1,7 +1,7 @@
 """Messages of `health`: allocatedResourcesStatus (KEP-4680) of every pod that holds devices, and what a pod holds."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -37,7 +37,6 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
     """Arrival of the oldest health report that is new in this status; 0 = no report is."""
 
 
-SHOWN = ("app", "sidecar")
 CLAIM = "claim:"
 MAX_MESSAGE_BYTES = 1024
 """Longest message of a device's health in the API (KEP-4680)."""
@@ -55,7 +54,8 @@ class HeldContainer(msgspec.Struct, frozen=True):
     name: str
     resources: tuple[HeldResource, ...]
     """Device plugins' by name, then claims in the order of the container."""
-    sidecar: bool = False
+    init: bool = False
+    """It is one of spec.initContainers."""
 
 
 class PodHeld(msgspec.Struct, frozen=True):
@@ -80,10 +80,10 @@ def truncate_message(message: str) -> str:
     return raw[: MAX_MESSAGE_BYTES - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS
 
 
-def held_by(allocation: PodAllocation) -> PodHeld:
-    """Return what a pod's status shows. Plain init containers are left out: they end before health could matter."""
-    shown = ((c, _of_container(c)) for c in allocation.containers if c.kind in SHOWN)
-    containers = (HeldContainer(c.name, held, c.kind == "sidecar") for c, held in shown if held)
+def held_by(allocation: PodAllocation, initializing: Collection[str] = ()) -> PodHeld:
+    """Return what a pod's status shows; of the plain init containers only those that have yet to complete."""
+    shown = ((c, _of_container(c)) for c in allocation.containers if c.kind != "init" or c.name in initializing)
+    containers = (HeldContainer(c.name, held, c.kind != "app") for c, held in shown if held)
     return PodHeld(tuple(containers), tuple(_of_claims(allocation.claims)))
 
 

@@ -17,6 +17,16 @@ class EndedPod(msgspec.Struct, frozen=True):
     held: PodHeld
 
 
+INITIALIZING_PODS = "initializing-pods"
+"""State stream, key = pod uid, value = InitializingPod: pods whose plain init containers have not all completed."""
+
+
+class InitializingPod(msgspec.Struct, frozen=True):
+    uid: str
+    containers: tuple[str, ...]
+    """Names of the plain init containers that have yet to complete."""
+
+
 NODE_PODS = "node-pods"
 """State stream, key = pod uid, value = NodePod. Owned once the API and the manifests were both read, so a snapshot is
 always whole; a pod leaves it when the API or the manifests no longer have it, whatever of it still runs."""

@@ -133,6 +133,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_unsafe_sysctls: tuple[str, ...]
     """Names, and prefixes that end with `*`, that pods may set beside the safe ones."""
     pod_resources: PodResources
+    init_container_devices: str
+    """`watch`: device health, events and watches show the devices of init containers; `list`: List and Get, too;
+    `none`: nothing does, as kubelet."""
     kubelet_insecure_tls: bool
     """The API server accepts any certificate of a node's endpoint: kubelets sign their own by default."""
     adopt: Adopt | None = None

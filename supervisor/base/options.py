@@ -184,6 +184,15 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             page="[which are safe](pod-lifecycle.md#sysctls)",
         ),
     ] = ""
+    init_container_devices: Annotated[
+        str,
+        flag(
+            "WHERE",
+            "where the devices of init containers are shown: watch (device health, events and the watches of pod "
+            "resources), list (also List and Get), none (nowhere, as kubelet)",
+            page="[what is listed](pod-resources.md#what-is-listed)",
+        ),
+    ] = "watch"
     pod_resources_qps: Annotated[
         int, flag("N", "unary calls of pod resources a second, of all clients together; 0 = no limit")
     ] = _POD_RESOURCES.qps

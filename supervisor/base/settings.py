@@ -52,6 +52,9 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         container_log_max_files=values.at_least(2, options.container_log_max_files, "--container-log-max-files"),
         allowed_unsafe_sysctls=values.unsafe_sysctls(options.allowed_unsafe_sysctls),
         pod_resources=pod_resources(options),
+        init_container_devices=values.one_of(
+            options.init_container_devices, ("watch", "list", "none"), "--init-container-devices"
+        ),
         device_health_rate=values.at_least(1, options.device_health_rate, "--device-health-rate"),
         kubelet_insecure_tls=values.one_of(options.kubelet_insecure_tls, ("false", "true"), "--kubelet-insecure-tls")
         == "true",

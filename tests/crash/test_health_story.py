@@ -73,6 +73,39 @@ def test_where_each_device_stands(made: HealthPlane) -> None:
     assert "allocatedResourcesStatus" in made.plane.kubectl("explain", "pod.status.containerStatuses")
 
 
+def test_an_init_container_shows_its_device_until_it_completes(made: HealthPlane) -> None:
+    """Else a pod that waits for a broken device shows nothing of it."""
+    plane, ready = made.plane, made.plane.root / "ready"
+    waits = container(f"while [ ! -e {ready} ]; do sleep 0.05; done", {"limits": {"example.com/gpu": 1}}, name="fetch")
+    plane.apply(pod("starts", container("exec sleep 100000", {}), initContainers=[waits]))
+
+    def init() -> dict[str, Any]:
+        statuses = plane.get("pod", "starts").get("status", {}).get("initContainerStatuses") or [{}]
+        return dict(statuses[0])
+
+    def device() -> dict[str, str]:
+        entries = init().get(FIELD) or [{}]
+        return dict(entries[0].get("resources", [{}])[0])
+
+    made.expect("its device", lambda: device().get("health") == "Healthy" and "running" in init()["state"])
+    id_ = device()["resourceID"]
+    made.set_plugin("Unhealthy", id_)
+    made.expect("broken", lambda: device() == {"resourceID": id_, "health": "Unhealthy"})
+
+    def reported() -> set[str]:
+        events = json.loads(plane.kubectl("get", "events", "--field-selector=reason=DeviceUnhealthy", "-o", "json"))[
+            "items"
+        ]
+        return {event["involvedObject"].get("fieldPath", "") for event in events if id_ in event["message"]}
+
+    made.expect("the event", lambda: "spec.initContainers{fetch}" in reported())
+    ready.touch()
+    made.expect("completed", lambda: init().get("ready") and FIELD not in init())
+    made.set_plugin("Healthy", id_)
+    plane.kubectl("delete", "pod", "starts", "--wait=false")
+    made.expect("it is gone", lambda: (shown := made.shown()) and "starts" not in shown)
+
+
 @pytest.mark.scenario("S51", "S53", "S54")
 @pytest.mark.timeout(240 * ROUNDS)
 def test_every_change_is_shown_whoever_dies_meanwhile(made: HealthPlane) -> None:

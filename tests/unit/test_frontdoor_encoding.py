@@ -108,6 +108,37 @@ def test_list_response_is_encoded_once_per_change() -> None:
     assert feed.get_response("a", "z") is None
 
 
+@pytest.mark.parametrize(
+    ("where", "watched", "listed"),
+    [
+        ("watch", ["fetch", "main"], ["main"]),
+        ("list", ["fetch", "main"], ["fetch", "main"]),
+        ("none", ["main"], ["main"]),
+    ],
+)
+def test_init_container_that_holds_devices_is_shown(where: str, watched: list[str], listed: list[str]) -> None:
+    """Else the watch tells devices as free that the ledger does not give away."""
+    gpus = tuple(AllocatedDevice("r/gpu", f"g{n}") for n in range(4))
+    containers = (
+        ContainerAllocation("fetch", "init", gpus),
+        ContainerAllocation("bare", "init"),
+        ContainerAllocation("main", devices=gpus[:1]),
+    )
+    feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)), init_containers=where)
+    feed.on_snapshot([], 0)
+    feed.on_event(Event(Op.UPSERT, "u", PodAllocation("u", "d", "p", containers), mark=1))
+    messages = [feed.journal.since(0)[0].message, *(event.message for event in feed.snapshot())]
+    for message in messages:
+        [seen] = v1.ListAndWatchPodResourcesResponse.FromString(message).pod_resources
+        assert [item.name for item in seen.containers] == watched
+        held = {id for item in seen.containers for entry in item.devices for id in entry.device_ids}
+        assert len(held) == (1 if where == "none" else 4)
+    [pod_listed] = v1.ListPodResourcesResponse.FromString(feed.list_response()).pod_resources
+    assert [item.name for item in pod_listed.containers] == listed
+    got = v1.GetPodResourcesResponse.FromString(feed.get_response("d", "p") or b"").pod_resources
+    assert got == pod_listed
+
+
 @pytest.mark.scenario("S38")
 def test_claim_prepared_later_is_an_update() -> None:
     feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)))

@@ -32,8 +32,8 @@ def allocation(uid: str, *ids: str) -> PodAllocation:
     return PodAllocation(uid, "default", uid, (ContainerAllocation("main", devices=devices),))
 
 
-def pod_feed(ring: int = 1000) -> PodFeed:
-    return PodFeed(Journal(ring), Watchers(1000, WatchQuota(64)))
+def pod_feed(ring: int = 1000, **options: str) -> PodFeed:
+    return PodFeed(Journal(ring), Watchers(1000, WatchQuota(64)), **options)  # type: ignore[arg-type] # names are known
 
 
 def listing(feed: PodFeed) -> View:
@@ -124,8 +124,8 @@ async def test_on_snapshot_new_lineage_sends_difference_and_drops_positions() ->
     assert feed.journal.revision() == "9-0"
 
 
-def test_on_event_init_container_change_sends_nothing() -> None:
-    feed = pod_feed()
+def test_on_event_change_that_is_not_shown_sends_nothing() -> None:
+    feed = pod_feed(init_containers="none")
     feed.on_snapshot([("p1", PodAllocation("p1", "d", "p1", (ContainerAllocation("i", "init"),)))], BASE)
     changed = ContainerAllocation("i", "init", (AllocatedDevice("example.com/gpu", "a"),))
     feed.on_event(Event(Op.UPSERT, "p1", PodAllocation("p1", "d", "p1", (changed,)), mark=BASE + 1))

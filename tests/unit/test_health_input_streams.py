@@ -2,13 +2,11 @@ from actors.health.input_streams import InputStreams
 from protocols.bus import Event, Op
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, held_by
-from protocols.messages.podworker import EndedPod
+from protocols.messages.podworker import EndedPod, InitializingPod
 
 GPU = "example.com/gpu"
 HELD = PodHeld((HeldContainer("a", (HeldResource(GPU, ("g1",)),)),))
-MORE = PodHeld(
-    (HeldContainer("side", (HeldResource(GPU, ("g1",)),), sidecar=True),), (HeldResource("claim:c", ("d",)),)
-)
+MORE = PodHeld((HeldContainer("side", (HeldResource(GPU, ("g1",)),), init=True),), (HeldResource("claim:c", ("d",)),))
 
 
 class Streams:
@@ -70,6 +68,21 @@ def test_held_after_podworker_restart_keeps_allocations():
     assert streams.inputs.held == {"u1": HELD}
     streams.ended(HELD, "u2")
     assert set(streams.inputs.held) == {"u1", "u2"}
+
+
+def test_held_has_init_container_until_podworker_reports_its_end():
+    streams = Streams()
+    devices = (AllocatedDevice(GPU, "g1"),)
+    pod = PodAllocation("u1", "ns", "p", (ContainerAllocation("fetch", "init", devices),))
+    streams.inputs._allocations.on_event(Event(Op.UPSERT, "u1", pod))
+    assert streams.inputs.held == {}
+    initializing = InitializingPod("u1", ("fetch",))
+    streams.inputs._initializing.on_event(Event(Op.UPSERT, "u1", initializing))
+    assert streams.inputs.held == {"u1": PodHeld((HeldContainer("fetch", (HeldResource(GPU, ("g1",)),), init=True),))}
+    assert streams.inputs.field_path("u1", "fetch") == "spec.initContainers{fetch}"
+    streams.inputs._initializing.on_event(Event(Op.DELETE, "u1", None))
+    assert streams.inputs.held == {}
+    assert streams.pods == ["u1", "u1"]
 
 
 def test_held_unchanged_allocation_is_not_reported():

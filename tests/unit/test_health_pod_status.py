@@ -83,6 +83,18 @@ def test_pod_status_claims_follow_plugins_named_as_in_container():
     assert "init" not in status.containers
 
 
+def test_held_by_shows_init_containers_until_they_complete():
+    pod = allocation(
+        holds("fetch", (GPU, "g1"), kind="init"), holds("check", kind="init", claims=[claim("gpu")]), holds("a")
+    )
+    assert held_by(pod) == PodHeld()
+    assert held_by(pod, ("check", "fetch")).containers == (
+        HeldContainer("fetch", (HeldResource(GPU, ("g1",)),), init=True),
+        HeldContainer("check", (HeldResource("claim:gpu", (f"{DRIVER}/pool/dev-0",)),), init=True),
+    )
+    assert [container.name for container in held_by(pod, ("check",)).containers] == ["check"]
+
+
 def test_held_by_shared_device_listed_once_and_empty_request_omitted():
     twice = PreparedClaim(
         "ns", "c", "c1", tuple(ClaimDevice(DRIVER, "pool", "dev-0", share_id=share) for share in "ab"), ("gpu",)

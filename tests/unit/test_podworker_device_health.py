@@ -70,7 +70,7 @@ def test_what_was_held_can_be_read_from_what_is_shown():
     assert shown == PodHeld(
         (
             HeldContainer("a", (HeldResource(GPU, ("g1", "g2")),)),
-            HeldContainer("side", (HeldResource(CLAIM, ("d",)),), sidecar=True),
+            HeldContainer("side", (HeldResource(CLAIM, ("d",)),), init=True),
         ),
         (HeldResource("claim:spare", ("e",)),),
     )

@@ -3,7 +3,7 @@ from hypothesis import given
 
 from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
 from actors.podworker.pods.status.container import MAX_MOUNTS
-from actors.podworker.pods.status.device_health import Retention
+from actors.podworker.pods.status.device_health import Retention, initializing
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over, overlay
 from actors.podworker.pods.status.status_manager import status_patch
 from actors.podworker.pods.workers.termination import Facts, advance
@@ -159,6 +159,25 @@ def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
     assert [c.get("allocatedResourcesStatus") for c in shown["initContainerStatuses"]] == [None, expected]
     ended = status(raw, runtime(run("a", "exited")), before=shown, final=True, retention=Retention.KNOWN)
     assert ended["containerStatuses"][0]["allocatedResourcesStatus"] == expected
+
+
+def test_device_health_of_an_init_container_shows_until_it_completes():
+    health = (ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unhealthy"),)),)
+    raw = pod(inits=[container("i"), container("later")], policy="Never")
+    resources = PodResourceStatus("uid-1", {"i": health, "later": health})
+    field, broken = (
+        "allocatedResourcesStatus",
+        [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}],
+    )
+
+    def inits(*runs, **more):
+        shown = status(raw, runtime(*runs), resources=resources, **more)
+        return [c.get(field) for c in shown["initContainerStatuses"]], initializing(read_pod(raw), shown)
+
+    assert inits() == ([broken, broken], ("i", "later"))
+    assert inits(run("i")) == ([broken, broken], ("i", "later"))
+    assert inits(run("i", "exited", code=0)) == ([None, broken], ("later",))
+    assert inits(run("i", "exited", code=0), run("later", "exited", code=1), final=True) == ([None, broken], ())
 
 
 def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_more():

@@ -24,7 +24,7 @@ ClaimName = tuple[str, str]
 """Namespace and name."""
 
 LISTED_KINDS = ("sidecar", "app")
-"""Kinds of containers that are listed, in this order. Init containers pass their devices on to them."""
+"""Kinds of containers that kubelet lists, in this order."""
 
 LIST_POD_FIELD, EVENT_POD_FIELD, GET_POD_FIELD = 1, 3, 1
 """Number of the PodResources field in the response of List, of a watch, and of Get."""
@@ -44,20 +44,33 @@ def field(number: int, payload: bytes) -> bytes:
     return delimited(number, payload)
 
 
-def pod(allocation: PodAllocation) -> v1.PodResources:
+def pod(allocation: PodAllocation, *, inits: bool = False) -> v1.PodResources:
+    """Return the pod as kubelet lists it; with `inits`, led by the plain init containers that hold anything."""
+    leading = filter(_is_holding_init, allocation.containers) if inits else ()
     listed = (container for kind in LISTED_KINDS for container in allocation.containers if container.kind == kind)
     claims = {name: _claim(name, devices) for name, devices in _devices_by_claim(allocation).items()}
     return v1.PodResources(
         name=allocation.name,
         namespace=allocation.namespace,
-        containers=[_container(item, claims) for item in listed],
+        containers=[_container(item, claims) for item in (*leading, *listed)],
         cpu_ids=sorted(allocation.cpus),
         memory=memory(allocation.memory),
     )
 
 
-def pod_bytes(allocation: PodAllocation) -> bytes:
-    return pod(allocation).SerializeToString(deterministic=True)
+def pod_bytes(allocation: PodAllocation, *, inits: bool = False) -> bytes:
+    return pod(allocation, inits=inits).SerializeToString(deterministic=True)
+
+
+def has_holding_inits(allocation: PodAllocation) -> bool:
+    """Return True if `inits` makes a difference for this pod."""
+    return any(map(_is_holding_init, allocation.containers))
+
+
+def _is_holding_init(container: ContainerAllocation) -> bool:
+    return container.kind == "init" and bool(
+        container.devices or container.cpus or container.memory or container.claims
+    )
 
 
 def _devices_by_claim(allocation: PodAllocation) -> dict[ClaimName, list[ClaimDevice]]:

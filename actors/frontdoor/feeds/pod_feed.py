@@ -1,9 +1,11 @@
 """Replica of the `allocations` stream, with its encoded List response, journal and watchers.
 
-Invariant: folding every event up to a position over an empty list gives exactly what List returns at that position.
+Invariant: folding every event up to a position over an empty list gives exactly what List returns at that position,
+but for init containers, which only the events show by default.
 """
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from xxhash import xxh64_hexdigest, xxh64_intdigest
 
@@ -13,6 +15,7 @@ from actors.frontdoor.feeds.encoding import (
     LIST_POD_FIELD,
     Action,
     field,
+    has_holding_inits,
     pod_bytes,
     pod_event,
     v1alpha1_pod,
@@ -48,15 +51,21 @@ class PodFeed:
     """A sink of the bus. Positions are the ledger's and survive restarts of this process and the device manager."""
 
     def __init__(
-        self, journal: Journal, watchers: Watchers, on_synced_changed: Callable[[bool], None] = lambda synced: None
+        self,
+        journal: Journal,
+        watchers: Watchers,
+        on_synced_changed: Callable[[bool], None] = lambda synced: None,
+        init_containers: str = "watch",
     ) -> None:
+        """`init_containers`: where init containers that hold anything are shown, see Settings."""
         self.pods: dict[str, PodAllocation] = {}
         self.journal = journal
         self.watchers = watchers
         self._on_synced_changed = on_synced_changed
+        self._watch_inits, self._list_inits = init_containers != "none", init_containers == "list"
         self._initialized = False
         self._encoded: dict[str, bytes] = {}
-        """PodResources of each pod, by uid."""
+        """PodResources of each pod in the watch, by uid."""
         self._list: bytes | None = None
         """Cached List response; None after a change."""
         self._fingerprint: str | None = None
@@ -68,7 +77,7 @@ class PodFeed:
         if not self._initialized:
             self._initialized = True
             self.pods = fresh
-            self._encoded = {uid: pod_bytes(value) for uid, value in items}
+            self._encoded = {uid: self._pod_bytes(value) for uid, value in items}
             self._list = self._fingerprint = None
             self.journal.begin(mark)
             return
@@ -106,7 +115,7 @@ class PodFeed:
         for event in history.events:
             if event.mark <= self.journal.floor:
                 action = Action.DELETED if event.deleted else Action.ADDED if event.new else Action.UPDATED
-                message = pod_event(action, event.allocation, pod_bytes(event.allocation))
+                message = pod_event(action, event.allocation, self._pod_bytes(event.allocation))
                 events.append(EncodedEvent(event.mark, message))
         if history.floor < self.journal.floor:
             self.journal.prepend(events, history.floor)
@@ -117,7 +126,7 @@ class PodFeed:
     def list_response(self) -> bytes:
         """Return the encoded response of List, the same object until something changes."""
         if self._list is None:
-            self._list = b"".join(field(LIST_POD_FIELD, self._encoded[item.uid]) for item in self.listed())
+            self._list = b"".join(field(LIST_POD_FIELD, self._listed_bytes(item)) for item in self.listed())
         return self._list
 
     def fingerprint(self) -> str:
@@ -128,8 +137,8 @@ class PodFeed:
 
     def get_response(self, namespace: str, name: str) -> bytes | None:
         """Return the encoded response of Get, or None if the pod holds nothing on this node."""
-        found = [uid for uid, item in self.pods.items() if item.name == name and item.namespace == namespace]
-        return field(GET_POD_FIELD, self._encoded[min(found)]) if found else None
+        found = [item for item in self.pods.values() if item.name == name and item.namespace == namespace]
+        return field(GET_POD_FIELD, self._listed_bytes(min(found, key=attrgetter("uid")))) if found else None
 
     def v1alpha1_list(self) -> list[v1alpha1.PodResources]:
         return [v1alpha1_pod(item) for item in self.listed()]
@@ -138,12 +147,20 @@ class PodFeed:
         """Return an ADDED event for every pod, without a position: only the whole snapshot has one."""
         return [EncodedEvent(0, pod_event(Action.ADDED, item, self._encoded[item.uid])) for item in self.listed()]
 
+    def _pod_bytes(self, allocation: PodAllocation) -> bytes:
+        return pod_bytes(allocation, inits=self._watch_inits)
+
+    def _listed_bytes(self, allocation: PodAllocation) -> bytes:
+        if self._watch_inits and not self._list_inits and has_holding_inits(allocation):
+            return pod_bytes(allocation)
+        return self._encoded[allocation.uid]
+
     def _apply(self, uid: str, value: PodAllocation | None, position: int) -> None:
         old = self.pods.pop(uid, None) if value is None else self.pods.get(uid)
         encoded_before = self._encoded.pop(uid, b"")
         if value is not None:
             self.pods[uid] = value
-            self._encoded[uid] = pod_bytes(value)
+            self._encoded[uid] = self._pod_bytes(value)
         message = _event_message(old, value, encoded_before, self._encoded.get(uid, b""))
         if message is None:
             self.journal.advance(position)

@@ -13,7 +13,7 @@ from protocols.messages import cri, devices, health, pleg, podworker
 from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation, PrepareClaims
 from protocols.messages.health import PodHeld, PodResourceStatus, held_by
 from protocols.messages.pleg import PodStatus
-from protocols.messages.podworker import EndedPod
+from protocols.messages.podworker import EndedPod, InitializingPod
 
 V = TypeVar("V")
 NEWER_S = 10.0
@@ -195,17 +195,21 @@ class BusDevices:
 
 
 class DeviceHealthClient:
-    """Implements dependencies.DeviceHealth and owns the stream `ended-pods`."""
+    """Implements dependencies.DeviceHealth and owns the streams `ended-pods` and `initializing-pods`."""
 
-    def __init__(self, enabled: bool) -> None:
+    def __init__(self, enabled: bool, *, inits: bool = True) -> None:
+        """With `inits`, statuses and events also show the devices of plain init containers that have not completed."""
         self.enabled = enabled
+        self._inits = inits
         self._statuses = Watched[PodResourceStatus]()
         self._statuses.subscribe(on_synced=self._synced)
         self._first_sync: list[Callable[[], None]] = []
         self._allocations = Replica[PodAllocation](self._allocation_changed)
         self._changed = asyncio.Event()
         self._ended: dict[str, EndedPod] = {}
+        self._initializing: dict[str, InitializingPod] = {}
         self._stream: Stream | None = None
+        self._initializing_stream: Stream | None = None
         self._following: Following[PodAllocation] | None = None
 
     def subscribe(self, on_change: OnChange[PodResourceStatus], on_first_sync: Callable[[], None]) -> None:
@@ -214,8 +218,10 @@ class DeviceHealthClient:
         self._first_sync.append(on_first_sync)
 
     def start(self, bus: Bus) -> None:
-        """Own `ended-pods` even while the feature gate is off, so that its followers become synced."""
+        """Own the streams even while the feature gate is off, so that their followers become synced."""
         self._stream = bus.own(podworker.ENDED_PODS, StateSource(self._ended), ring=RING)
+        pods = StateSource(self._initializing)
+        self._initializing_stream = bus.own(podworker.INITIALIZING_PODS, pods, ring=RING)
         if self.enabled:
             kind = PodResourceStatus
             bus.follow(owner=health.OWNER, stream=health.RESOURCE_STATUS, sink=self._statuses, type=kind)
@@ -248,7 +254,10 @@ class DeviceHealthClient:
             if admitted:
                 await self._wait_for(uid)
         allocation = self._allocations.items.get(uid)
-        return PodHeld() if allocation is None else held_by(allocation)
+        if allocation is None:
+            return PodHeld()
+        pod = self._initializing.get(uid)
+        return held_by(allocation, pod.containers if pod is not None else ())
 
     async def _wait_for(self, uid: str) -> None:
         with suppress(TimeoutError):
@@ -260,9 +269,26 @@ class DeviceHealthClient:
     def publish_ended(self, spec: PodSpec, held: PodHeld) -> None:
         if self._stream is None or not self.enabled:
             return
+        if not held:
+            self._publish_initializing(InitializingPod(spec.uid, ()))
         pod = EndedPod(spec.uid, spec.namespace, spec.name, held)
         if held and self._ended.get(spec.uid) != pod:
             self._ended[spec.uid] = pod
             self._stream.publish(Op.UPSERT, spec.uid, pod)
         elif not held and self._ended.pop(spec.uid, None) is not None:
             self._stream.publish(Op.DELETE, spec.uid, pod)
+
+    def publish_initializing(self, uid: str, containers: tuple[str, ...]) -> None:
+        """Publish which plain init containers of a pod have yet to complete."""
+        if self.enabled and self._inits:
+            self._publish_initializing(InitializingPod(uid, containers))
+
+    def _publish_initializing(self, pod: InitializingPod) -> None:
+        if self._initializing_stream is None or self._initializing.get(pod.uid, InitializingPod(pod.uid, ())) == pod:
+            return
+        if pod.containers:
+            self._initializing[pod.uid] = pod
+            self._initializing_stream.publish(Op.UPSERT, pod.uid, pod)
+        else:
+            del self._initializing[pod.uid]
+            self._initializing_stream.publish(Op.DELETE, pod.uid, pod)

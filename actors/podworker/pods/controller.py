@@ -15,11 +15,13 @@ from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from actors.podworker.model.dependencies import Dependencies, LocalNode, NodeInfo
 from actors.podworker.model.runtime_status import RUNNING
+from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
 from actors.podworker.pods.probes.metrics import ProbeMetrics
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
+from actors.podworker.pods.status.device_health import initializing
 from actors.podworker.pods.status.status_manager import StatusManager
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
@@ -57,7 +59,9 @@ class PodController:
         self._node = node
         self._runtime = BusRuntime(context.bus)
         self._devices = BusDevices(context.bus, streams)
-        self._health = DeviceHealthClient(settings.gate("ResourceHealthStatus"))
+        self._health = DeviceHealthClient(
+            settings.gate("ResourceHealthStatus"), inits=settings.init_container_devices != "none"
+        )
         self._services = KnownServices(client)
         self._probes = ProbeMetrics()
         context.registry.register(self._probes)
@@ -137,11 +141,15 @@ class PodController:
 
     # events
 
+    def _on_published(self, spec: PodSpec, status: Object) -> None:
+        self._health.publish_initializing(spec.uid, initializing(spec, status))
+
     def _subscribe(self) -> None:
         """Upward notifications: everything else is handed down through constructors."""
         streams, manager = self._streams, self._manager
         self._devices.subscribe(self._cpusets.wake)
         self._statuses.subscribe(manager.on_settled, self._published.on_status)
+        self._statuses.subscribe(on_published=self._on_published)
         self._health.subscribe(manager.on_device_health, manager.wake_all)
         manager.subscribe(self._static.on_finished)
         streams.runtime_state.subscribe(self._on_runtime)

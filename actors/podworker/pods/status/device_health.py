@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from actors.podworker.model.types import INIT, TERMINAL, PodSpec
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 from protocols.messages.devices import UNKNOWN
@@ -13,6 +14,7 @@ from protocols.messages.health import HeldContainer, HeldResource, PodHeld, Reso
 
 HEALTH = "allocatedResourcesStatus"
 FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
+"""Lists of a status, and True for that of the init containers."""
 
 
 class Retention(Enum):
@@ -60,8 +62,8 @@ def unknown(held: tuple[HeldResource, ...]) -> tuple[ResourceStatus, ...]:
 def held_in(status: Object) -> PodHeld:
     """Return the devices in a status: all that is known of them after a restart of this process."""
     containers = [
-        HeldContainer(str(one.get("name")), held, sidecar)
-        for field, sidecar in FIELDS
+        HeldContainer(str(one.get("name")), held, init)
+        for field, init in FIELDS
         for one in status.get(field) or ()
         if (held := _resources(one))
     ]
@@ -80,7 +82,7 @@ def merged(one: PodHeld, other: PodHeld) -> PodHeld:
     """Return `one`, completed by what only `other` has."""
     more = {container.name: container for container in other.containers}
     containers = [
-        HeldContainer(c.name, _both(c.resources, more.pop(c.name, c).resources), c.sidecar) for c in one.containers
+        HeldContainer(c.name, _both(c.resources, more.pop(c.name, c).resources), c.init) for c in one.containers
     ]
     return PodHeld((*containers, *more.values()), _both(one.pod, other.pod))
 
@@ -100,6 +102,18 @@ def _devices(held: PodHeld) -> set[tuple[str, str, str]]:
 def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tuple[HeldResource, ...]:
     names = {resource.name for resource in one}
     return (*one, *(resource for resource in other if resource.name not in names))
+
+
+def initializing(spec: PodSpec, status: Object) -> tuple[str, ...]:
+    """Return the plain init containers that have yet to complete; none once the pod has ended.
+
+    Only a completed one is ready.
+    """
+    if status.get("phase") in TERMINAL:
+        return ()
+    plain = {container.name for container in spec.inits if container.kind == INIT}
+    shown = status.get("initContainerStatuses") or ()
+    return tuple(one["name"] for one in shown if one.get("name") in plain and not one.get("ready"))
 
 
 def reported_health(status: Object) -> Object:

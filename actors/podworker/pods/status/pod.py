@@ -220,8 +220,8 @@ def _add_resources(
     known: Object,
     held_before: tuple[HeldResource, ...],
 ) -> None:
-    if container.kind == INIT:
-        return
+    if container.kind == INIT and status["ready"]:
+        return  # completed: its devices are no longer its own
     reported = (inputs.resources.containers if inputs.resources else {}).get(container.name, ())
     if entries := health_entries(reported or unknown(held_before), known, retention):
         status[HEALTH] = entries
