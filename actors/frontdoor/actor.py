@@ -144,8 +144,10 @@ class FrontDoor:
         """Return an endpoint with a rate limit of its own, as each socket of kubelet has."""
         settings = self._context.settings.pod_resources
         limiter = FairLimiter(float(settings.qps), settings.burst)
+        # All watches may come back at once after a restart; a client that opens one after the other is limited.
+        watch_limiter = FairLimiter(float(settings.qps), settings.watchers_per_client, settings.watchers)
         limits = ConnectionLimits(per_client=max(ConnectionLimits().per_client, 2 * settings.watchers_per_client))
-        return Endpoint(EndpointOptions(socket, limiter, self._metrics, self._context.log, limits))
+        return Endpoint(EndpointOptions(socket, limiter, watch_limiter, self._metrics, self._context.log, limits))
 
     def _pod_resources(self, endpoint: Endpoint) -> PodResources:
         active_only = self._context.settings.gate(ACTIVE_PODS_GATE)

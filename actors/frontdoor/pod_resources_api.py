@@ -83,7 +83,7 @@ class UnaryMethods:
 
         async def call(request: Any, context: Context) -> bytes:
             try:
-                endpoint.admit(context, logged, limited=True)
+                endpoint.admit(context, logged)
                 metrics.request(kind, version)
                 response, revision = respond(request)
             except RateExceeded as error:  # counted neither as request nor as error: kubelet limits in an interceptor
@@ -188,13 +188,17 @@ class Watch:
         self._options = options
 
     async def call(self, request: Any, context: Context) -> None:
-        self._options.metrics.request(self._options.kind)
-        peer = self._options.endpoint.admit(context, self._options.method, limited=False)
+        options = self._options
+        try:
+            peer = options.endpoint.admit(context, options.method, watch=True)
+        except RateExceeded as error:  # counted neither as request nor as error, as unary calls
+            await context.abort(grpc.StatusCode[error.grpc], str(error))
+        options.metrics.request(options.kind)
         try:
             await self._serve(context, peer)
         except NodeplaneError as error:
-            self._options.metrics.error(self._options.kind)
-            self._options.endpoint.watch_failed(peer, self._options.method, error)
+            options.metrics.error(options.kind)
+            options.endpoint.watch_failed(peer, options.method, error)
             await context.abort(grpc.StatusCode[error.grpc], str(error))
 
     async def _serve(self, context: Context, peer: Peer) -> None:

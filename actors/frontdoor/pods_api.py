@@ -15,7 +15,7 @@ from prometheus_client import Counter
 from actors.frontdoor.feeds.broadcast import EncodedEvent, Watchers, WatchOutput, serve_watch
 from actors.frontdoor.feeds.encoding import field
 from actors.frontdoor.serving.endpoint import Endpoint
-from actors.frontdoor.serving.errors import PodUnknown, SourcesNotSynced
+from actors.frontdoor.serving.errors import PodUnknown, RateExceeded, SourcesNotSynced
 from actors.frontdoor.serving.listener import Peer
 from protocols.bus import Event, Op
 from protocols.errors import NodeplaneError
@@ -127,7 +127,7 @@ class PodsMethods:
     def _unary(self, name: str, respond: Callable[[Any], Awaitable[bytes]]) -> Callable[[Any, Context], Any]:
         async def call(request: Any, context: Context) -> bytes:
             try:
-                self._options.endpoint.admit(context, name, limited=True)
+                self._options.endpoint.admit(context, name)
                 self._check_synced()
                 return await respond(request)
             except NodeplaneError as error:
@@ -151,7 +151,10 @@ class PodsMethods:
         return field(GET_POD_FIELD, pod)
 
     async def watch(self, request: pb.WatchPodsRequest, context: Context) -> None:
-        peer = self._options.endpoint.admit(context, "WatchPods", limited=False)
+        try:
+            peer = self._options.endpoint.admit(context, "WatchPods", watch=True)
+        except RateExceeded as error:
+            await context.abort(grpc.StatusCode[error.grpc], str(error))
         try:
             self._check_synced()
             await self._watch(context, peer)

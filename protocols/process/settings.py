@@ -48,7 +48,7 @@ class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The front door: what clients of pod resources may do."""
 
     qps: int = 100
-    """Unary calls a second of all clients together, kubelet's figure; 0 = no limit."""
+    """Unary calls a second of all clients together, kubelet's figure, and as many opened watches; 0 = no limit."""
     burst: int = 10
     watchers: int = 4096
     """Watches open at once."""

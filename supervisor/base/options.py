@@ -194,7 +194,11 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "watch"
     pod_resources_qps: Annotated[
-        int, flag("N", "unary calls of pod resources a second, of all clients together; 0 = no limit")
+        int,
+        flag(
+            "N",
+            "unary calls of pod resources a second, of all clients together, and as many opened watches; 0 = no limit",
+        ),
     ] = _POD_RESOURCES.qps
     pod_resources_watchers: Annotated[
         int, flag("N", "watches of pod resources open at once", page="64 of one process")

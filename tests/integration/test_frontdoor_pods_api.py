@@ -50,11 +50,13 @@ def read(pod: bytes) -> tuple[str, str | None]:
 
 
 @asynccontextmanager
-async def serving(rate: float = 0.0) -> AsyncIterator[tuple[NodePodFeed, grpc.aio.Channel]]:
+async def serving(rate: float = 0.0, watch_burst: int = 64) -> AsyncIterator[tuple[NodePodFeed, grpc.aio.Channel]]:
     directory, metrics = Path(tempfile.mkdtemp(prefix="np", dir="/tmp")), FrontDoorMetrics(CollectorRegistry())
     feed = NodePodFeed(Watchers(QUEUE, WatchQuota(100)))
     address = SocketOptions(directory / "pods-api.sock", directory / "inner")
-    endpoint = Endpoint(EndpointOptions(address, FairLimiter(rate, 10), metrics, silent_log()))
+    endpoint = Endpoint(
+        EndpointOptions(address, FairLimiter(rate, 10), FairLimiter(rate, watch_burst), metrics, silent_log())
+    )
     methods = PodsMethods(PodsOptions(feed, endpoint, metrics.pods_dropped, 0.3))
     server = Server(ServerOptions(endpoint, (methods.service(),)))
     await server.start()
@@ -140,3 +142,14 @@ async def test_pods_api_unary_calls_have_kubelets_rate() -> None:
         assert {(error.code(), error.details()) for error in refused} == {
             (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         }
+
+
+async def test_pods_api_watches_opened_one_after_the_other_are_limited() -> None:
+    async with serving(rate=0.001, watch_burst=1) as (feed, channel):
+        feed.on_snapshot([], 0)
+        first = WATCH_PODS.stream(channel)(pb.WatchPodsRequest())
+        assert (await first.read()).type == pb.INITIAL_SYNC_COMPLETE
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await read_to_the_end(WATCH_PODS.stream(channel)(pb.WatchPodsRequest()))
+        error = refused.value
+        assert (error.code(), error.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")

@@ -43,6 +43,27 @@ async def test_list_gate_off_has_ended_pods(active_only: bool, listed: list[str]
         await agent.close()
 
 
+async def test_watches_opened_one_after_the_other_are_limited() -> None:
+    """Each snapshot is as long as a List, whose limit it must not go around."""
+    async with running_front_door(DoorLimits(watch_rate=0.001, watch_burst=3)) as door:
+        agent = Agent(door.socket)
+        give(door, "p1")
+        for opened in (agent.watch, agent.watch, agent.watch_allocatable):
+            (await opened((SNAPSHOT, "1"))).call.cancel()
+        for opened in (agent.watch, agent.watch_allocatable):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await opened((SNAPSHOT, "1"))
+            error = refused.value
+            assert (error.code(), error.details()) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        counted = door.registry.get_sample_value(
+            "kubelet_pod_resources_endpoint_requests_list_and_watch", {"server_api_version": "v1"}
+        )
+        assert counted == 2, "a watch the rate refused is no request"
+        assert door.registry.get_sample_value("nodeplane_pod_resources_rate_limited_total") == 2
+        assert [pod.name for pod in await agent.list_all()] == ["p1"]
+        await agent.close()
+
+
 @pytest.mark.scenario("S30")
 async def test_calls_200_at_once_110_succeed() -> None:
     async with running_front_door(DoorLimits(rate=100.0)) as door:

@@ -30,6 +30,8 @@ class DoorLimits:
     drain_timeout_s: float = 0.3
     rate: float = 0.0
     burst: int = 10
+    watch_rate: float = 0.0
+    watch_burst: int = 64
     health: str = ""
     mode: int = 0o600
     enabled: bool = True
@@ -67,8 +69,10 @@ class Door:
         log = logging.Logger("door", logging.INFO)
         log.addHandler(self.access)
         address = SocketOptions(self.socket, self.directory / "inner", limits.mode, os.getgid())
-        limiter = FairLimiter(limits.rate, limits.burst)
-        self.endpoint = Endpoint(EndpointOptions(address, limiter, metrics, log, limits.connections))
+        unary_limiter = FairLimiter(limits.rate, limits.burst)
+        watch_limiter = FairLimiter(limits.watch_rate, limits.watch_burst, limits.watchers)
+        options = EndpointOptions(address, unary_limiter, watch_limiter, metrics, log, limits.connections)
+        self.endpoint = Endpoint(options)
         self.pods_without_resources: list[NodePod] = []
         unary = UnaryMethods(
             UnaryOptions(

@@ -245,5 +245,14 @@ def test_fair_limiter_any_clients_stay_within_rate_and_two_bursts(calls: list[tu
         assert granted <= (now - 5.0) * 100.0 + 20 + 1e-6
 
 
+def test_fair_limiter_of_watches_takes_all_back_at_once_and_bounds_each() -> None:
+    """4,096 watches of 64 clients return after a restart; three clients that open and close get 100 a second."""
+    returning = FairLimiter(100.0, 64, 4096)
+    assert all(returning.take(f"c{number % 64}", 1.0) for number in range(4096))
+    greedy = FairLimiter(100.0, 64, 4096)
+    granted = sum(greedy.take(f"c{number % 3}", 1.0 + number / 400) for number in range(4000))
+    assert granted <= 3 * 64 + 10 * 100
+
+
 def test_fair_limiter_zero_rate_is_no_limit() -> None:
     assert all(FairLimiter(0.0, 10).take("a", 1.0) for _ in range(1000))

@@ -33,6 +33,9 @@ MAX_CLIENTS = 1024
 class EndpointOptions:
     socket: SocketOptions
     limiter: "FairLimiter"
+    """Of unary calls."""
+    watch_limiter: "FairLimiter"
+    """Of opened watches: each may ask for a snapshot, which is as long as a List."""
     metrics: FrontDoorMetrics
     log: logging.Logger
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -42,21 +45,19 @@ class Endpoint:
     def __init__(self, options: EndpointOptions) -> None:
         self.socket = options.socket
         self._limiter = options.limiter
+        self._watch_limiter = options.watch_limiter
         self._metrics = options.metrics
         self._access_log = AccessLog(options.log)
         self.listener = Listener(
             ListenerOptions(options.socket, options.limits, self._on_rejected, self._access_log.client_disconnected)
         )
 
-    def admit(self, context: Context, method: str, *, limited: bool) -> Peer:
-        """Return the caller of a method and log the call.
-
-        Raises:
-            RateExceeded: The call counts against the rate (`limited`) and is over it.
-        """
+    def admit(self, context: Context, method: str, *, watch: bool = False) -> Peer:
+        """Return the caller of a unary method, or of a `watch`, and log the call. Raises RateExceeded."""
         peer = self.listener.peer(context.peer() or "") if context else UNKNOWN_PEER
         self._access_log.called(peer, method)
-        if limited and not self._limiter.take(peer.client, time.monotonic()):
+        limiter = self._watch_limiter if watch else self._limiter
+        if not limiter.take(peer.client, time.monotonic()):
             self._metrics.limited.inc()
             raise RateExceeded("rejected by rate limit")
         return peer
@@ -122,18 +123,21 @@ class TokenBucket:
 
 
 class FairLimiter:
-    """Rate limit of unary calls: kubelet's token bucket, with a fair share for each client.
+    """Rate limit of calls: kubelet's token bucket, with a fair share for each client.
 
     A single client gets exactly what kubelet's bucket gives. Among several, each gets its share of the rate, so a
     client over its share is rejected first; one below its share may overdraw the common bucket by one more burst.
     Pure: callers pass the current time in seconds.
     """
 
-    def __init__(self, rate: float, burst: int) -> None:
-        """Allow `rate` calls a second after `burst` calls at once. A rate of 0 is no limit."""
+    def __init__(self, rate: float, burst: int, common_burst: int = 0) -> None:
+        """Allow `rate` calls a second after `burst` calls at once, `common_burst` of all clients together.
+
+        A rate of 0 is no limit, a common burst of 0 that of one client.
+        """
         self._rate = rate
         self._burst = burst
-        self._common = TokenBucket(rate, burst)
+        self._common = TokenBucket(rate, common_burst or burst)
         self._clients: OrderedDict[str, tuple[TokenBucket, float]] = OrderedDict()
         """Bucket and time of the last call, least recent first."""
 

@@ -30,7 +30,9 @@ class FrontDoorMetrics:
             registry=registry,
         )  # fmt: skip
         self.limited = Counter(
-            "nodeplane_pod_resources_rate_limited_total", "Unary calls rejected by the rate limit", registry=registry
+            "nodeplane_pod_resources_rate_limited_total",
+            "Calls and watches over the rate limit",
+            registry=registry,
         )
         self.rejected = Counter(
             "nodeplane_pod_resources_connections_refused_total", "Rejected connections", ["reason"], registry=registry
