@@ -3,7 +3,7 @@
 Pure but for `list_sandboxes`: callers pass the current time in seconds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -14,6 +14,8 @@ from protocols.wire import cri_pb2 as pb
 
 PodName = tuple[str, str]
 """Namespace and name."""
+Held = frozenset[tuple[str, str]]
+"""Devices and CPUs that no two pods hold at a time, see allocation_diff.exclusive_resources."""
 
 MAX_SANDBOXES_PER_POD, MAX_PODS = 16, 4096
 """Bounds of what is remembered between two lists: events never report that a sandbox was removed."""
@@ -36,37 +38,46 @@ class Sandbox(msgspec.Struct, frozen=True):
 
 
 class _Identity(msgspec.Struct):
-    """Identity of a listed pod."""
+    """Identity of a pod."""
 
     uid: str
     """Published uid: that of its sandbox, or NAMESPACE/NAME."""
     sandbox_uid: str = ""
     """Uid of its sandboxes; empty while none is known."""
+    held: Held = frozenset()
+    """What it held when it was listed last."""
 
 
 class PodIdentities:
     """Uid of each listed pod.
 
     Names are reused: the pod of a StatefulSet is created again while the sandbox of its predecessor still lingers.
+    After a forced deletion kubelet lists both for a while.
 
-    - The newest ready sandbox identifies the pod of its name. A known pod keeps its uid while none is ready, since
-      kubelet may be about to replace its sandbox.
-    - A uid is never used again once its pod was replaced, or ended without a ready sandbox.
+    - A pod that holds what a known pod of its name held, whose sandbox is ready, is that pod.
+    - Else the newest ready sandbox that no known pod has identifies it. A known pod keeps its uid while none is ready,
+      since kubelet may be about to replace its sandbox.
+    - A pod that holds something else than the known pods of its name, and has no sandbox yet, is held back for it.
+    - A uid is never used again once its pod ended without a ready sandbox.
     - A pod whose uid the runtime no longer has is a pod without a sandbox.
-    - A pod that gets no sandbox within SANDBOX_WAIT_S is published with the uid NAMESPACE/NAME. It keeps that until
-      another pod has its name, since clients would take another uid for another pod.
+    - A pod that gets no sandbox within SANDBOX_WAIT_S is the known pod of its name; if there is none, it is published
+      with the uid NAMESPACE/NAME. It keeps that until another pod has its name, since clients would take another uid
+      for another pod.
     """
 
     def __init__(self) -> None:
         self._sandboxes: dict[PodName, dict[str, Sandbox]] = {}
-        self._identities: dict[PodName, _Identity] = {}
+        self._identities: dict[PodName, list[_Identity]] = {}
+        """The newest last."""
         self._waiting_since: dict[PodName, float] = {}
         self._retired: dict[PodName, set[str]] = {}
         """Uids of earlier pods of a name; bounded by the runtime's list."""
 
-    def restore(self, published: Iterable[tuple[PodName, str]]) -> None:
+    def restore(self, published: Iterable[tuple[PodName, str, Held]]) -> None:
         """Continue with the uids that were published before a restart."""
-        self._identities = {pod: _Identity(uid, "" if _is_name(uid) else uid) for pod, uid in published}
+        self._identities = {}
+        for pod, uid, held in published:
+            self._identities.setdefault(pod, []).append(_Identity(uid, "" if _is_name(uid) else uid, held))
 
     def add(self, sandbox: Sandbox) -> None:
         """Add or update a sandbox that an event reported."""
@@ -83,47 +94,76 @@ class PodIdentities:
         for sandbox in sandboxes:
             self._sandboxes.setdefault(sandbox.pod, {})[sandbox.id] = sandbox
         present = {pod: {item.uid for item in items.values()} for pod, items in self._sandboxes.items()}
-        for pod, identity in list(self._identities.items()):
-            if identity.sandbox_uid and identity.sandbox_uid not in present.get(pod, ()):
-                del self._identities[pod]
+        for pod, known in self._identities.items():
+            uids = {"", *present.get(pod, ())}
+            self._identities[pod] = [identity for identity in known if identity.sandbox_uid in uids]
         retired = ((pod, uids & present.get(pod, set())) for pod, uids in self._retired.items())
         self._retired = {pod: uids for pod, uids in retired if uids}
 
-    def retain(self, pods: Iterable[PodName]) -> None:
-        """Forget all pods but `pods`, which kubelet lists, and those that still run.
+    def identify(self, listed: Sequence[tuple[PodName, Held]], now: float) -> list[str | None]:
+        """Return the uid of each pod that kubelet lists, or None while it is held back for its sandbox.
 
-        A kubelet that has just started lists nothing, and lists the same pods again later.
+        Other pods are forgotten, but for those that still run: a kubelet that has just started lists nothing, and lists
+        the same pods again later.
         """
-        listed = set(pods)
-        for pod in self._identities.keys() - listed:
-            if not self.running(self._identities[pod].uid, pod):
-                self._retire(pod, self._identities.pop(pod))
-        self._waiting_since = {pod: since for pod, since in self._waiting_since.items() if pod in listed}
+        numbers: dict[PodName, list[int]] = {pod: [] for pod in self._identities}
+        for number, (pod, _) in enumerate(listed):
+            numbers.setdefault(pod, []).append(number)
+        self._waiting_since = {pod: since for pod, since in self._waiting_since.items() if numbers.get(pod)}
+        uids: list[str | None] = [None] * len(listed)
+        for pod, places in numbers.items():
+            found = self._identify(pod, [listed[number][1] for number in places], now)
+            for number, identity in zip(places, found, strict=True):
+                uids[number] = None if identity is None else identity.uid
+        return uids
 
-    def uid_of(self, pod: PodName, now: float) -> str | None:
-        """Return the uid of a listed pod, or None while it is held back for its sandbox."""
-        identity = self._identities.get(pod)
-        sandbox = self._ready_sandbox(pod)
-        if identity is not None and sandbox is not None and identity.sandbox_uid not in ("", sandbox.uid):
-            self._retire(pod, identity)
-            identity = None
-        if identity is None:
-            if sandbox is None and now - self._waiting_since.setdefault(pod, now) < SANDBOX_WAIT_S:
-                return None
-            identity = self._identities[pod] = _Identity(sandbox.uid if sandbox else "/".join(pod))
+    def _identify(self, pod: PodName, items: list[Held], now: float) -> list[_Identity | None]:
+        """Return the identities of all listed pods of one name."""
+        known, ready = self._identities.pop(pod, []), self._ready(pod)
+        found = _matches(known, items)
+        taken = {identity.sandbox_uid for identity in known}
+        fresh = [uid for uid in ready if uid not in taken]
+        for identity in found:
+            if identity is not None and not identity.sandbox_uid and fresh:
+                identity.sandbox_uid = fresh.pop(0)
+        nobodys = [place for place, identity in enumerate(found) if identity is None]
+        unsure = [place for place, one in enumerate(found) if one and not (one.held and one.sandbox_uid in ready)]
+        for uid, place in zip(fresh, [*nobodys, *unsure], strict=False):
+            found[place] = _Identity(uid, uid)
+        self._wait(pod, found, _others(known, found), now)
+        for identity, held in zip(found, items, strict=True):
+            if identity is not None:
+                identity.held = held
+        self._retain(pod, _others(known, found), [identity for identity in found if identity is not None])
+        return found
+
+    def _wait(self, pod: PodName, found: list[_Identity | None], unlisted: list[_Identity], now: float) -> None:
+        """Identify pods that waited for a sandbox in vain."""
+        if None not in found:
             self._waiting_since.pop(pod, None)
-        if sandbox is not None:
-            identity.sandbox_uid = sandbox.uid
-        return identity.uid
+        elif now - self._waiting_since.setdefault(pod, now) >= SANDBOX_WAIT_S:
+            name = "/".join(pod)
+            named = any(one is not None and one.uid == name for one in (*found, *unlisted))
+            spare = [*unlisted[::-1], *(() if named else (_Identity(name),))]
+            for place, identity in zip([n for n, one in enumerate(found) if one is None], spare, strict=False):
+                found[place] = identity
+            self._waiting_since.pop(pod)
 
-    def _ready_sandbox(self, pod: PodName) -> Sandbox | None:
+    def _retain(self, pod: PodName, unlisted: list[_Identity], listed: list[_Identity]) -> None:
+        """Remember the listed pods of one name, and the others that run."""
+        kept = [identity for identity in unlisted if self.running(identity.uid, pod)]
+        for identity in _others(unlisted, kept):
+            if identity.sandbox_uid:
+                self._retired.setdefault(pod, set()).add(identity.sandbox_uid)
+        if kept or listed:
+            self._identities[pod] = [*kept, *listed]
+
+    def _ready(self, pod: PodName) -> list[str]:
+        """Return the uids of ready sandboxes of a name, the newest first."""
         retired = self._retired.get(pod, ())
         ready = [item for item in self._sandboxes.get(pod, {}).values() if item.ready and item.uid not in retired]
-        return max(ready, key=lambda item: (item.created_ns, item.uid), default=None)
-
-    def _retire(self, pod: PodName, identity: _Identity) -> None:
-        if identity.sandbox_uid:
-            self._retired.setdefault(pod, set()).add(identity.sandbox_uid)
+        newest = sorted(ready, key=lambda item: (item.created_ns, item.uid), reverse=True)
+        return list(dict.fromkeys(item.uid for item in newest))
 
     @property
     def waiting(self) -> bool:
@@ -134,6 +174,29 @@ class PodIdentities:
         """Return True if the pod has a ready sandbox."""
         sandboxes = self._sandboxes.get(pod, {}).values()
         return any(sandbox.ready for sandbox in sandboxes if _is_name(uid) or sandbox.uid == uid)
+
+
+def _others(known: list[_Identity], found: Sequence[_Identity | None]) -> list[_Identity]:
+    """Return the known pods that are not among the found."""
+    these = {id(identity) for identity in found}
+    return [identity for identity in known if id(identity) not in these]
+
+
+def _matches(known: list[_Identity], items: list[Held]) -> list[_Identity | None]:
+    """Return the known pod that each listed one is by what it holds; of those that hold nothing, the newest."""
+    owners = {resource: identity for identity in known for resource in identity.held}
+    found: list[_Identity | None] = []
+    used: set[int] = set()
+    for held in items:
+        owner = next((owners[resource] for resource in held if resource in owners), None)
+        found.append(owner if id(owner) not in used else None)
+        used.add(id(owner))
+    unnamed = [one for one in known if not one.sandbox_uid and id(one) not in used]
+    empty = [one for one in known if one.sandbox_uid and not one.held and id(one) not in used]
+    for place, held in enumerate(items):
+        if found[place] is None and (spare := empty if empty and not held else unnamed):
+            found[place] = spare.pop()
+    return found
 
 
 def _is_name(uid: str) -> bool:

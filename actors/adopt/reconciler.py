@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from actors.adopt.allocation_diff import desired_pods, diff_steps, find_conflict
+from actors.adopt.allocation_diff import desired_pods, diff_steps, exclusive_resources, find_conflict
 from actors.adopt.errors import KubeletBusy, ListInconsistent
 from actors.adopt.kubelet_client import KubeletClient
 from actors.adopt.pod_identity import PodIdentities, PodName, Sandbox, list_sandboxes
@@ -129,7 +129,9 @@ class Reconciler:
         self._log_disk_error(warning)
         if state:
             self._options.state.restore(state)
-            self._identities.restore(((pod.namespace, pod.name), pod.uid) for pod in state.pods)
+            self._identities.restore(
+                ((pod.namespace, pod.name), pod.uid, exclusive_resources(pod)) for pod in state.pods
+            )
 
     async def _wait_until_due(self) -> None:
         while (pause := self._options.schedule.due() - time.monotonic()) > 0:
@@ -186,8 +188,8 @@ class Reconciler:
         """Return the listed pods by uid."""
         names = [(item.namespace, item.name) for item in response.pod_resources]
         await self._list_sandboxes(names)
-        self._identities.retain(names)
-        uids = [self._uid(name) for name in names]
+        held = [exclusive_resources(convert.pod(item, "")) for item in response.pod_resources]
+        uids = self._identities.identify(list(zip(names, held, strict=True)), time.monotonic())
         if self._identities.waiting:
             self._options.schedule.event(time.monotonic())
         pods = zip(uids, response.pod_resources, strict=True)
@@ -201,9 +203,6 @@ class Reconciler:
         except NodeplaneError:
             if published != set(names) or not self._options.state.owns_streams:
                 raise
-
-    def _uid(self, name: PodName) -> str | None:
-        return self._identities.uid_of(name, time.monotonic())
 
     def _running(self) -> list[str]:
         known = self._options.state.pods.items()

@@ -16,7 +16,7 @@ from actors.adopt.kubelet_client import KubeletClient
 from actors.adopt.pod_identity import Sandbox
 from actors.adopt.published_state import PublishedState, StateFile
 from actors.adopt.reconciler import AdoptMetrics, ListSchedule, Reconciler, ReconcilerOptions
-from protocols.bus import Bus, BusOptions, Call, Replica, error_for
+from protocols.bus import Bus, BusOptions, Call, Op, Replica, error_for
 from protocols.messages import adopt, cri, devices
 from protocols.messages.devices import Device, Machine, PodAllocation
 from protocols.wire import cri_pb2 as pb
@@ -35,7 +35,9 @@ class Lab:
         self.bus = Bus(BusOptions(name=adopt.OWNER, run_dir=self.root))
         self.runtime = Bus(BusOptions(name=cri.OWNER, run_dir=self.root))
         self.follower = Bus(BusOptions(name="", run_dir=self.root))
-        self.pods, self.devices, self.machine = Replica[PodAllocation](), Replica[Device](), Replica[Machine]()
+        self.seen: list[tuple[str, tuple[str, ...]]] = []
+        """Uids and devices of pods, as they were published."""
+        self.pods, self.devices, self.machine = Replica(self._on_pod), Replica[Device](), Replica[Machine]()
         self.sandboxes: list[Sandbox] = []
         self.broken = False
         self.states: list[tuple[bool, str]] = []
@@ -53,6 +55,10 @@ class Lab:
                 file=StateFile(self.root),
             )
         )
+
+    def _on_pod(self, op: Op, uid: str, new: PodAllocation | None, old: PodAllocation | None) -> None:
+        containers = new.containers if new is not None else ()
+        self.seen.append((uid, tuple(device.id for container in containers for device in container.devices)))
 
     async def open(self) -> None:
         for bus in (self.bus, self.runtime, self.follower):
@@ -120,6 +126,23 @@ async def test_reconciler_recreated_pod_is_not_published_under_dead_uid() -> Non
         await until("a list between them", lambda: lab.figure("well") >= lists + 2)
         lab.sandboxes = [box("u1", "web-0", ready=False), box("u2", "web-0", created=2)]
         await until("the second pod", lambda: set(lab.pods.items) == {"u2"})
+
+
+async def test_reconciler_pods_of_one_name_keep_their_devices_after_forced_recreation() -> None:
+    """Kubelet lists the old pod until it has ended, and beside it the new one, which has no sandbox yet."""
+    async with adopting() as lab:
+        lab.sandboxes = [box("u1", "web-0")]
+        lab.kubelet.admit("u1", "web-0", ("g0",))
+        await until("the old pod", lambda: "u1" in lab.pods.items)
+        lab.kubelet.admit("u2", "web-0", ("g1",))
+        lists = lab.figure("well")
+        await until("lists of both", lambda: lab.figure("well") >= lists + 3)
+        lab.sandboxes = [box("u1", "web-0"), box("u2", "web-0", created=2)]
+        await until("the new pod", lambda: set(lab.pods.items) == {"u1", "u2"})
+        lab.kubelet.release("u1")
+        lab.sandboxes = [box("u1", "web-0", ready=False), box("u2", "web-0", created=2)]
+        await until("the old one gone", lambda: set(lab.pods.items) == {"u2"})
+        assert lab.seen == [("u1", ("g0",)), ("u2", ("g1",)), ("u1", ())]
 
 
 async def test_reconciler_started_beside_lingering_sandbox_waits_for_ready_one() -> None:

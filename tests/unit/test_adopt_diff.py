@@ -86,75 +86,135 @@ def sandbox(id: str, uid: str, created: int = 1, ready: bool = True, name: str =
 NAME = ("default", "p")
 
 
+def uid_of(known: PodIdentities, now: float) -> str | None:
+    """Return the uid of one listed pod that holds nothing."""
+    return known.identify([(NAME, frozenset())], now)[0]
+
+
+def holding(*devices: str) -> tuple[tuple[str, str], frozenset[tuple[str, str]]]:
+    return NAME, frozenset(("example.com/gpu", device) for device in devices)
+
+
 def test_uid_of_is_uid_of_newest_ready_sandbox() -> None:
     known = PodIdentities()
-    assert known.uid_of(NAME, 0.0) is None
+    assert uid_of(known, 0.0) is None
     assert known.waiting
     known.add(sandbox("s1", "u1", 1))
-    assert known.uid_of(NAME, 0.1) == "u1"
+    assert uid_of(known, 0.1) == "u1"
     assert not known.waiting
     known.add(sandbox("s2", "u2", 2))
     known.add(sandbox("s1", "u1", 1, ready=False))
-    assert known.uid_of(NAME, 0.2) == "u2"
+    assert uid_of(known, 0.2) == "u2"
     assert (known.running("u1", NAME), known.running("u2", NAME)) == (False, True)
-    known.retain([])
-    assert known.uid_of(NAME, 0.3) == "u2", "it runs: kubelet may have restarted"
+    known.identify([], 0.3)
+    assert uid_of(known, 0.3) == "u2", "it runs: kubelet may have restarted"
 
 
 def test_uid_of_recreated_pod_ignores_lingering_sandbox() -> None:
     known = PodIdentities()
     old = sandbox("s1", "u1", 5, ready=False)
     known.replace([old])
-    assert known.uid_of(NAME, 0.0) is None
+    assert uid_of(known, 0.0) is None
     known.replace([old, sandbox("s2", "u2", 4)])
-    assert known.uid_of(NAME, 0.1) == "u2", "ready ones first, whatever the clock says"
+    assert uid_of(known, 0.1) == "u2", "ready ones first, whatever the clock says"
     known.replace([old, sandbox("s2", "u2", 4, ready=False)])
-    assert known.uid_of(NAME, 0.2) == "u2"
-    known.retain([])
-    assert known.uid_of(NAME, 0.3) is None, "its end was seen"
+    assert uid_of(known, 0.2) == "u2"
+    known.identify([], 0.3)
+    assert uid_of(known, 0.3) is None, "its end was seen"
     known.replace([old, sandbox("s2", "u2", 4, ready=False), sandbox("s3", "u3", 6)])
-    assert known.uid_of(NAME, 0.4) == "u3"
+    assert uid_of(known, 0.4) == "u3"
 
 
 def test_uid_of_replaced_sandbox_keeps_uid() -> None:
     known = PodIdentities()
     known.replace([sandbox("s1", "u1", 1)])
-    assert known.uid_of(NAME, 0.0) == "u1"
+    assert uid_of(known, 0.0) == "u1"
     known.replace([sandbox("s1", "u1", 1, ready=False)])
-    assert known.uid_of(NAME, 0.1) == "u1"
+    assert uid_of(known, 0.1) == "u1"
     known.replace([sandbox("s1", "u1", 1, ready=False), sandbox("s2", "u1", 2)])
-    assert known.uid_of(NAME, 0.2) == "u1"
+    assert uid_of(known, 0.2) == "u1"
 
 
 def test_uid_of_replaced_pod_never_returns_to_its_predecessor() -> None:
     known = PodIdentities()
     known.replace([sandbox("s1", "u1", 1)])
-    assert known.uid_of(NAME, 0.0) == "u1"
+    assert uid_of(known, 0.0) == "u1"
     known.replace([sandbox("s1", "u1", 1), sandbox("s2", "u2", 2)])
-    assert known.uid_of(NAME, 0.1) == "u2"
+    assert uid_of(known, 0.1) == "u2"
     known.replace([sandbox("s1", "u1", 1), sandbox("s2", "u2", 2, ready=False)])
-    assert known.uid_of(NAME, 0.2) == "u2", "the old one was deleted by force and still runs"
+    assert uid_of(known, 0.2) == "u2", "the old one was deleted by force and still runs"
 
 
 def test_uid_of_uid_gone_from_runtime_is_forgotten() -> None:
     known = PodIdentities()
-    known.restore([(NAME, "u1")])
-    assert known.uid_of(NAME, 0.0) == "u1"
+    known.restore([(NAME, "u1", frozenset())])
+    assert uid_of(known, 0.0) == "u1"
     known.replace([])
-    assert known.uid_of(NAME, 0.1) is None
+    assert uid_of(known, 0.1) is None
     known.replace([sandbox("s2", "u2", 2)])
-    assert known.uid_of(NAME, 0.2) == "u2"
+    assert uid_of(known, 0.2) == "u2"
 
 
 def test_uid_of_without_sandbox_is_name_after_wait() -> None:
     known = PodIdentities()
-    assert known.uid_of(NAME, 5.0) is None
-    assert known.uid_of(NAME, 5.0 + SANDBOX_WAIT_S) == "default/p"
+    assert uid_of(known, 5.0) is None
+    assert uid_of(known, 5.0 + SANDBOX_WAIT_S) == "default/p"
     known.add(sandbox("s1", "u1"))
-    assert known.uid_of(NAME, 7.0) == "default/p"
+    assert uid_of(known, 7.0) == "default/p"
     assert known.running("default/p", NAME)
     known.replace([sandbox("s1", "u1", ready=False), sandbox("s2", "u2", 2)])
-    assert known.uid_of(NAME, 8.0) == "u2", "another pod has its name"
+    assert uid_of(known, 8.0) == "u2", "another pod has its name"
+
+
+def test_identify_two_pods_of_one_name_by_what_they_hold() -> None:
+    """A forced deletion and recreation: kubelet lists both until the old one has ended."""
+    known, old, new = PodIdentities(), holding("g0"), holding("g1")
+    known.replace([sandbox("s1", "u1", 1)])
+    assert known.identify([old], 0.0) == ["u1"]
+    assert known.identify([old, new], 0.1) == ["u1", None], "it waits for its sandbox"
+    assert known.identify([new, old], 0.2) == [None, "u1"]
+    assert known.identify([new], 0.3) == [None], "not the dead uid, though its sandbox is ready"
+    known.replace([sandbox("s1", "u1", 1), sandbox("s2", "u2", 2)])
+    assert known.identify([new, old], 0.4) == ["u2", "u1"]
+    known.replace([sandbox("s1", "u1", 1, ready=False), sandbox("s2", "u2", 2)])
+    assert known.identify([new], 0.5) == ["u2"]
+
+
+def test_identify_second_pod_without_sandbox_is_name_after_wait() -> None:
+    known, old, new = PodIdentities(), holding("g0"), holding("g1")
+    known.replace([sandbox("s1", "u1", 1)])
+    known.identify([old, new], 0.0)
+    assert known.identify([old, new], SANDBOX_WAIT_S) == ["u1", "default/p"]
+    assert known.identify([new], SANDBOX_WAIT_S + 1) == ["default/p"]
+
+
+def test_identify_pod_that_holds_something_else_after_wait_is_itself() -> None:
+    """Kubelet admitted it again, without its checkpoint."""
+    known = PodIdentities()
+    known.replace([sandbox("s1", "u1", 1)])
+    assert known.identify([holding("g0")], 0.0) == ["u1"]
+    assert known.identify([holding("g1")], 1.0) == [None]
+    assert known.identify([holding("g1")], 1.0 + SANDBOX_WAIT_S) == ["u1"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["create", "start", "end", "list"]), st.integers(0, 9)), max_size=40))
+def test_identify_recreated_pods_never_have_the_uid_of_another(steps: list[tuple[str, int]]) -> None:
+    known, live, boxes = PodIdentities(), dict[str, bool](), dict[str, Sandbox]()
+    for number, (step, which) in enumerate(steps):
+        if step == "create" and all(live.values()):
+            live[f"u{number}"] = False
+        elif step == "start" and live and not all(live.values()):
+            uid = next(uid for uid, started in live.items() if not started)
+            live[uid], boxes[uid] = True, sandbox(uid, uid, number)
+        elif step == "end" and live:
+            uid = sorted(live)[which % len(live)]
+            del live[uid]
+            if uid in boxes:
+                boxes[uid] = sandbox(uid, uid, number, ready=False)
+        uids = sorted(live, key=lambda uid: hash((uid, which)))
+        known.replace(boxes.values())
+        found = known.identify([holding(uid) for uid in uids], number / 1000)
+        assert found == [uid if live[uid] else None for uid in uids]
 
 
 def test_schedule_event_lists_at_once_and_with_growing_pauses() -> None:
