@@ -1,10 +1,15 @@
-"""Write docs/reference/conformance-specs.md from specs.txt; with --check, only compare it. `make docs` runs it."""
+"""Write docs/reference/conformance-specs.md from specs.txt and results.txt; with --check, only compare it.
+
+`make docs` runs it. results.txt is what the suite itself answered where its binary was given, see report.py.
+"""
 
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.conformance.report import RESULTS, Results, read_results
 
 ROOT = Path(__file__).parents[2]
 SPECS = Path(__file__).with_name("specs.txt")
@@ -26,15 +31,19 @@ OPEN = "?"
 HEAD = """# Conformance specs
 
 The {total} specs of Kubernetes 1.36 that carry `[Conformance]`, by their names without that word, and the tests here
-that state the same in our own words. `make docs` writes this page from `tests/conformance/specs.txt`; a test holds that
-every named test exists. The suite itself was not run here; [conformance](conformance.md) lists what was.
+that state the same in our own words. A named test exists and passes; that the suite's own spec passes is known only
+where the suite was run. {run}
 
 | | specs |
 |---|---|
-| shown by a test here | {shown} |
+| a test here states the same | {stated} |
+| fails in the suite | {failed} |
 | cannot pass here, with the reason | {impossible} |
 | no test here yet | {open} |
 """
+NOT_RUN = """The suite was not run where this page was made: no binary was given.
+[Conformance](conformance.md#the-conformance-suite) says how to run it; the page then has its results."""
+RUN = "The column `suite` has the results of {suite}: {passed} passed, {failed} failed."
 
 
 class Spec(NamedTuple):
@@ -42,6 +51,10 @@ class Spec(NamedTuple):
     name: str
     answer: str
     """Names of tests, a reason of REASONS after `!`, or OPEN."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.suite} {self.name}"
 
     @property
     def tests(self) -> list[str]:
@@ -69,19 +82,37 @@ def _is_answer(answer: str) -> bool:
     return answer == OPEN or answer.removeprefix("!") in REASONS or bool(answer and tests)
 
 
-def page(specs: list[Spec]) -> str:
-    counts = Counter("shown" if spec.tests else "open" if spec.answer == OPEN else "impossible" for spec in specs)
-    parts = [HEAD.format(total=len(specs), **{key: counts[key] for key in ("shown", "impossible", "open")})]
+def page(specs: list[Spec], results: Results) -> str:
+    counts = Counter(_kind(spec, results) for spec in specs)
+    known = Counter(results.states.get(spec.full_name) for spec in specs)
+    run = RUN.format(suite=results.suite, passed=known["passed"], failed=known["failed"]) if results.suite else NOT_RUN
+    kinds = {key: counts[key] for key in ("stated", "impossible", "open")}
+    failed = counts["failed"] if results.suite else "not run"
+    parts = [HEAD.format(total=len(specs), run=run, failed=failed, **kinds)]
+    columns = ["spec", "here", *(["suite"] if results.suite else [])]
     for suite in dict.fromkeys(spec.suite for spec in specs):
-        rows = [f"| {_plain(spec.name)} | {_shown(spec)} |" for spec in specs if spec.suite == suite]
-        parts.append("\n".join([f"## {suite}", "", "| spec | here |", "|---|---|", *rows, ""]))
+        rows = [_row(_plain(spec.name), *_shown(spec, results)) for spec in specs if spec.suite == suite]
+        parts.append("\n".join([f"## {suite}", "", _row(*columns), "|" + "---|" * len(columns), *rows, ""]))
     return "\n".join(parts)
 
 
-def _shown(spec: Spec) -> str:
+def _kind(spec: Spec, results: Results) -> str:
+    """Return how the spec counts. What the suite answered is more than what a test here states."""
+    if results.states.get(spec.full_name) == "failed":
+        return "failed"
+    return "stated" if spec.tests else "open" if spec.answer == OPEN else "impossible"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(spec: Spec, results: Results) -> list[str]:
+    """Return the cells after the name."""
+    state = [results.states.get(spec.full_name, "not run")] if results.suite else []
     if spec.tests:
-        return ", ".join(f"`{name}`" for name in spec.tests)
-    return "no test yet" if spec.answer == OPEN else f"cannot: {REASONS[spec.answer[1:]]}"
+        return [", ".join(f"`{name}`" for name in spec.tests), *state]
+    return ["no test yet" if spec.answer == OPEN else f"cannot: {REASONS[spec.answer[1:]]}", *state]
 
 
 def _plain(name: str) -> str:
@@ -89,7 +120,7 @@ def _plain(name: str) -> str:
 
 
 def main(words: list[str]) -> int:
-    wanted = page(read_specs(SPECS.read_text()))
+    wanted = page(read_specs(SPECS.read_text()), read_results(RESULTS))
     if "--check" not in words:
         PAGE.write_text(wanted)
     elif not PAGE.exists() or wanted != PAGE.read_text():
