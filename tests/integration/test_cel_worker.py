@@ -1,0 +1,280 @@
+"""Expressions that killed or held the processes that evaluated them: now only their owners notice."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.plane import Plane, until
+from tests.support.plane_client import ask
+
+DRIVER = "dra.example.com"
+ACTORS = ("scheduler", "apiserver-0", "controllers")
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PODS = "/api/v1/namespaces/default/pods"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+QUICK_S = 5.0
+"""Generous, for two busy processors; bench stall has the figures."""
+Object = dict[str, Any]
+
+SELECTORS = {
+    "sum": f'[device.attributes["{DRIVER}"].?zz[0]].sum() == 1',
+    "lookup": f'device.attributes["{DRIVER}"].?zz[0]',
+    "endless": 'device.driver.findAll("", 9223372036854775807) == []',
+    "dear": '!lists.range(9990).all(x, cidr("::/0").masked() == cidr("::/0") && cidr("::/0").masked() == cidr("::/0")'
+    ' && cidr("::/0").masked() == cidr("::/0") && cidr("::/0").masked() == cidr("::/0"))',
+    "contains": '!lists.range(9990).all(x, cidr("0.0.0.0/0").containsCIDR("10.0.0.0/8"))',
+    "address": '!lists.range(9990).all(x, ip("10.0.0.1") == ip("10.0.0.1"))',
+    "url": '!lists.range(9990).all(x, url("https://example.com/").getHost() == "example.com")',
+    "find": '!lists.range(9990).all(x, "aaaa".find("a+") == "aaaa")',
+}
+
+POLICIES = {
+    "data": 'dyn({"a": object.?data[0]}) == 1',
+    "pattern": 'object.data["a"].findAll("", 9223372036854775807) == []',
+    "dear": '!lists.range(9990).all(x, ip("10.0.0.1") == ip("10.0.0.1") && cidr("::/0").masked() == cidr("::/0"))',
+    "finalizers": "object.metadata.?finalizers.orValue([]).all(f, f in oldObject.metadata.?finalizers.orValue([]))",
+}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with Plane() as plane:
+        assert make(plane, "/apis/resource.k8s.io/v1/resourceslices", device_slice())[0] == 201
+        assert make(plane, "/apis/resource.k8s.io/v1/deviceclasses", device_class())[0] == 201
+        yield plane
+
+
+def make(plane: Plane, path: str, obj: Object, method: str = "POST") -> tuple[int, str]:
+    status, body = ask(plane.root, method, path, json.dumps(obj))
+    return status, body.decode()
+
+
+def remove(plane: Plane, path: str) -> None:
+    ask(plane.root, "DELETE", f"{path}?gracePeriodSeconds=0")
+
+
+def device_slice() -> Object:
+    devices = [
+        {"name": f"dev-{number}", "attributes": {"name": {"string": f"dev-{number}"}, "n": {"int": number}}}
+        for number in range(2)
+    ]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": {"name": "s"}, "spec": {"driver": DRIVER, "pool": pool, "allNodes": True, "devices": devices}}
+
+
+def device_class() -> Object:
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    return {"metadata": {"name": "cls"}, "spec": {"selectors": selectors}}
+
+
+def claim(name: str, expression: str) -> Object:
+    exactly = {"deviceClassName": "cls", "selectors": [{"cel": {"expression": expression}}]}
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+
+
+def pod(name: str, claimed: str = "") -> Object:
+    claims = [{"name": "c", "resourceClaimName": claimed}] if claimed else []
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "1000"]}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], "resourceClaims": claims}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def processes(plane: Plane) -> dict[str, tuple[int, int]]:
+    """Process and restarts of those that must not notice."""
+    status = plane.status()
+    return {name: (status[name]["pid"], status[name]["restarts"]) for name in ACTORS}
+
+
+def place(plane: Plane, name: str, claimed: str = "") -> None:
+    assert make(plane, PODS, pod(name, claimed))[0] == 201
+    until(f"{name} has a node", lambda: plane.get("pod", name).get("spec", {}).get("nodeName"))
+    remove(plane, f"{PODS}/{name}")
+
+
+@pytest.fixture
+def unharmed(plane: Plane) -> Iterator[None]:
+    """Afterwards the same processes serve as before, quickly."""
+    before = processes(plane)
+    yield
+    began = time.monotonic()
+    assert ask(plane.root, "GET", PODS)[0] == 200
+    place(plane, "next")
+    taken = time.monotonic() - began
+    assert processes(plane) == before
+    assert taken < QUICK_S
+
+
+def message_of(plane: Plane, name: str) -> str:
+    conditions = plane.get("pod", name).get("status", {}).get("conditions") or []
+    return next((str(each.get("message")) for each in conditions if each["type"] == "PodScheduled"), "")
+
+
+@pytest.mark.parametrize("case", SELECTORS)
+def test_selector_harms_its_own_claim_only(plane: Plane, unharmed: None, case: str) -> None:
+    status, body = make(plane, CLAIMS, claim(case, SELECTORS[case]))
+    if status == 422:  # rejected at once, which is as good
+        assert "selectors[0].cel.expression" in body
+        return
+    assert status == 201, body
+    assert make(plane, PODS, pod(case, case))[0] == 201
+    until("the owner sees why", lambda: "allocate all claims" in (text := message_of(plane, case)) or "CEL" in text)
+    remove(plane, f"{PODS}/{case}")
+    remove(plane, f"{CLAIMS}/{case}")
+
+
+def test_wrong_selector_is_invalid_not_an_internal_error(plane: Plane, unharmed: None) -> None:
+    status, body = make(plane, CLAIMS, claim("sorted", "[1].sortBy(v%1, 2) == []"))
+    assert (status, "selectors[0].cel.expression" in body) == (422, True), body
+
+
+def policy_objects(name: str, expression: str, kind: str) -> tuple[Object, Object]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    chosen = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": [name]}]}
+    spec: Object = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": chosen},
+    }
+    binding: Object = {"policyName": name}
+    if kind == "validating":
+        spec["validations"] = [{"expression": expression}]
+        binding["validationActions"] = ["Deny"]
+    else:
+        spec["reinvocationPolicy"] = "Never"
+        spec["mutations"] = [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]
+    return {"metadata": {"name": name}, "spec": spec}, {"metadata": {"name": name}, "spec": binding}
+
+
+@pytest.mark.parametrize("case", POLICIES)
+def test_policy_harms_the_writes_that_it_matches_only(plane: Plane, unharmed: None, case: str) -> None:
+    policy, binding = policy_objects(case, POLICIES[case], "validating")
+    status, body = make(plane, f"{ADMISSION}/validatingadmissionpolicies", policy)
+    if status == 422:
+        assert "spec.validations[0].expression" in body
+        return
+    assert status == 201, body
+    assert make(plane, f"{ADMISSION}/validatingadmissionpolicybindings", binding)[0] == 201
+    assert make(plane, "/api/v1/namespaces", {"metadata": {"name": case}})[0] == 201
+    path = f"/api/v1/namespaces/{case}/configmaps"
+    finalizers = [f"example.com/f{number}" for number in range(9000 if case == "finalizers" else 0)]
+    number = iter(range(1000))
+
+    def rejected() -> str:
+        status, body = make(
+            plane, path, {"metadata": {"name": f"x{next(number)}", "finalizers": finalizers}, "data": {"a": "b"}}
+        )
+        assert status in (201, 422, 500, 503), body
+        return body if status == 422 else ""
+
+    if case == "finalizers":
+        until(
+            "evaluated",
+            lambda: make(plane, path, {"metadata": {"name": "x", "finalizers": finalizers}})[0] in (201, 422),
+        )
+    else:
+        assert f"ValidatingAdmissionPolicy '{case}'" in until("the write's own error", rejected)
+    remove(plane, f"{ADMISSION}/validatingadmissionpolicybindings/{case}")
+    remove(plane, f"{ADMISSION}/validatingadmissionpolicies/{case}")
+
+
+def test_mutating_policy_harms_the_writes_that_it_matches_only(plane: Plane, unharmed: None) -> None:
+    policy, binding = policy_objects(
+        "mutating", "Object{data: {'a': string(object.?data[0].orValue('x'))}}", "mutating"
+    )
+    status, body = make(plane, f"{ADMISSION}/mutatingadmissionpolicies", policy)
+    assert status in (201, 422), body
+    if status == 201:
+        assert make(plane, f"{ADMISSION}/mutatingadmissionpolicybindings", binding)[0] == 201
+        assert make(plane, "/api/v1/namespaces", {"metadata": {"name": "mutating"}})[0] == 201
+        status, body = make(plane, "/api/v1/namespaces/mutating/configmaps", {"metadata": {"name": "x"}})
+        assert status in (201, 422, 500), body
+        remove(plane, f"{ADMISSION}/mutatingadmissionpolicybindings/mutating")
+
+
+@pytest.mark.parametrize("rule", ['self.findAll("", 1000000000).size() > 0', "self.matches('(a+)+$')"])
+def test_rule_harms_its_own_objects_only(plane: Plane, unharmed: None, rule: str) -> None:
+    text = {"type": "string", "maxLength": 100, "x-kubernetes-validations": [{"rule": rule}]}
+    schema = {"type": "object", "properties": {"text": text}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "ruleds", "singular": "ruled", "kind": "Ruled", "listKind": "RuledList"}
+    spec = {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [version]}
+    status, body = make(plane, DEFINITIONS, {"metadata": {"name": "ruleds.example.com"}, "spec": spec})
+    if status == 422:
+        assert "x-kubernetes-validations[0].rule" in body
+        return
+    assert status == 201, body
+    path = "/apis/example.com/v1/namespaces/default/ruleds"
+    until("served", lambda: ask(plane.root, "GET", path)[0] == 200)
+    obj = {"apiVersion": "example.com/v1", "kind": "Ruled", "metadata": {"name": "a"}, "text": "x" * 90 + "!"}
+    status, body = make(plane, path, obj)
+    assert (status, '"field":"text"' in body.replace(" ", "")) == (422, True), body
+    remove(plane, f"{DEFINITIONS}/ruleds.example.com")
+    until("gone", lambda: ask(plane.root, "GET", f"{DEFINITIONS}/ruleds.example.com")[0] == 404)
+
+
+# the worker's own end
+
+
+def evaluators(plane: Plane, worker: str) -> list[int]:
+    pid = plane.status()[worker]["pid"]
+    with suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+@pytest.mark.parametrize("whole", [True, False], ids=["worker", "evaluator"])
+def test_no_write_is_lost_while_workers_end(plane: Plane, unharmed: None, number: int, whole: bool) -> None:
+    name = f"load-{number}-{int(whole)}"
+    policy, binding = policy_objects(name, "object.data['a'] == 'b'", "validating")
+    assert make(plane, f"{ADMISSION}/validatingadmissionpolicies", policy)[0] == 201
+    assert make(plane, f"{ADMISSION}/validatingadmissionpolicybindings", binding)[0] == 201
+    assert make(plane, "/api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
+    path = f"/api/v1/namespaces/{name}/configmaps"
+    wrong = {"metadata": {"name": "wrong"}, "data": {"a": "c"}}
+    until("in force", lambda: make(plane, f"{path}?dryRun=All", wrong)[0] == 422)
+    end = time.monotonic() + 3
+
+    def write(thread: int) -> list[int]:
+        found = []
+        while time.monotonic() < end:
+            found.append(make(plane, path, {"metadata": {"generateName": f"c{thread}-"}, "data": {"a": "b"}})[0])
+        return found
+
+    with ThreadPoolExecutor(3) as pool:
+        writes = [pool.submit(write, thread) for thread in range(3)]
+        for _ in range(2):
+            time.sleep(0.5)
+            worker = "cel-apiserver-0"
+            for pid in [plane.status()[worker]["pid"]] if whole else evaluators(plane, worker):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        statuses = [status for each in writes for status in each.result()]
+    assert set(statuses) == {201}
+    stored = json.loads(ask(plane.root, "GET", path)[1])["items"]
+    assert len([each for each in stored if each["metadata"]["name"].startswith("c")]) == len(statuses)
+    remove(plane, f"{ADMISSION}/validatingadmissionpolicybindings/{name}")
+    until("the worker is back", lambda: plane.status()["cel-apiserver-0"]["state"] in ("ready", "live"))
+
+
+def test_native_library_is_loaded_by_workers_only(plane: Plane) -> None:
+    """The last test of the file: everything above has been evaluated."""
+    status = plane.status()
+    loaded = {
+        name: "cel_expr_python" in Path(f"/proc/{status[name]['pid']}/maps").read_text()
+        for name in (*ACTORS, "cel-scheduler", "cel-apiserver-0")
+    }
+    assert loaded == {**dict.fromkeys(ACTORS, False), "cel-scheduler": True, "cel-apiserver-0": True}
+
+
+def test_kills_are_counted_and_shown(plane: Plane) -> None:
+    status = plane.status()
+    assert any("last evaluator replaced" in (each["beat"] or {}).get("note", "") for each in status.values())
