@@ -1,5 +1,6 @@
 # setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test, lint: what CI runs. bench: the figures.
 # pictures: draw those of the documentation from a running plane.
+# fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7.
 # crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -14,8 +15,9 @@ CODE := protocols actors supervisor tests
 NOT_CODE := /test_
 COMPILE = @$(PY) -m compileall -q -j 0 -x $(NOT_CODE) $(CODE) || echo "bytecode cannot be kept here: processes start slower"
 ROUNDS := 1
+SECONDS := 60
 
-.PHONY: setup run demo test unit crash bench lint docs pictures format clean compiled compiled-run
+.PHONY: setup run demo test unit crash fuzz bench lint docs pictures format clean compiled compiled-run
 
 setup: compiled
 
@@ -34,6 +36,9 @@ unit: compiled
 
 crash: compiled
 	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash
+
+fuzz: compiled
+	@$(PY) -m tests.fuzz.run $(SECONDS) $(SEED)
 
 bench: compiled
 	@$(VENV)/bin/nodeplane bench

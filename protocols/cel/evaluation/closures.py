@@ -46,10 +46,16 @@ class Scope(NamedTuple):
 
     slots: Mapping[str, int]
     maker: "Maker"
+    bound: frozenset[int] = frozenset()
+    """Slots of `cel.bind`, which may hold an error: it counts where the variable is used."""
 
     def with_variables(self, *names: str) -> "tuple[Scope, list[int]]":
         made = [self.maker.slot() for _ in names]
-        return Scope({**self.slots, **dict(zip(names, made, strict=True))}, self.maker), made
+        return Scope({**self.slots, **dict(zip(names, made, strict=True))}, self.maker, self.bound), made
+
+    def with_bound(self, name: str) -> "tuple[Scope, int]":
+        made = self.maker.slot()
+        return Scope({**self.slots, name: made}, self.maker, self.bound | {made}), made
 
 
 Special = Callable[["Maker", Node, Scope], Code | None]
@@ -86,7 +92,17 @@ def _ident(maker: Maker, node: Ident, scope: Scope) -> Code:
     if slot is None:
         kind = TypeName(node.name)
         return Code(lambda frame: kind, 1)
-    return Code(lambda frame: frame[slot], 1)
+    return Code(_bound(slot) if slot in scope.bound else lambda frame: frame[slot], 1)
+
+
+def _bound(slot: int) -> Closure:
+    def run(frame: Frame) -> Any:
+        value = frame[slot]
+        if type(value) is EvaluationError:
+            raise value.with_traceback(None)
+        return value
+
+    return run
 
 
 def _select(maker: Maker, node: Select, scope: Scope) -> Code:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -92,25 +93,14 @@ def write_double(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    mantissa, _, power = f"{value!r}".partition("e")
-    exponent = int(power) if power else _exponent(mantissa)
-    if -4 <= exponent < 21:
-        return f"{int(value)}" if value.is_integer() and value else _plain(mantissa, exponent, bool(power), value)
-    digits = mantissa.lstrip("-").replace(".", "").strip("0") or "0"
-    sign = "-" if value < 0 else ""
-    rest = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{rest}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-
-
-def _exponent(mantissa: str) -> int:
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    if whole.strip("0"):
-        return len(whole) - 1
-    return -(len(fraction) - len(fraction.lstrip("0")) + 1) if fraction.strip("0") else 0
-
-
-def _plain(mantissa: str, exponent: int, scientific: bool, value: float) -> str:
-    return f"{value:.{17 - exponent}f}".rstrip("0") if scientific else mantissa.removesuffix(".0")
+    text = repr(value)
+    mantissa, _, power = f"{Decimal(text):e}".partition("e")
+    exponent = int(power)
+    if -4 <= exponent < 6:
+        return text.removesuffix(".0")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 def _int_of_double(value: float) -> int:
@@ -243,16 +233,21 @@ def _zone(name: str) -> tzinfo:
         raise EvaluationError(f"unknown time zone {name[:LONGEST]}") from None
 
 
-def _at(value: Timestamp, zone: str) -> datetime:
+_CYCLE = timedelta(days=146_097)
+"""400 years, after which the calendar repeats."""
+
+
+def _at(value: Timestamp, zone: str) -> tuple[datetime, int]:
+    """Return a time in a zone, and the years to add to it: Python's end with 9999 everywhere."""
     moment = (_EPOCH + timedelta(seconds=value.nanos // NANO)).replace(tzinfo=UTC)
-    try:
-        return moment.astimezone(_zone(zone))
-    except OverflowError:
-        raise EvaluationError("timestamp overflow") from None
+    place = _zone(zone)
+    if 1 < moment.year < 9999:
+        return moment.astimezone(place), 0
+    shift = 1 if moment.year == 1 else -1
+    return (moment + shift * _CYCLE).astimezone(place), -400 * shift
 
 
 _GETTERS: dict[str, Callable[[datetime], int]] = {
-    "getFullYear": lambda moment: moment.year,
     "getMonth": lambda moment: moment.month - 1,
     "getDayOfYear": lambda moment: moment.timetuple().tm_yday - 1,
     "getDayOfMonth": lambda moment: moment.day - 1,
@@ -266,12 +261,17 @@ _SPANS = {"getHours": 3600 * NANO, "getMinutes": 60 * NANO, "getSeconds": NANO, 
 
 
 def _getter(name: str, read: Callable[[datetime], int]) -> None:
-    define(name, (Timestamp,), lambda value: read(_at(value, "")), 8)
-    define(name, (Timestamp, str), lambda value, zone: read(_at(value, zone)), 20)
+    define(name, (Timestamp,), lambda value: read(_at(value, "")[0]), 8)
+    define(name, (Timestamp, str), lambda value, zone: read(_at(value, zone)[0]), 20)
 
 
 def _total(name: str, size: int) -> None:
     define(name, (Duration,), lambda value: abs(value.nanos) // size * (-1 if value.nanos < 0 else 1))
+
+
+def _year(value: Timestamp, zone: str = "") -> int:
+    moment, more = _at(value, zone)
+    return moment.year + more
 
 
 def _milliseconds(value: Timestamp, zone: str = "") -> int:
@@ -284,8 +284,9 @@ def _defined_getters() -> None:
         _getter(name, read)
     for name, size in _SPANS.items():
         _total(name, size)
-    define("getMilliseconds", (Timestamp,), _milliseconds, 8)
-    define("getMilliseconds", (Timestamp, str), _milliseconds, 20)
+    for name, body in (("getFullYear", _year), ("getMilliseconds", _milliseconds)):
+        define(name, (Timestamp,), body, 8)
+        define(name, (Timestamp, str), body, 20)
 
 
 _defined_conversions()

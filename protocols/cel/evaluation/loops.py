@@ -35,12 +35,15 @@ def _loop(maker: Maker, node: Loop, scope: Scope) -> Code:
 def _binding(maker: Maker, node: Loop, scope: Scope) -> Code:
     """`cel.bind`: a loop over nothing."""
     start = maker.code(node.start, scope)
-    inner, (slot,) = scope.with_variables(node.accumulator)
+    inner, slot = scope.with_bound(node.accumulator)
     result = maker.code(node.result, inner)
     run_start, run_result = start.run, result.run
 
     def run(frame: Frame) -> Any:
-        frame[slot] = run_start(frame)
+        try:
+            frame[slot] = run_start(frame)
+        except EvaluationError as error:
+            frame[slot] = error
         return run_result(frame)
 
     return Code(run, 10 + start.cost + result.cost)
