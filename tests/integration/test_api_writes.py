@@ -252,3 +252,19 @@ def test_storage_objects_name_valid_classes_and_drivers(client: Client) -> None:
         "spec.nodeName",
         "spec.source",
     }
+
+
+def test_namespace_status_keeps_metadata(client: Client) -> None:
+    created(client, "/api/v1/namespaces", "labelled")
+    patch = {"metadata": {"annotations": {"a": "b"}}, "status": {"phase": "Active"}}
+    answer = send(client, "PATCH", "/api/v1/namespaces/labelled/status", patch)
+    assert (answer.status, answer.json["metadata"]["annotations"]) == (200, {"a": "b"}), answer.body
+
+
+def test_revision_data_is_answered_as_go_writes_it(client: Client) -> None:
+    path, data = f"{APPS}/controllerrevisions", b'{"a":1,"z":"\\u003c\\u0026\\u003e"}'
+    raw = b'{"metadata":{"name":"bytes"},"revision":1,"data":%b}' % data
+    assert client.ask("POST", path, raw, {"Content-Type": "application/json"}).status == 201
+    assert b'"data":' + data in client.ask("GET", f"{path}/bytes").body
+    protobuf = {"Accept": "application/vnd.kubernetes.protobuf"}
+    assert data in client.ask("GET", f"{path}/bytes", None, protobuf).body

@@ -1,5 +1,6 @@
 """Objects at an earlier revision: the window's changes undone, whatever happened since."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from actors.apiserver.api.request.query import EXACT, ListOptions
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.reads.reader import Reader, decode_token, encode_token, objects_at
+from actors.apiserver.reads.reader import LATEST, TOKEN_SECONDS, Reader, decode_token, encode_token, objects_at
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.window import Change, Window
 from actors.apiserver.storage.storage import Compacted
@@ -80,6 +81,16 @@ async def test_lists_of_compacted_revisions_come_from_the_window() -> None:
     assert first == [7]
     assert (decode_token(resume).rv, decode_token(resume).start) == (8, "ns/b\0")
     assert (await listed(ListOptions(resume=resume)))[0] == [8]
+
+
+async def test_continue_token_ends_by_time_though_its_revision_is_there() -> None:
+    began = int(time.time()) - TOKEN_SECONDS
+    _, resume = await listed(ListOptions(resume=encode_token(8, "ns/a\0", began + 60), limit=1))
+    assert decode_token(resume).t == began + 60
+    with pytest.raises(Expired) as expired:
+        await listed(ListOptions(resume=encode_token(8, "ns/a\0", began - 60)))
+    token = decode_token(expired.value.status["metadata"]["continue"])
+    assert (token.rv, token.start) == (LATEST, "ns/a\0")
 
 
 async def test_lists_before_the_window_are_expired_and_may_go_on_from_the_newest() -> None:

@@ -14,7 +14,7 @@ from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.fields import WrongType, clean
-from actors.apiserver.writes.validation import duplicates
+from actors.apiserver.writes.validation import Review, body_kind, duplicates
 from protocols.kube.yaml_text import read_yaml
 
 scalars = (
@@ -168,3 +168,29 @@ def test_duplicates_in_yaml_are_reported_by_line() -> None:
         'line 4: key "c" already set in map',
         'line 5: key "a" already set in map',
     ]
+
+
+MIXED = """{"kind": "ConfigMap", "zero": 1, "zero": 2, "metadata": {"name": "a", "odd": 1, "name": "b"},
+ "data": {"k": "v", "k": "w"}, "after": 1}"""
+IN_ORDER = [
+    'unknown field "zero"',
+    'duplicate field "zero"',
+    'unknown field "metadata.odd"',
+    'duplicate field "metadata.name"',
+    'duplicate field "data.k"',
+    'unknown field "after"',
+]
+
+
+def test_warnings_stand_in_the_order_of_the_document() -> None:
+    review, body = Review("Warn"), json.loads(MIXED)
+    review.text(MIXED.encode(), "application/json", body)
+    review.body(body, body_kind(TABLE.of("configmaps"), ""))
+    assert review.warnings == IN_ORDER
+
+
+def test_warnings_of_a_patch_stand_in_the_order_of_their_names() -> None:
+    review, body = Review("Warn"), json.loads(MIXED)
+    review.text(b"{}", "application/merge-patch+json", {})
+    review.body(body, body_kind(TABLE.of("configmaps"), ""))
+    assert review.warnings == ['unknown field "after"', 'unknown field "metadata.odd"', 'unknown field "zero"']

@@ -46,7 +46,7 @@ def test_service_without_an_endpoint_is_a_failure(found: Object | None, slices: 
 @pytest.mark.parametrize(("address", "host"), [("10.0.0.1", "10.0.0.1"), ("fd00::1", "[fd00::1]")])
 def test_service_is_called_at_an_endpoint_under_its_own_name(address: str, host: str) -> None:
     found = destination_of(SERVICE, FOUND, [part(ready=None, address=address)])
-    assert found == Destination(f"https://{host}:8443/check", "hook.ns.svc")
+    assert found == Destination(f"https://{host}:8443/check", "hook.ns.svc", "https://hook.ns.svc:443/check")
 
 
 def answer(**response: Any) -> bytes:

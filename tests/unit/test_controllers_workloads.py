@@ -272,6 +272,13 @@ def test_rollout_with_neither_surge_nor_unavailable_may_lose_one_pod() -> None:
     assert rollout_of(workload("d", "Deployment", replicas=3, strategy=update)).floor == 2
 
 
+def test_revision_data_has_the_keys_in_gos_order() -> None:
+    daemon_set = workload("DaemonSet", "a")
+    data = new_revision(daemon_set, 1)["data"]
+    assert msgspec.json.encode(data) == msgspec.json.encode(data, order="sorted")
+    assert next(iter(data["spec"]["template"])) == "$patch"
+
+
 def test_deployment_undone_takes_the_old_replica_set_and_a_new_revision() -> None:
     one, two = workload("d", "Deployment"), workload("d", "Deployment", template=template("d", "2"))
     one["metadata"] |= {"annotations": {"kubernetes.io/change-cause": "undo"}, "uid": "d"}
@@ -429,6 +436,8 @@ async def test_orphans_are_looked_at_again_when_their_job_is_gone() -> None:
 def test_hostile_numbers_are_bounded() -> None:
     assert len(parse_indexes("0-999999999," + "9" * 5000, 10**9)) == 100_000
     assert number("9" * 5000) is None
+    assert number(str(2**63 - 1)) == 2**63 - 1
+    assert number(str(2**63)) is None
 
 
 async def test_object_of_a_wrong_shape_does_not_stop_the_controller(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at
-from protocols.kube.jsons import PROTOBUF, read_json
+from protocols.kube.jsons import PROTOBUF, as_go_writes, read_json
 from protocols.kube.meta import Object
 
 RETAINED_BYTES = 64 * 1024
@@ -175,7 +175,8 @@ def encode_object(obj: Object) -> bytes:
     ordered = _FIRST | obj
     if "resourceVersion" in obj["metadata"]:
         ordered["metadata"] = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    return _encode(ordered)
+    raw = _encode(ordered)
+    return as_go_writes(raw) if ordered["kind"] == "ControllerRevision" else raw
 
 
 def fresh_copy(obj: Object) -> Object:

@@ -28,16 +28,25 @@ LATEST = -1
 """Stands for the current revision in the token of an inconsistent continuation."""
 
 
-class Token(msgspec.Struct, frozen=True):
+TOKEN_SECONDS = 600
+"""Age at which a continue token ends, though its revision may still be there: upstream compacts it by then."""
+
+
+class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     """A continue token: the revision of all pages, and the key at which the next page starts. Opaque to clients."""
 
     v: str
     rv: int
     start: str
+    t: int = 0
+    """Time of the first page, in seconds; 0 = unknown."""
+
+    def is_old(self, now: float) -> bool:
+        return self.rv != LATEST and self.t > 0 and now - self.t > TOKEN_SECONDS
 
 
-def encode_token(rv: int, start: str) -> str:
-    raw = msgspec.json.encode(Token(VERSION, rv, start))
+def encode_token(rv: int, start: str, t: int = 0) -> str:
+    raw = msgspec.json.encode(Token(VERSION, rv, start, t))
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
@@ -59,7 +68,7 @@ def decode_token(text: str) -> Token:
         raise _invalid(f": encoded start key empty (version {VERSION})")
     if token.start.startswith("/") or {".", ".."} & set(token.start.split("/")):
         raise _invalid(f": {token.start:.256}")
-    return Token(token.v, max(token.rv, LATEST), token.start)
+    return Token(token.v, max(token.rv, LATEST), token.start, token.t)
 
 
 def _invalid(why: str) -> BadRequest:
@@ -202,8 +211,11 @@ class Reader:
         token = decode_token(text)
         if query.prefix and not token.start.startswith(query.prefix):
             raise BadRequest("invalid continue token: it is not of this namespace")
-        rv = 0 if token.rv == LATEST else token.rv
-        return await self._page(query, rv, token.start)
+        if token.is_old(time.time()):
+            raise Compacted(encode_token(LATEST, token.start))
+        if token.rv == LATEST:
+            return await self._page(query, 0, token.start)
+        return await self._page(replace(query, since=token.t), token.rv, token.start)
 
     async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
         """Read a page from the store at one revision. Read on while selectors leave the page short.
@@ -283,6 +295,8 @@ class _Query(msgspec.Struct, frozen=True):
     prefix: str
     wanted: Selection
     limit: int
+    since: int = 0
+    """Time of the first page, in seconds; 0 = this is it."""
 
 
 def _fitting_keys(replica: Replica, prefix: str, start: str, most: int) -> int:
@@ -309,7 +323,7 @@ async def _sift(held: Sequence[Stored], wanted: Selection) -> list[Stored]:
 
 def _truncated(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:
     counted = remaining if query.wanted.everything else None
-    return Listing(found, rv, encode_token(rv, last + "\0"), counted)
+    return Listing(found, rv, encode_token(rv, last + "\0", query.since or int(time.time())), counted)
 
 
 def objects_at(objects: Objects, window: Window, rv: int, prefix: str, start: str = "") -> list[Stored] | None:

@@ -46,7 +46,8 @@ class NamespaceStrategy(Strategy):
         restore(new, old, "spec", "status")
 
     def prepare_status(self, new: Object, old: Object) -> None:
-        restore_all_but(new, old, "status")
+        restore_all_but(new, old, "status", "metadata")
+        self.default(new)
         if (new.get("status") or {}).get("phase") is None:
             new["status"] = {**(new.get("status") or {}), "phase": "Active"}
 

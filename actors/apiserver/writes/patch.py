@@ -17,14 +17,13 @@ from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import unnamed, updated
-from actors.apiserver.writes.validation import Review, bad_patch, body_kind, clean_changed
+from actors.apiserver.writes.validation import APPLY_PATCH, Review, bad_patch, body_kind, clean_changed
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 
 def patch_mutation(target: Target, media: str, body: bytes, options: WriteOptions, review: Review) -> Mutation:

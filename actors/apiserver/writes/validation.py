@@ -83,7 +83,40 @@ def _collect(value: Any, path: str, found: list[str]) -> None:
             _collect(part, f"{path}[{index}]", found)
 
 
+def in_order(raw: bytes, warnings: list[str]) -> list[str]:
+    """Return warnings about fields of a JSON body in the order in which these stand there, as Go's decoder does."""
+    try:
+        document = json.loads(raw, object_pairs_hook=_All, parse_int=_unread, parse_float=_unread)
+    except (RecursionError, ValueError):
+        return warnings
+    places: dict[str, int] = {}
+    _number(document, "", places)
+    return sorted(warnings, key=lambda warning: places.get(warning, len(places)))
+
+
+class _All(list[tuple[str, Any]]):
+    """An object with all its fields, repeated ones included."""
+
+
+def _number(value: Any, path: str, places: dict[str, int]) -> None:
+    """Number the warnings that each field may lead to, where it stands first and where it stands again."""
+    if isinstance(value, _All):
+        seen = set()
+        for key, part in value:
+            here = f"{path}.{key}".removeprefix(".")
+            kind = "duplicate" if key in seen else "unknown"
+            seen.add(key)
+            places.setdefault(f'{kind} field "{here}"', len(places))
+            _number(part, here, places)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            _number(part, f"{path}[{index}]", places)
+
+
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+ORDERED_BYTES = 32 * 1024
+"""Longest body whose warnings are sorted: the work grows with depth times breadth."""
+APPLY_PATCH = "application/apply-patch+yaml"
 SHOWN_PATCH = 4096
 
 
@@ -96,12 +129,16 @@ class Review:
     def __init__(self, mode: str) -> None:
         self._mode = mode
         self._of_text: list[str] = []
+        self._json = b""
+        """The body, if its fields have an order: patches and YAML are brought into that of their names."""
         self._of_fields: dict[str, None] = {}
         """Ordered and unique. Retained over the attempts of a write: a cleaned part has nothing left to report."""
 
     @property
     def warnings(self) -> list[str]:
-        return [*self._of_text, *self._of_fields]
+        if 0 < len(self._json) <= ORDERED_BYTES and len(self._of_text) + len(self._of_fields) > 1:
+            return in_order(self._json, [*self._of_text, *self._of_fields])
+        return [*self._of_text, *sorted(self._of_fields)]
 
     def __enter__(self) -> None:
         pass
@@ -116,6 +153,8 @@ class Review:
         """Report duplicate keys of the body."""
         if self._mode == IGNORE:
             return
+        if media in JSON_TYPES or (_is_yaml(media) and media != APPLY_PATCH and is_json(raw)):
+            self._json = raw
         if media in JSON_TYPES or media.endswith("+json") or (_is_yaml(media) and is_json(raw)):
             paths = duplicates(raw, decoded, thorough=self._mode == STRICT)
             self._of_text = [f'duplicate field "{path}"' for path in paths]

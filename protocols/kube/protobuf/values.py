@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.jsons import read_json
+from protocols.kube.jsons import as_go_writes, read_json
 from protocols.kube.protobuf.types import (
     DELIMITED,
     VARINT,
@@ -147,7 +147,7 @@ def _read_raw(data: bytes) -> Any:
 
 def _write_raw(value: Any) -> bytes:
     try:
-        return delimited(1, msgspec.json.encode(value))
+        return delimited(1, as_go_writes(msgspec.json.encode(value)))
     except (TypeError, ValueError, RecursionError) as error:
         raise Unencodable(f"no JSON: {error}") from None
 

@@ -29,9 +29,9 @@ from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import apply, updaters
 from actors.apiserver.writes.ownership.entries import Entries
-from actors.apiserver.writes.patch import APPLY_PATCH, applied_configuration, check_media, check_version, patcher
+from actors.apiserver.writes.patch import applied_configuration, check_media, check_version, patcher
 from actors.apiserver.writes.update import unnamed, updated
-from actors.apiserver.writes.validation import Review, body_kind
+from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kube.meta import Object
 
 SCALES = Resource(

@@ -31,14 +31,13 @@ from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options
 from actors.apiserver.writes.loop import Mutation, WriteLoop, Written
 from actors.apiserver.writes.owners import Owners, updaters
 from actors.apiserver.writes.patch import (
-    APPLY_PATCH,
     applied_configuration,
     applied_from_nothing,
     apply_mutation,
     patch_mutation,
 )
 from actors.apiserver.writes.update import bound, check_binding, replace_mutation
-from actors.apiserver.writes.validation import Review, body_kind
+from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """ControllerRevisions: the history of a DaemonSet's template, as `kubectl rollout undo` reads it. Pure."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -59,9 +60,16 @@ def new_revision(daemon_set: Object, number: int) -> Object:
             "annotations": dict(annotations_of(daemon_set)),
             "ownerReferences": [owner_reference(daemon_set)],
         },
-        "data": {"spec": {"template": {**template, "$patch": "replace"}}},
+        "data": _sorted({"spec": {"template": {**template, "$patch": "replace"}}}),
         "revision": number,
     }
+
+
+def _sorted(value: Any) -> Any:
+    """Return a value with its keys in the order in which Go writes maps: kubectl and upstream compare the bytes."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value, key=str.encode)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
 def surplus(daemon_set: Object, old: Sequence[Object], pods: Iterable[PodView]) -> list[Object]:

@@ -9,7 +9,7 @@ from protocols.kube.meta import Object, annotations_of, meta, name_of, terminati
 PREFIX = "deployment.kubernetes.io"
 REVISION, HISTORY = f"{PREFIX}/revision", f"{PREFIX}/revision-history"
 DESIRED, MOST = f"{PREFIX}/desired-replicas", f"{PREFIX}/max-replicas"
-DIGITS = 19
+DIGITS, LARGEST = 19, 2**63 - 1
 NO_DEADLINE = 2**31 - 1
 """Value of progressDeadlineSeconds that means there is none."""
 
@@ -107,4 +107,6 @@ def set_view(obj: Object) -> SetView:
 
 def number(text: str | None) -> int | None:
     """Read an annotation; anybody may write one."""
-    return int(text) if text is not None and len(text) < DIGITS and text.isascii() and text.isdigit() else None
+    if text is None or not 0 < len(text) <= DIGITS or not (text.isascii() and text.isdigit()):
+        return None
+    return found if (found := int(text)) <= LARGEST else None

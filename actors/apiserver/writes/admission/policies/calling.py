@@ -33,6 +33,8 @@ class Destination(msgspec.Struct, frozen=True):
     url: str
     server_name: str
     """Name in the server's certificate; empty = the host of the URL."""
+    shown: str = ""
+    """URL in errors: the service's, not that of one of its endpoints."""
 
 
 def destination_of(service: Service, found: Object | None, slices: Iterable[Object]) -> Destination:
@@ -49,7 +51,8 @@ def destination_of(service: Service, found: Object | None, slices: Iterable[Obje
         raise WebhookFailed(f'no endpoints available for service "{service.name}"')
     address, number = random.choice(targets)
     host = f"[{address}]" if ":" in address else address
-    return Destination(f"https://{host}:{number}{service.path or '/'}", f"{service.name}.{service.namespace}.svc")
+    name, path = f"{service.name}.{service.namespace}.svc", service.path or "/"
+    return Destination(f"https://{host}:{number}{path}", name, f"https://{name}:{service.port}{path}")
 
 
 def _endpoints(found: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
@@ -72,6 +75,10 @@ def _context(ca: bytes) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=ca.decode("ascii")) if ca else ssl.create_default_context()
 
 
+def _asked(webhook: Webhook, target: Destination) -> str:
+    return f'Post "{target.shown or target.url}?timeout={webhook.seconds}s"'
+
+
 class Caller:
     def __init__(self, service: FindService, slices: Slices) -> None:
         self._service, self._slices = service, slices
@@ -88,9 +95,9 @@ class Caller:
             async with asyncio.timeout(webhook.seconds):
                 return await self._post(webhook, target, context, msgspec.json.encode(review))
         except TimeoutError:
-            raise WebhookFailed(f'Post "{target.url}": context deadline exceeded') from None
+            raise WebhookFailed(f"{_asked(webhook, target)}: context deadline exceeded") from None
         except (ClientError, OSError, ssl.SSLError, ValueError) as error:
-            raise WebhookFailed(f'Post "{target.url}": {str(error) or type(error).__name__}') from None
+            raise WebhookFailed(f"{_asked(webhook, target)}: {str(error) or type(error).__name__}") from None
 
     async def close(self) -> None:
         if self._session is not None:
