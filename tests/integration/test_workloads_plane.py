@@ -80,6 +80,15 @@ def test_kubectl_rollout_of_a_workload_restarts_and_undoes_it(plane, kind, size)
     assert [pod for pod in plane.list("pod") if pod["metadata"]["name"].startswith("roll-")] == []
 
 
+def test_replication_controller_runs_its_pods(plane):
+    made = workload("ReplicationController", "rc", replicas=2, selector={"app": "rc"})
+    plane.apply({**made, "apiVersion": "v1"})
+    until("two ready pods", lambda: (read(plane, "rc/rc")["status"] or {}).get("readyReplicas") == 2)
+    plane.kubectl("scale", "rc/rc", "--replicas=1")
+    until("one pod", lambda: len(pods_of(plane, "rc")) == 1)
+    plane.kubectl("delete", "rc/rc", "--wait=false")
+
+
 def test_deployment_paused_changes_nothing_until_it_is_resumed(plane):
     plane.apply(workload("Deployment", "held", replicas=1))
     rolled_out(plane, "deployment/held")

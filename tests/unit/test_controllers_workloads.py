@@ -34,7 +34,7 @@ from actors.controllers.workloads.replicas.scaling import scale
 from actors.controllers.workloads.replicas.views import Rollout, SetView, number, rollout_of, set_view
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
-from protocols.kube.resources import JOBS, PODS, REPLICASETS, Resource
+from protocols.kube.resources import JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from tests.support.memory_api import Events, MemoryApi
 from tests.support.workload_life import WorkloadLife, owned, template, workload
 
@@ -431,6 +431,17 @@ async def test_orphans_are_looked_at_again_when_their_job_is_gone() -> None:
     for follower in life.followers:
         follower.read(follower.behind)
     assert queued == [(ORPHAN, f"default/{pod['metadata']['name']}")]
+
+
+async def test_replication_controller_has_its_replicas() -> None:
+    life = WorkloadLife(0)
+    made = workload("r", "ReplicationController", replicas=2, template=template("r"), selector={"app": "r"})
+    life.api.put(REPLICATIONCONTROLLERS, {**made, "apiVersion": "v1"})
+    await life.settle(lambda: len([pod for pod in owned(life, "r") if pod.ready]) == 2)
+    await life.settle(lambda: life.objects(REPLICATIONCONTROLLERS)[0]["status"].get("readyReplicas") == 2)
+    assert "terminatingReplicas" not in life.objects(REPLICATIONCONTROLLERS)[0]["status"]
+    life.change(REPLICATIONCONTROLLERS, "r", replicas=1)
+    await life.settle(lambda: len(owned(life, "r")) == 1)
 
 
 def test_hostile_numbers_are_bounded() -> None:

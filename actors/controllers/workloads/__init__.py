@@ -1,1 +1,1 @@
-"""Controllers of DaemonSets, Deployments, ReplicaSets and Jobs."""
+"""Controllers of DaemonSets, Deployments, ReplicaSets, ReplicationControllers and Jobs."""

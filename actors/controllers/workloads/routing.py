@@ -8,7 +8,10 @@ from actors.controllers.workloads.common.pods import Owner, controller_of
 from actors.controllers.workloads.daemons.controller import DaemonSetController
 from actors.controllers.workloads.jobs.controller import JobController
 from actors.controllers.workloads.replicas.deployment_controller import DeploymentController
-from actors.controllers.workloads.replicas.replica_set_controller import ReplicaSetController
+from actors.controllers.workloads.replicas.replica_set_controller import (
+    ReplicaSetController,
+    ReplicationControllerController,
+)
 from protocols.kube.meta import Object
 from protocols.kube.resources import (
     CONTROLLERREVISIONS,
@@ -16,6 +19,7 @@ from protocols.kube.resources import (
     DEPLOYMENTS,
     PODS,
     REPLICASETS,
+    REPLICATIONCONTROLLERS,
     Resource,
 )
 
@@ -42,6 +46,8 @@ class Router:
             made = DeploymentController(tools, self.pods, self.sets)
         elif resource is REPLICASETS:
             made = ReplicaSetController(tools, self.pods, self.sets)
+        elif resource is REPLICATIONCONTROLLERS:
+            made = ReplicationControllerController(tools, self.pods, self.sets)
         elif resource is DAEMONSETS:
             made = DaemonSetController(tools, self.pods, self.revisions, self._nodes)
         else:

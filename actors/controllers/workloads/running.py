@@ -21,6 +21,7 @@ SYNC_S = 3600.0
 COMPONENTS = {
     "Deployment": "deployment-controller",
     "ReplicaSet": "replicaset-controller",
+    "ReplicationController": "replication-controller",
     "DaemonSet": "daemonset-controller",
     "Job": "job-controller",
 }

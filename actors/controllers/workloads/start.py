@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from actors.controllers.common.informers import FirstObject
 from protocols.actor import Context
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import DAEMONSETS, DEPLOYMENTS, JOBS, PODS, REPLICASETS, Resource
+from protocols.kube.resources import DAEMONSETS, DEPLOYMENTS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler
 
 if TYPE_CHECKING:
     from actors.controllers.workloads.running import RunningControllers
 
-KINDS = (DEPLOYMENTS, REPLICASETS, DAEMONSETS, JOBS)
+KINDS = (DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, DAEMONSETS, JOBS)
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 
 

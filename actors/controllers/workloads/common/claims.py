@@ -9,6 +9,7 @@ from actors.controllers.workloads.common.pods import controller_of
 from actors.controllers.workloads.common.templates import owner_reference
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, labels_of, meta, terminating, uid_of
+from protocols.kube.resources import REPLICATIONCONTROLLERS
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 T = TypeVar("T")
@@ -25,7 +26,10 @@ class Claims(msgspec.Struct, Generic[T]):
 def selector_of(obj: Object) -> LabelSelector | None:
     """Return the selector of a workload; None for one that is missing, empty or cannot be read."""
     try:
-        found = label_selector_from_object((obj.get("spec") or {}).get("selector"))
+        selector = (obj.get("spec") or {}).get("selector")
+        if obj.get("kind") == REPLICATIONCONTROLLERS.kind and selector is not None:
+            selector = {"matchLabels": selector}
+        found = label_selector_from_object(selector)
     except (SelectorInvalid, TypeError, ValueError, AttributeError):
         return None
     return found or None

@@ -1,4 +1,4 @@
-"""The ReplicaSet controller."""
+"""The controllers of ReplicaSets and of ReplicationControllers, which differ in their selector and status only."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from actors.controllers.workloads.common.templates import pod_from, template_of
 from actors.controllers.workloads.replicas.replica_sets import Fault, plan, status, wait
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, terminating, uid_of
-from protocols.kube.resources import REPLICASETS
+from protocols.kube.resources import REPLICASETS, REPLICATIONCONTROLLERS
 
 
 class ReplicaSetController(WorkloadController):
@@ -53,3 +53,16 @@ class ReplicaSetController(WorkloadController):
         if owner is None:
             return list(pods)
         return [pod_view(pod) for each in self._sets.owned(owner.uid) for pod in self._pods.owned(uid_of(each))]
+
+
+class ReplicationControllerController(ReplicaSetController):
+    kind = "ReplicationController"
+    resource = REPLICATIONCONTROLLERS
+
+    async def write_status(self, obj: Object, status: Object, annotations: dict[str, str] | None = None) -> Object:
+        """Write the status, which does not count pods that are being deleted."""
+        rest = {name: value for name, value in status.items() if name != "terminatingReplicas"}
+        return await super().write_status(obj, rest, annotations)
+
+    def _related(self, obj: Object, pods: Sequence[PodView]) -> list[PodView]:
+        return list(pods)
