@@ -3,9 +3,8 @@
 import asyncio
 import os
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-import grpc.aio
 
 from protocols.process.files import write_atomic
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
@@ -67,7 +66,7 @@ async def _bare(socket: Path) -> float:
     done, ends = 0, time.perf_counter() + 2
     request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=["gpu-0"])])
 
-    async def work(call: "grpc.aio.UnaryUnaryMultiCallable[pb.AllocateRequest, pb.AllocateResponse]") -> None:
+    async def work(call: Callable[[pb.AllocateRequest], Awaitable[pb.AllocateResponse]]) -> None:
         nonlocal done
         while time.perf_counter() < ends:
             await call(request)

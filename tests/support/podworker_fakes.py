@@ -389,7 +389,7 @@ class FakeNode:
             "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "1Ti", "pods": "110"}},
         }
         self.read = None
-        self.advertised_names = frozenset()
+        self.advertised_names: frozenset[str] = frozenset()
 
     def node(self):
         return self.seen
