@@ -200,6 +200,28 @@ async def test_approved_request_that_breaks_its_signers_rules_fails(tmp_path: Pa
     assert failed["message"] == "DNS or IP subjectAltName is required"
 
 
+def test_second_common_name_of_a_request_is_not_signed(tmp_path: Path) -> None:
+    """A node may ask for its own name only; the other would be its name for servers that read the first one."""
+    other = x509.NameAttribute(NameOID.COMMON_NAME, "apiserver-kubelet-client")
+    subject = x509.Name([other, *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in NODES),
+                         x509.NameAttribute(NameOID.COMMON_NAME, NODE)])  # fmt: skip
+    hosts = [x509.DNSName("n1"), x509.RegisteredID(x509.ObjectIdentifier("1.2.3.4"))]
+    asked = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(subject)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    obj = csr(KUBELET_SERVING, pem=base64.b64encode(asked).decode())
+    made = x509.load_pem_x509_certificate(
+        base64.b64decode(sign(obj, *authority(tmp_path / "pki"), datetime.datetime.now(datetime.UTC)))
+    )
+    assert [each.value for each in made.subject] == [*NODES, NODE]
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert list(names) == [x509.DNSName("n1")]
+
+
 async def test_request_without_a_ca_to_sign_with_stays_approved() -> None:
     api = Api()
     await run(api, csr(KUBELET_CLIENT, "Approved"))

@@ -1,12 +1,13 @@
 """Callers of the node endpoint: tokens and rights are reviewed by the API, and remembered for a while."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
 from actors.podworker.endpoint import callers
-from actors.podworker.endpoint.callers import API_SERVER, CallerAccess
+from actors.podworker.endpoint.callers import API_SERVER, Caller, CallerAccess
 from actors.podworker.endpoint.errors import AccessUndecided, CallerForbidden, CallerUnknown
 from protocols.kube.errors import ApiAway
 from protocols.kube.resources import Resource
@@ -84,3 +85,11 @@ async def test_access_api_away_decides_nothing(access: CallerAccess, reviews: Re
     reviews.away = False
     reviews.rights.add(("alice", "stats"))
     await check(access, "/stats/summary", "good")
+
+
+def test_name_of_a_caller_is_the_last_common_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the API server and Go read it: signers check the last one only."""
+    subject = ((("commonName", API_SERVER),), (("organizationName", "system:nodes"),), (("commonName", "me"),))
+    transport = SimpleNamespace(get_extra_info=lambda name: {"subject": subject})
+    monkeypatch.setattr(callers, "is_trusted", lambda *_: True)
+    assert callers.certified(SimpleNamespace(transport=transport)) == Caller("me", groups=("system:nodes",))  # type: ignore[arg-type]  # a fake

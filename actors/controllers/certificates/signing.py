@@ -53,7 +53,7 @@ def _builder(csr: Object, authority: "x509.Certificate", now: datetime.datetime)
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())  # type: ignore[arg-type]  # of a CA
     builder = (
         x509.CertificateBuilder()
-        .subject_name(request.subject)
+        .subject_name(_subject(request.subject))
         .issuer_name(authority.subject)
         .public_key(request.public_key())
         .serial_number(x509.random_serial_number())
@@ -64,11 +64,34 @@ def _builder(csr: Object, authority: "x509.Certificate", now: datetime.datetime)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(issuer_key, critical=False)
     )
+    names = _alternative_names(request)
+    return builder.add_extension(x509.SubjectAlternativeName(names), critical=False) if names else builder
+
+
+def _subject(asked: "x509.Name") -> "x509.Name":
+    """Return what Go's signer retains of a subject: the last common name, which the rules checked, and no other one.
+
+    A server that reads the first common name would take the certificate for another user's.
+    """
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    kinds = ("COUNTRY_NAME", "ORGANIZATION_NAME", "ORGANIZATIONAL_UNIT_NAME", "LOCALITY_NAME", "STATE_OR_PROVINCE_NAME",
+             "STREET_ADDRESS", "POSTAL_CODE", "SERIAL_NUMBER")  # fmt: skip
+    kept = [each for kind in kinds for each in asked.get_attributes_for_oid(getattr(NameOID, kind))]
+    return x509.Name([*kept, *asked.get_attributes_for_oid(NameOID.COMMON_NAME)[-1:]])
+
+
+def _alternative_names(request: "x509.CertificateSigningRequest") -> "list[x509.GeneralName]":
+    """Return the names of those kinds that the rules checked."""
+    from cryptography import x509
+
     try:
-        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
-        return builder
-    return builder.add_extension(names, critical=False)
+        return []
+    kinds = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceIdentifier)
+    return [each for each in found if isinstance(each, kinds)]
 
 
 def _key_usage(usages: frozenset[str]) -> "x509.KeyUsage":

@@ -144,7 +144,7 @@ def certified(request: web.BaseRequest) -> Caller | None:
     if not is_trusted(transport, time.time()):
         raise CallerUnknown("Unauthorized")
     subject = [pair for pairs in certificate["subject"] for pair in pairs]
-    name = next((value for key, value in subject if key == "commonName"), "")
+    name = next((value for key, value in reversed(subject) if key == "commonName"), "")  # the last one, as Go
     if not name:
         raise CallerUnknown("Unauthorized")
     return Caller(name, groups=tuple(value for key, value in subject if key == "organizationName"))
