@@ -176,6 +176,28 @@ async def test_store_unsupported_call_is_unimplemented() -> None:
             assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
 
 
+LAST = 2**63 - 1
+FUTURE = ("OUT_OF_RANGE", "etcdserver: mvcc: required revision is a future revision")
+
+
+@pytest.mark.parametrize("revision", [LAST, LAST - 1, 2**43, 2**43 - 1])
+async def test_store_revision_beyond_all_is_a_future_one(revision: int) -> None:
+    """SQLite's ids have 63 bits, of which 43 are the revision."""
+    with short_directory() as root:
+        async with serving(options(root)) as (api, _store):
+            await api.put(pb.PutRequest(key=b"a", value=b"1"))
+            assert await api.fails(api.range(pb.RangeRequest(key=b"a", revision=revision))) == FUTURE
+            assert await api.fails(api.compact(pb.CompactionRequest(revision=revision))) == FUTURE
+            past = pb.RangeRequest(key=b"a", revision=revision)
+            within = pb.TxnRequest(success=[pb.RequestOp(request_range=past)])
+            assert await api.fails(api.txn(within)) == FUTURE
+            found = await api.range(pb.RangeRequest(key=b"a", min_mod_revision=revision))
+            assert list(found.kvs) == []
+            long = pb.LeaseGrantRequest(TTL=revision, ID=1)
+            assert (await api.fails(api.grant(long)))[0] == "OUT_OF_RANGE"
+            assert (await api.range(pb.RangeRequest(key=b"a"))).count == 1
+
+
 @pytest.mark.parametrize("junk", [b"not a database, " * 100, b"SQLite format 3\0" + b"\xff" * 8000])
 def test_store_damaged_file_is_refused(junk: bytes) -> None:
     with short_directory() as root:
