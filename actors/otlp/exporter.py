@@ -9,6 +9,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 
+from actors.otlp.bounded_session import BoundedSession
 from actors.otlp.mapping import Mapper
 from protocols.messages.trace import Span
 from protocols.trace import wall_offset
@@ -23,7 +24,7 @@ logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # failures are co
 
 class Exporter:
     def __init__(self, url: str, node: str) -> None:
-        self._exporter = OTLPSpanExporter(endpoint=url, timeout=TIMEOUT_S)
+        self._exporter = OTLPSpanExporter(endpoint=url, timeout=TIMEOUT_S, session=BoundedSession(TIMEOUT_S))
         self._mapper = Mapper(node, socket.gethostname(), installed_version())
 
     def export(self, pods: Iterable[list[Span]]) -> tuple[int, int]:

@@ -1,9 +1,18 @@
 """Spans on their way to an OpenTelemetry receiver."""
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from resource import RUSAGE_SELF, getrusage
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.trace import SpanKind, StatusCode
 
+from actors.otlp import exporter
 from actors.otlp.exporter import Exporter
 from actors.otlp.mapping import Mapper
 from actors.otlp.pending import LONGEST_S, SETTLE_S, Pending
@@ -72,9 +81,79 @@ def test_mapping_of_a_further_node_names_it() -> None:
 
 def test_exporter_counts_what_a_receiver_rejects() -> None:
     with otlp_receiver() as receiver:
-        exporter = Exporter(f"{receiver.url}/v1/traces", "n1")
-        assert exporter.export([[made("a")], [made("b", pod="static-pod")]]) == (2, 0)
+        sending = Exporter(f"{receiver.url}/v1/traces", "n1")
+        assert sending.export([[made("a")], [made("b", pod="static-pod")]]) == (2, 0)
         receiver.status = 400
-        assert exporter.export([[made("c")]]) == (0, 1)
-        exporter.close()
+        assert sending.export([[made("c")]]) == (0, 1)
+        sending.close()
     assert {span.name for span in receiver.spans} == {"a", "b"}
+
+
+def _drip(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x")
+        time.sleep(0.1)
+
+
+def _drip_headers(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        handler.wfile.write(b"X-A: 1\r\n")
+        time.sleep(0.1)
+
+
+def _never_end(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x" * 1_000_000)
+
+
+def _send_elsewhere(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(307)
+    handler.send_header("Location", "/elsewhere")
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+
+
+@contextmanager
+def hostile(respond: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[str, list[str]]]:
+    """A receiver that takes the spans and answers so; its address and the paths that were asked for."""
+    paths: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # the name that http.server wants
+            paths.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            with suppress(OSError):
+                respond(self)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces", paths
+        server.shutdown()
+
+
+@pytest.mark.parametrize("respond", [_drip, _drip_headers, _never_end, _send_elsewhere])
+def test_receiver_that_never_ends_its_answer_costs_the_deadline_and_little_memory(
+    respond: Callable[[BaseHTTPRequestHandler], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "TIMEOUT_S", 1.0)
+    with hostile(respond) as (url, paths):
+        sending, before = Exporter(url, "n1"), getrusage(RUSAGE_SELF).ru_maxrss
+        done: list[tuple[int, int]] = []
+        thread = threading.Thread(target=lambda: done.append(sending.export([[made("a")]])), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert len(done) == 1, "the export goes on after its deadline"
+        assert getrusage(RUSAGE_SELF).ru_maxrss - before < 100 * 1024
+        assert set(paths) == {"/v1/traces"}
+        assert done[0] == ((0, 1) if respond is _send_elsewhere else (1, 0)), "the status came in time"
+        sending.close()
