@@ -16,12 +16,15 @@ Each failure is counted by kind (`FAILURES`), whatever its policy but raise.
 
 import asyncio
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, ClassVar, TypeVar
 
+from protocols.errors import NodeplaneError
 from protocols.process.rates import backoff_delay
 
 T = TypeVar("T")
@@ -117,6 +120,55 @@ class Threads:
     def close(self) -> None:
         """Take no more work; what runs is not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class TooManyHung(NodeplaneError):
+    """Raised for a call that would be one too many beside those that do not return."""
+
+    http: ClassVar[int] = 503
+    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
+
+
+class HangingCalls:
+    """Blocking calls that may never return, each in a thread of its own that does not keep the process alive.
+
+    Callers with the same key share a call, so a path that hangs has one thread, however often it is tried.
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name, self._most = name, most
+        self._running: dict[str, asyncio.Future[Any]] = {}
+
+    async def run(self, key: str, work: Callable[[], T], seconds: float) -> T:
+        """Return the call's answer, or raise its exception. Raises TimeoutError, TooManyHung."""
+        running = self._running.get(key)
+        if running is None:
+            if len(self._running) >= self._most:
+                raise TooManyHung(f"{len(self._running)} calls do not return; is a file server away?")
+            running = self._running[key] = asyncio.get_running_loop().create_future()
+            threading.Thread(target=self._call, args=(key, work, running), name=self._name, daemon=True).start()
+        done, _ = await asyncio.wait((running,), timeout=seconds)
+        if not done:
+            raise TimeoutError
+        answer: T = running.result()
+        return answer
+
+    def _call(self, key: str, work: Callable[[], Any], running: "asyncio.Future[Any]") -> None:
+        answer, error = None, None
+        try:
+            answer = work()
+        except BaseException as caught:  # raised again by those who wait
+            error = caught
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            running.get_loop().call_soon_threadsafe(self._returned, key, running, answer, error)
+
+    def _returned(self, key: str, running: "asyncio.Future[Any]", answer: Any, error: BaseException | None) -> None:
+        del self._running[key]
+        if error is None:
+            running.set_result(answer)
+        else:
+            running.set_exception(error)
+            running.exception()  # nobody may wait any more
 
 
 def one_line(error: BaseException) -> str:

@@ -137,9 +137,9 @@ class Reader:
         await self._reach(resource, await self._storage.revision(resource))
         return replica
 
-    async def reached(self, resource: Resource, version: int) -> bool:
-        """Return True if the store has reached `version`. Raises NodeplaneError if it does not answer."""
-        return await self._storage.revision(resource) >= version
+    async def revision(self, resource: Resource) -> int:
+        """Return the store's current revision. Raises NodeplaneError if it does not answer."""
+        return await self._storage.revision(resource)
 
     async def wait(self, resource: Resource, version: int) -> None:
         """Wait until the replica has reached a client's `version`; 0 does not wait.
@@ -154,7 +154,7 @@ class Reader:
 
     async def _reachable(self, resource: Resource, version: int) -> bool:
         try:
-            return await self.reached(resource, version)
+            return await self._storage.revision(resource) >= version
         except NodeplaneError:  # unknown: let the replica decide
             return True
 

@@ -284,19 +284,33 @@ class RevisionWaiters:
         self.pending: list[tuple[int, int, asyncio.Future[None]]] = []
         """A heap. While it is empty, `advance` need not be called."""
         self._order = itertools.count()
+        self._left = 0
+        """Entries of requests that wait no longer: never more than half, however long no revision arrives."""
 
     async def wait(self, rv: int, timeout: float) -> bool:
         """Return True once `advance` reaches `rv`, False at the deadline."""
         future = asyncio.get_running_loop().create_future()
         heapq.heappush(self.pending, (rv, next(self._order), future))
-        done, _ = await asyncio.wait([future], timeout=timeout)
-        future.cancel()
-        return bool(done)
+        try:
+            done, _ = await asyncio.wait([future], timeout=timeout)
+            return bool(done)
+        finally:
+            if future.cancel():
+                self._leave()
+
+    def _leave(self) -> None:
+        self._left += 1
+        if 2 * self._left > len(self.pending):
+            self.pending[:] = [entry for entry in self.pending if not entry[2].done()]
+            heapq.heapify(self.pending)
+            self._left = 0
 
     def advance(self, rv: int) -> None:
         while self.pending and (self.pending[0][0] <= rv or self.pending[0][2].done()):
             future = heapq.heappop(self.pending)[2]
-            if not future.done():
+            if future.done():
+                self._left -= 1
+            else:
                 future.set_result(None)
 
 

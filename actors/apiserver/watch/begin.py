@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 
 import msgspec
 
@@ -17,6 +16,7 @@ from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import PAUSE, Watcher
 from protocols.errors import NodeplaneError
 from protocols.messages.objects import ADDED
+from protocols.process.tasks import Tasks, restarted
 
 PAUSE_EVERY = 250
 """Objects or changes that are matched between two pauses: long initial events must not hold the event loop."""
@@ -101,8 +101,8 @@ def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[byte
 WAIT_SECONDS = 2.0
 """Seconds a watch may wait for its revision before the store is asked for its own."""
 
-Reached = Callable[[Resource, int], Awaitable[bool]]
-"""Return True if the resource's store has reached a revision. Raises NodeplaneError while it is away."""
+Revision = Callable[[Resource], Awaitable[int]]
+"""Return the current revision of the resource's store. Raises NodeplaneError while it is away."""
 
 
 class FutureWatches:
@@ -112,8 +112,9 @@ class FutureWatches:
     revision belongs to a history that was replaced. Its watch would stay silent, so it ends with 410.
     """
 
-    def __init__(self, reached: Reached) -> None:
-        self._reached = reached
+    def __init__(self, revision: Revision) -> None:
+        self._revision = revision
+        self._tasks = Tasks()
         self._waiting: dict[Watcher, Hub] = {}
         self._checking: asyncio.Task[None] | None = None
 
@@ -122,25 +123,26 @@ class FutureWatches:
             return
         self._waiting[watcher] = hub
         if self._checking is None or self._checking.done():
-            self._checking = asyncio.get_running_loop().create_task(self._run())
+            self._checking = self._tasks.start(restarted(self._run, "future watches"), "future watches")
 
     def close(self) -> None:
-        if self._checking is not None:
-            self._checking.cancel()
+        self._tasks.cancel()
 
     async def _run(self) -> None:
         while self._waiting:
             await asyncio.sleep(WAIT_SECONDS)
             for watcher, hub in tuple(self._waiting.items()):
-                with suppress(NodeplaneError):
-                    if not await self._stays(watcher, hub):
-                        del self._waiting[watcher]
+                if watcher.done or watcher.start <= hub.replica.mark:
+                    del self._waiting[watcher]
+            await asyncio.gather(*(self._check(hub) for hub in set(self._waiting.values())))
 
-    async def _stays(self, watcher: Watcher, hub: Hub) -> bool:
-        """Return False once the watch need not wait any longer; it may have been ended."""
-        if watcher.done or watcher.start <= hub.replica.mark:
-            return False
-        if not await self._reached(hub.resource, watcher.start):
-            hub.expire(watcher)
-            return False
-        return True
+    async def _check(self, hub: Hub) -> None:
+        """End the hub's watches whose revision the store has not reached: one call for all of them."""
+        waiting = [watcher for watcher, its in self._waiting.items() if its is hub]
+        try:
+            revision = await self._revision(hub.resource)
+        except NodeplaneError:
+            return
+        for watcher in waiting:
+            if watcher.start > revision and self._waiting.pop(watcher, None) is not None:
+                hub.expire(watcher)

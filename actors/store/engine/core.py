@@ -102,3 +102,5 @@ class StoreCollector(Collector):
         yield GaugeMetricFamily("nodeplane_store_leases", "Live leases.", len(core.leases.ids()))
         yield CounterMetricFamily("nodeplane_store_commits", "Commits on disk.", core.writer.commits)
         yield CounterMetricFamily("nodeplane_store_commit_failures", "Commits that failed.", core.writer.failures)
+        text = "Checkpoints that failed; the write-ahead log grows until one succeeds."
+        yield CounterMetricFamily("nodeplane_store_checkpoint_failures", text, core.writer.checkpoint_failures)

@@ -5,11 +5,11 @@ So the thread reads the index without locks, and no reader ever sees a write tha
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.retention import Quota
 
 T = TypeVar("T")
+log = logging.getLogger("store")
 Work = Callable[[], Any]
 Done = Callable[[Any, BaseException | None], None]
 """Called in the event loop with the result of the work, or with its exception."""
@@ -118,6 +119,9 @@ class Writer:
         self._stopped = False
         self.commits = 0
         self.failures = 0
+        self.checkpoint_failures = 0
+        self._checkpoint_failure = ""
+        """Error of the last checkpoint; empty if it succeeded."""
         self.full = False
         """True if the last commit failed for lack of space."""
         self.quota = Quota(options.quota_bytes)
@@ -173,9 +177,17 @@ class Writer:
         # About three pages a change. A failed checkpoint only lets the WAL grow, and is tried again.
         if self._dirty * 3 >= self._options.checkpoint_pages:
             self._dirty = 0
-            self._thread.do(partial(upkeep.checkpoint, self._log), lambda answer, error: self._begin())
+            self._thread.do(partial(upkeep.checkpoint, self._log), self._checkpointed)
         else:
             self._begin()
+
+    def _checkpointed(self, answer: None, error: BaseException | None) -> None:
+        self.checkpoint_failures += error is not None
+        failure = str(error or "")
+        if failure and failure != self._checkpoint_failure:  # once per error, not once per try
+            log.error("checkpoint failed, the write-ahead log grows error=%s", failure)
+        self._checkpoint_failure = failure
+        self._begin()
 
     def _break(self, fault: BaseException) -> None:
         self._stopped = True
@@ -232,8 +244,10 @@ class Writer:
             self._broken.set_result(None)
 
     def _close(self) -> None:
-        with suppress(StoreError):
+        try:
             upkeep.checkpoint(self._log, "TRUNCATE")
+        except StoreError as error:  # what is not copied stays in the write-ahead log, which the next start reads
+            log.error("checkpoint failed before the end error=%s", error)
         self._log.close()
 
 

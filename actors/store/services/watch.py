@@ -12,6 +12,7 @@ from actors.store.file.history import changes_since
 from actors.store.model.types import Change
 from actors.store.watch.session import Session
 from actors.store.watch.watchers import Watcher, strip_compacted
+from protocols.process.tasks import Tasks, report
 from protocols.wire import etcd_pb2 as pb
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -28,14 +29,14 @@ class WatchService:
     async def watch(self, requests: AsyncIterator[pb.WatchRequest], context: Context) -> None:
         stream = WatchStream(self._core)
         self._core.hub.add(stream.session, stream.wake.set)
-        tasks = [asyncio.create_task(stream.receive(requests)), asyncio.create_task(stream.tick())]
+        tasks = Tasks(stream.failed)
+        tasks.start(stream.receive(requests), "watch requests")
+        tasks.start(stream.tick(), "watch progress")
         try:
             await stream.send(context)
         finally:
             self._core.hub.remove(stream.session)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await tasks.close()
 
 
 class WatchStream:
@@ -47,6 +48,15 @@ class WatchStream:
         self.wake = asyncio.Event()
         self._room = asyncio.Event()
         self._progress = asyncio.Event()
+        self._fault: BaseException | None = None
+
+    def failed(self, task: str, error: BaseException) -> None:
+        """End the stream, so that the client opens another: one that takes no requests, or never ticks, is useless."""
+        if isinstance(error, grpc.RpcError | asyncio.CancelledError):
+            return  # the client left; the call ends by itself
+        report(task, error)
+        self._fault = error
+        self.wake.set()
 
     async def receive(self, requests: AsyncIterator[pb.WatchRequest]) -> None:
         """Take requests, no faster than their answers are sent."""
@@ -79,8 +89,8 @@ class WatchStream:
                 self.wake.set()
 
     async def send(self, context: Context) -> None:
-        """Send the queue, then serve watchers that are behind, then wait."""
-        while True:
+        """Send the queue, then serve watchers that are behind, then wait. Raises what ended another task of it."""
+        while self._fault is None:
             while self.session.queue:
                 await context.write(self.session.pop())
                 self._room.set()
@@ -90,6 +100,7 @@ class WatchStream:
             elif not self.session.queue:
                 self.wake.clear()
                 await self.wake.wait()
+        raise self._fault
 
     async def _catch_up(self, watcher: Watcher) -> None:
         hub = self._core.hub

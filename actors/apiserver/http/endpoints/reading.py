@@ -73,7 +73,7 @@ class Watching:
         self._reader = reader
         self._hubs = hubs
         self._metrics = metrics
-        self._future = FutureWatches(reader.reached)
+        self._future = FutureWatches(reader.revision)
         self._long_running = long_running
         self.closing = False
         self.reuse: Callable[[asyncio.Transport], None] = asyncio.Transport.close

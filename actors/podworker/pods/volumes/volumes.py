@@ -38,6 +38,7 @@ from actors.podworker.pods.volumes.payload import (
 )
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
+from protocols.process.tasks import HangingCalls, TooManyHung
 from protocols.trace import span
 
 CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
@@ -49,6 +50,9 @@ CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
 }
 CREATED = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}
 MEMORY = "Memory"
+HOST_PATH_S = 10.0
+HOST_PATHS = HangingCalls("host path", most=64)
+"""Checks of host paths: `stat` on a dead network file system never returns, and must not take the threads of others."""
 _NOSUID_NODEV = 0x2 | 0x4
 REFRESH_S = 60.0
 TOKEN_RENEWED = 0.8
@@ -59,13 +63,8 @@ log = logging.getLogger("podworker")
 
 
 def prepare_host_path(source: Object) -> None:
-    """Check or create a hostPath. Raises VolumeNotReady.
-
-    An empty type means no check: the runtime creates a missing directory.
-    """
+    """Check or create a hostPath. Blocks. Raises VolumeNotReady."""
     kind, path = source.get("type") or "", str(source.get("path") or "")
-    if not kind:
-        return
     expected = CREATED.get(kind, kind)
     if expected not in CHECKS:
         raise VolumeNotReady(f"hostPath type {kind!r} is unknown")
@@ -80,6 +79,23 @@ def prepare_host_path(source: Object) -> None:
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise VolumeNotReady(f"hostPath type check failed: {path}: {reason}") from None
+
+
+async def ready_host_path(source: Object) -> None:
+    """Check or create a hostPath, whose file system may be away. Raises VolumeNotReady.
+
+    An empty type means no check: the runtime creates a missing directory.
+    """
+    kind, path = source.get("type") or "", str(source.get("path") or "")
+    if not kind:
+        return
+    try:
+        await HOST_PATHS.run(f"{kind} {path}", lambda: prepare_host_path(source), HOST_PATH_S)
+    except TimeoutError:
+        text = f"hostPath type check failed: {path} does not answer within {HOST_PATH_S:g} s; is its file server away?"
+        raise VolumeNotReady(text) from None
+    except TooManyHung as error:
+        raise VolumeNotReady(f"hostPath type check failed: {path}: {error}") from None
 
 
 def _create(kind: str, path: str) -> None:
@@ -135,7 +151,7 @@ class Volumes:
             return
         for volume in volumes_of(self._spec()):
             try:
-                await asyncio.to_thread(self._make, volume)
+                await self._make(volume)
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None
         await self._write(node)
@@ -181,15 +197,19 @@ class Volumes:
     def _written(self) -> list[Object]:
         return [v for v in volumes_of(self._spec()) if kind_of(v) in WRITTEN]
 
-    def _make(self, volume: Object) -> None:
-        spec, kind = self._spec(), kind_of(volume)
+    async def _make(self, volume: Object) -> None:
+        kind = kind_of(volume)
         if kind == HOST_PATH:
-            prepare_host_path(volume[HOST_PATH])
+            await ready_host_path(volume[HOST_PATH])
         elif kind == EMPTY_DIR:
-            path = volume_path(spec, volume, self._deps.node_info.root)
-            if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
-                mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
-            _empty_dir(path, group_of(spec))
+            await asyncio.to_thread(self._make_empty_dir, volume)
+
+    def _make_empty_dir(self, volume: Object) -> None:
+        spec = self._spec()
+        path = volume_path(spec, volume, self._deps.node_info.root)
+        if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
+            mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
+        _empty_dir(path, group_of(spec))
 
     async def _write(self, node: Node) -> None:
         """Write the files of all volumes; one that fails does not hold up the others. Raises VolumeNotReady."""

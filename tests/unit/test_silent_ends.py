@@ -1,0 +1,165 @@
+"""What ended, failed or waited without anybody hearing of it: waiters, checkpoints, watch streams, host paths."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from actors.apiserver.replica.replica import RevisionWaiters
+from actors.apiserver.watch import begin
+from actors.apiserver.watch.begin import FutureWatches
+from actors.podworker.model.errors import VolumeNotReady
+from actors.podworker.pods.volumes import volumes
+from actors.store.engine.core import Core, StoreCollector
+from actors.store.file import upkeep
+from actors.store.model.errors import DiskFailed
+from actors.store.model.options import StoreOptions
+from actors.store.services.watch import WatchService, WatchStream
+from protocols.errors import NodeplaneError
+from protocols.process.tasks import FAILURES
+from protocols.wire import etcd_pb2 as pb
+from tests.support.waiting import until_async
+
+
+async def test_waiters_that_timed_out_leave_nothing_behind_while_no_revision_arrives() -> None:
+    """While the watch cache was away, 1,000 of 1,000 stayed."""
+    waiters = RevisionWaiters()
+    reached = asyncio.create_task(waiters.wait(7, 60))
+    late = await asyncio.gather(*(waiters.wait(5 + number % 9, 0.01) for number in range(1000)))
+    assert not any(late)
+    assert len(waiters.pending) <= 2
+    left = asyncio.create_task(waiters.wait(8, 60))
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    assert len(waiters.pending) <= 2
+    waiters.advance(7)
+    assert await reached
+    waiters.advance(20)
+    assert not waiters.pending
+
+
+@asynccontextmanager
+async def running_core(root: Path, **options: Any) -> AsyncIterator[Core]:
+    paths = {name: root / name for name in ("socket", "address_file", "ca", "cert", "key")}
+    core = Core(StoreOptions(directory=root / "store", **paths, **options))
+    try:
+        yield core
+    finally:
+        await core.close()
+
+
+async def test_checkpoints_that_fail_are_logged_once_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(log: Any, mode: str = "PASSIVE") -> None:
+        raise DiskFailed("etcdserver: the store's file cannot be written: database disk image is malformed")
+
+    registry = CollectorRegistry()
+    async with running_core(tmp_path, checkpoint_pages=1) as core:
+        registry.register(StoreCollector(core))
+        monkeypatch.setattr(upkeep, "checkpoint", failing)
+        for number in range(3):
+            await core.writer.submit(lambda draft, number=number: draft.put(b"a", b"%d" % number, 0))
+        metric = "nodeplane_store_checkpoint_failures_total"
+        await until_async("counted", lambda: registry.get_sample_value(metric) == 3)
+        kept = core.index.get(b"a")
+        assert kept is not None
+        assert kept.value == b"2"
+        assert caplog.text.count("checkpoint failed, the write-ahead log grows error=etcdserver: the store's file") == 1
+    assert "database disk image is malformed" in caplog.text
+    assert "checkpoint failed before the end" in caplog.text
+
+
+@pytest.mark.parametrize("part", ["_handle", "tick"])
+async def test_watch_stream_ends_when_a_task_of_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    """Its requests were answered no more while it went on, and nobody knew."""
+    failures = FAILURES.total()
+
+    def breaks(*arguments: Any) -> Any:
+        raise ZeroDivisionError("a bug")
+
+    async def requests() -> AsyncIterator[pb.WatchRequest]:
+        yield pb.WatchRequest(progress_request=pb.WatchProgressRequest())
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(WatchStream, part, breaks if part == "_handle" else lambda self: asyncio.to_thread(breaks))
+    context = Mock()
+    context.write = lambda answer: asyncio.sleep(0)
+    async with running_core(tmp_path) as core:
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(WatchService(core).watch(requests(), context), 60)
+    assert FAILURES.total() == failures + 1
+    assert "failed: ZeroDivisionError: a bug" in caplog.text
+
+
+class Store:
+    """Answers once it is allowed to, and counts the calls of each resource."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.may_answer = asyncio.Event()
+
+    async def revision(self, resource: Any) -> int:
+        self.calls.append(resource)
+        await self.may_answer.wait()
+        if resource == "away":
+            raise NodeplaneError("the store is away")
+        return 10
+
+
+async def test_future_watches_of_a_resource_share_one_call_and_wait_for_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(begin, "WAIT_SECONDS", 0.01)
+    store, expired = Store(), []
+    future = FutureWatches(store.revision)
+    for resource in ("pods", "away", "nodes"):
+        hub = Mock(resource=resource, replica=Mock(mark=5), expire=lambda watcher: expired.append(watcher.start))
+        for start in (*range(6, 16), 5):
+            future.add(hub, cast(Any, Mock(start=start, done=False)))
+    await until_async("all are asked", lambda: len(store.calls) == 3)
+    assert sorted(store.calls) == ["away", "nodes", "pods"]
+    store.may_answer.set()
+    await until_async("the future ends", lambda: sorted(expired) == sorted([*range(11, 16)] * 2))
+    future.close()
+
+
+async def test_host_path_that_does_not_answer_keeps_no_thread_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stat` on a dead file server took the six threads of the loop, and with them volumes and logs of the node."""
+    back, hung, stat = threading.Event(), 0, os.stat
+
+    def hanging(path: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal hung
+        if str(path).startswith("/nfs"):
+            hung += 1
+            back.wait()
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(volumes.os, "stat", hanging)
+    monkeypatch.setattr(volumes, "HOST_PATH_S", 0.05)
+    dead = [{"path": f"/nfs/{number}", "type": "Directory"} for number in range(20)]
+    try:
+        for _ in range(2):
+            found = await asyncio.gather(*map(volumes.ready_host_path, dead), return_exceptions=True)
+            assert all(isinstance(error, VolumeNotReady) for error in found)
+        assert "/nfs/0 does not answer within 0.05 s; is its file server away?" in str(found[0])
+        assert hung == len(dead), "one thread a path, however often it is tried"
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: 7), 60) == 7
+        monkeypatch.setattr(volumes, "HOST_PATH_S", 60.0)
+        await volumes.ready_host_path({"path": str(tmp_path), "type": "Directory"})
+        await volumes.ready_host_path({"path": "/no/such"})
+    finally:
+        back.set()
+    await until_async("all have returned", lambda: not volumes.HOST_PATHS._running)
