@@ -8,17 +8,26 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 INSTALLED = PACKAGE / "benches"
 """Where deploy/build.py puts tests/bench and what it needs of tests/support."""
+NAMES = (
+    "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
+    "pleg-idle", "start", "idle", "recovery", "death", "pods", "frontdoor", "devices.allocations",
+    "devices.registration", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale", "stall",
+    "testing", "trace", "tracker",
+)  # fmt: skip
+"""Names of the benches in tests/bench/main.py, which takes a second to import."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("bench", help="measure this machine and print a row a figure")
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all by default")
+    parser.add_argument("--short", action="store_true", help="only show that the benches run; targets do not count")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.set_defaults(run=bench)
 
 
 def bench(arguments: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "tests.bench.main", *arguments.names, "-o", arguments.output]
+    command += ["--short"] if arguments.short else []
     return subprocess.run(command, cwd=_tree(), check=False).returncode
 
 

@@ -28,11 +28,13 @@ ROUNDS = 5
 """Ours and the floor take turns, so that other work on the machine meets both; medians count."""
 RATIO_LIMIT = 1.5
 IDLE, IDLE_LIMIT_KB = 2000, {"TLS": 40.0, "plain": 8.0}
+WAYS = (("TLS", "", running_plane), ("plain", TOKEN, plain_plane))
+"""Name, the clients' token, the plane."""
 
 
 def fan_out() -> list[Row]:
     rows = []
-    for told, token, running in (("TLS", "", running_plane), ("plain", TOKEN, plain_plane)):
+    for told, token, running in WAYS:
         with running() as plane:
             rows += [_fan_out(plane, told, token, *size) for size in FAN_OUT]
     return rows
@@ -90,7 +92,7 @@ def _watches(plane: Plane, token: str, port: int, count: int, start: int = 0) ->
 def idle() -> list[Row]:
     """Resident memory of the process, with and without so many idle watches."""
     rows = []
-    for told, token, running in (("TLS", "", running_plane), ("plain", TOKEN, plain_plane)):
+    for told, token, running in WAYS:
         with running() as plane:
             floor = _bare_memory(plane, token)
             start = put_all(plane, [("/registry/configmaps/default/first", configmap("first"))])

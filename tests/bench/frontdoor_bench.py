@@ -17,11 +17,11 @@ from tests.support.device_node import RESOURCE, DeviceNode, until
 from tests.support.pod_resources_client import Agent
 
 DEVICES = 500
-TURNS, WARM = 300, 30
+TURNS, WARM, ROUNDS = 300, 30, 3
 PAUSE_S = 0.01
 CROWD, CROWD_TURNS = 1000, 9
 PODS, CONTAINERS = 110, 500
-LISTS = 500
+LISTS, RATE_S = 500, 3.0
 FREE = PodResources(qps=0, watchers_per_client=4096)
 
 
@@ -61,7 +61,7 @@ async def found(out: asyncio.StreamReader) -> Any:
 
 async def _latency(node: DeviceNode) -> list[Row]:
     late, p99s, floors, hops = [], [], [], []
-    for turn in range(3):
+    for turn in range(ROUNDS):
         taken = await _taken(node, f"l{turn}")
         late.append(median(taken))
         p99s.append(quantiles(taken, n=100)[98])
@@ -135,9 +135,12 @@ async def _list(node: DeviceNode) -> list[Row]:
     pods = await until("a full node", lambda: _listed(agent))
     size = sum(pod.ByteSize() for pod in pods)
     await agent.close()
-    async with role("bare", node.root / "bare.sock", size), role("lister", node.root / "bare.sock", LISTS) as out:
+    async with (
+        role("bare", node.root / "bare.sock", size),
+        role("lister", node.root / "bare.sock", LISTS, RATE_S) as out,
+    ):
         bare = await found(out)
-    async with role("lister", node.layout.pod_resources_socket, LISTS) as out:
+    async with role("lister", node.layout.pod_resources_socket, LISTS, RATE_S) as out:
         ours = await found(out)
     ms, floor = median(ours["taken"]) * 1000, median(bare["taken"]) * 1000
     return [

@@ -21,7 +21,6 @@ from tests.bench.frontdoor_http2 import DATA, HELLO, MORE, frames, watch_request
 
 PAUSE_S = 0.003
 CALLERS = 4
-RATE_S = 3.0
 
 
 async def watch(socket: str, count: str) -> None:
@@ -105,8 +104,8 @@ async def bare(socket: str, reply: str) -> None:
     await asyncio.Event().wait()
 
 
-async def lister(socket: str, count: str) -> None:
-    """List one after another, undecoded: seconds of each; then as many as go, a second."""
+async def lister(socket: str, count: str, seconds: str) -> None:
+    """List one after another, undecoded: seconds of each; then how many go in a second."""
     async with unix_channel(socket) as channel:
         call: Any = channel.unary_unary(LIST.path)
         print("ready", flush=True)
@@ -117,16 +116,16 @@ async def lister(socket: str, count: str) -> None:
             began = time.perf_counter()
             await call(b"")
             taken.append(time.perf_counter() - began)
-        rate = await _rate(call)
+        rate = await _rate(call, float(seconds))
     print(json.dumps({"taken": taken, "rate": rate}), flush=True)
 
 
-async def _rate(call: Any) -> float:
+async def _rate(call: Any, seconds: float) -> float:
     done, began = 0, time.perf_counter()
 
     async def work() -> None:
         nonlocal done
-        while time.perf_counter() - began < RATE_S:
+        while time.perf_counter() - began < seconds:
             await call(b"")
             done += 1
 

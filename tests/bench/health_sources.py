@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from protocols.kube.quantity import parse_quantity
 from protocols.kube.resources import NODES, RESOURCECLAIMS
 from protocols.kubeclient.client import ApiClient
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
@@ -56,8 +57,10 @@ class PluginSource:
         await self.plugin.stop()
 
     async def ready(self, client: ApiClient) -> bool:
+        """The node may write its number in any form of a quantity: 1k."""
         nodes = (await client.list(NODES))["items"]
-        return any((n["status"].get("allocatable") or {}).get(RESOURCE) == str(len(self.truth)) for n in nodes)
+        amounts = ((node["status"].get("allocatable") or {}).get(RESOURCE, "0") for node in nodes)
+        return parse_quantity(len(self.truth)) in map(parse_quantity, amounts)
 
     async def spec(self, client: ApiClient, name: str, count: int) -> dict[str, Any]:
         return {"containers": [{"resources": {"limits": {RESOURCE: str(count)}}}]}

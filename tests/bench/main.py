@@ -1,8 +1,14 @@
-"""Runs the benches by name and prints the table: `python -m tests.bench.main [NAME ...] [-o json]`."""
+"""Run the benches by name and print the table: `python -m tests.bench.main [NAME ...] [-o json] [--short]`.
+
+A bench that raises costs its own rows, which are named as missing. It ends with 1 if a row is missing or misses its
+target.
+"""
 
 import argparse
+import contextlib
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from tests.bench import (
@@ -30,7 +36,8 @@ from tests.bench import (
     watch_bench,
     write_bench,
 )
-from tests.bench.row import Row
+from tests.bench.row import Row, Unmeasured, missing
+from tests.bench.short import shortened
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "bus": bus_bench.run,
@@ -66,10 +73,16 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
 
+REASON = 200
+"""Characters of an error in a row."""
+
+
 def line(row: Row) -> str:
+    value = f"{row.value:12.3f}" if row.value is not None else f"{'missing':>12}"
     floor = f"{row.floor:12.3f}" if row.floor is not None else f"{'-':>12}"
     ratio = f"{row.ratio:7.2f}" if row.ratio is not None else f"{'-':>7}"
-    return f"{row.name:62} {row.value:12.3f} {row.unit:8} {floor} {ratio} {row.target:>14} {'yes' if row.ok else 'NO'}"
+    ok = "yes" if row.ok else row.missing or "NO"
+    return f"{row.name:62} {value} {row.unit:8} {floor} {ratio} {row.target:>14} {ok}"
 
 
 def announced(names: Sequence[str]) -> Iterator[str]:
@@ -92,30 +105,54 @@ def announced(names: Sequence[str]) -> Iterator[str]:
     console.file.write("\x1b[2K")  # erase the last bar, should no row have covered it
 
 
+def rows_of(name: str) -> list[Row]:
+    """Run a bench. Whatever it raises makes one row, which names the bench and the reason."""
+    try:
+        return BENCHES[name]()
+    except Unmeasured as error:
+        return [missing(name, str(error))]
+    except Exception as error:
+        traceback.print_exc()
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return [missing(name, reason[:REASON])]
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="nodeplane bench")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)}; all by default")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    parser.add_argument("--short", action="store_true", help="only show that the benches run; targets do not count")
     options = parser.parse_args(arguments)
     unknown = set(options.names) - BENCHES.keys()
     if unknown:
         parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     rows: list[Row] = []
-    if options.output == "table":
+    try:
+        run(options.names or list(BENCHES), options.output == "table", options.short, rows)
+    finally:
+        if options.output == "json":
+            print(json.dumps([row.as_dict() for row in rows], indent=2), flush=True)
+    return judged(rows, options.short)
+
+
+def run(names: Sequence[str], table: bool, short: bool, rows: list[Row]) -> None:
+    """Append the rows of each bench to `rows`, and print them with `table`."""
+    if table:
         print(HEADER)
-    for name in announced(options.names or list(BENCHES)):
-        for row in BENCHES[name]():
-            rows.append(row)
-            if options.output == "table":
-                print(line(row), flush=True)
-    if options.output == "json":
-        print(json.dumps([row.as_dict() for row in rows], indent=2))
-    missed = sum(not row.ok for row in rows)
-    print(
-        f"{missed} of {len(rows)} figures miss their target" if missed else "every figure meets its target",
-        file=sys.stderr,
-    )
-    return 0
+    for name in announced(names):
+        with shortened(name) if short else contextlib.nullcontext():
+            found = rows_of(name)
+        rows += found
+        for row in found if table else ():
+            print(line(row), flush=True)
+
+
+def judged(rows: Sequence[Row], short: bool) -> int:
+    """Say how many rows failed; return the exit code."""
+    lost = sum(bool(row.missing) for row in rows)
+    missed = 0 if short else sum(not row.ok for row in rows) - lost
+    print(f"{len(rows)} rows: {missed} miss their target, {lost} missing", file=sys.stderr)
+    return 1 if missed or lost else 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.support.watchers import ApiWatcher
 STARTS = 5
 KILLS = 3
 DEATHS = 20
-IDLE_S = 20.0
+IDLE_S, REST_S = 20.0, 5.0
 START_LIMIT_S, RECOVERY_LIMIT_S, DEATH_LIMIT_MS = 2.0, 0.3, 15.0
 IDLE_LIMIT_CPU, IDLE_LIMIT_MB = 3.0, 350.0
 
@@ -45,7 +45,7 @@ def idle() -> list[Row]:
     with Plane("--store-sync", "full") as plane:
         plane.apply(loop_pod("idle"))
         plane.pod_ready("idle")
-        time.sleep(5)
+        time.sleep(REST_S)
         pids = [pid for pid, line in plane.processes().items() if "sleep" not in line]
         before, began = cpu_seconds(pids), time.monotonic()
         time.sleep(IDLE_S)

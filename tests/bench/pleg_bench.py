@@ -20,6 +20,8 @@ from tests.support.runtime import RuntimeProcess
 EVENTS_PER_S = 500
 LIFE_EVENTS = 4
 SECONDS = 8.0
+SETTLED_S = 3.0
+"""The longest an event may take to be counted."""
 KINDS = {pb.CONTAINER_STARTED_EVENT: "ContainerStarted", pb.CONTAINER_STOPPED_EVENT: "ContainerDied"}
 
 
@@ -87,7 +89,7 @@ async def stress() -> list[Row]:
         used = sum(map(cpu_ns, pids))
         made = await load(runtime, 40, 0, SECONDS)
         used = sum(map(cpu_ns, pids)) - used
-        await asyncio.sleep(3)
+        await asyncio.sleep(SETTLED_S)
         heard = await node.metric("pleg", "evented_pleg_notifications_received")
         histogram = "kubelet_evented_pleg_connection_latency_seconds_bucket"
         slow = await node.metric("pleg", histogram + '{le="+Inf"}') - await node.metric(

@@ -21,7 +21,7 @@ Series = dict[str, list[tuple[float, float]]]
 def measure() -> None:
     lines = ["# cpu: mode, pods, % of a core (cri, pleg, podworker, runtime); latency: mode, pods, ms (median, worst)"]
     for mode in COLOURS:
-        for size, shares in pleg_idle.measure(mode).items():
+        for size, shares in pleg_idle.measure(mode, pleg_idle.PICTURED).items():
             lines.append(f"cpu {mode} {size} " + " ".join(f"{share:.3f}" for share in shares.values()))
         for size, (middle, worst) in pleg_latency.measure(mode).items():
             lines.append(f"latency {mode} {size} {middle:.1f} {worst:.1f}")

@@ -19,6 +19,8 @@ from tests.support.resuming import Crowd
 PROCESSES, WATCHES = 4, 10_000
 EVENTS, RATE = 8, 1.0
 LIMIT_S = 3.0
+PROOFS = {"tokens": TOKEN, "certificates": ""}
+"""How clients prove who they are."""
 PATIENCE_S = 60.0
 IDLE, PASSING, PASSING_RATE = 200, 30_000, 1000.0
 VICTIM = "apiserver-2"
@@ -28,7 +30,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 def run() -> list[Row]:
     """Clients that prove themselves by token, as pods do, and by certificate, which costs a handshake twice as much."""
     rows = []
-    for told, token in (("tokens", TOKEN), ("certificates", "")):
+    for told, token in PROOFS.items():
         with running_plane() as plane:
             give_token(plane)
             scale(plane)

@@ -48,8 +48,7 @@ async def _measure(plane: Plane) -> list[Row]:
 
 
 def _apart() -> dict[str, Any]:
-    selector = {"matchExpressions": [{"key": "group", "operator": "Exists"}]}
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector, "matchLabelKeys": ["group"]}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "matchLabelKeys": ["group"]}
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 

@@ -74,7 +74,7 @@ class _Lab:
     async def rows(self) -> AsyncIterator[Row]:
         await create_each(self._client, world(NODES_N, DEVICES_N, leases=False))
         before = cpu_seconds(self._plane.processes["scheduler"].pid)
-        rate = await self._burst()
+        rate = await self._burst(BURST)
         cpu = (cpu_seconds(self._plane.processes["scheduler"].pid) - before) / BURST * 1e6
         name = f"pods with a claim each, {NODES_N} nodes x {DEVICES_N} devices, bound"
         yield Row(name, rate, "1/s", None, f">= {LIMIT:g} 1/s", rate >= LIMIT)
@@ -117,7 +117,7 @@ class _Lab:
         requests = {"requests": [{"name": "r", "exactly": exactly}]}
         return await self._burst(SHARES, lambda name: pod_with(name, requests))
 
-    async def _burst(self, pods: int = BURST, made: Callable[[str], Written] = pod) -> float:
+    async def _burst(self, pods: int, made: Callable[[str], Written] = pod) -> float:
         self._seen.expect(pods)
         began = time.perf_counter()
         await create_each(self._client, (pair for _ in range(pods) for pair in made(self._name())))
@@ -147,8 +147,8 @@ class _Lab:
 
     async def _bound(self, pods: dict[str, float]) -> None:
         end = time.monotonic() + PATIENCE_S
-        while pods.keys() - self._seen.at.keys():
-            assert time.monotonic() < end
+        while left := pods.keys() - self._seen.at.keys():
+            assert time.monotonic() < end, f"{len(left)} pods are not bound after {PATIENCE_S:g} s: {min(left)} ..."
             await asyncio.sleep(0.01)
 
     async def _latency(self) -> float:

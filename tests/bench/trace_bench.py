@@ -32,7 +32,7 @@ SPAN_LIMIT_US, STORED_LIMIT_US = 15.0, 30.0
 RATE = 100
 """Pods a second."""
 SHARE_LIMIT = 5.0
-IDLE_S = 20.0
+IDLE_S, REST_S = 20.0, 5.0
 LOOK_LIMIT_MS = 500.0
 
 
@@ -113,7 +113,7 @@ def _filled(plane: Plane, one: float, stored: float) -> list[Row]:
 
 
 def _idle(layout: Layout) -> float:
-    time.sleep(5)
+    time.sleep(REST_S)
     before = sum(_spans(layout).values())
     time.sleep(IDLE_S)
     return (sum(_spans(layout).values()) - before) / IDLE_S

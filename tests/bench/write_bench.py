@@ -16,7 +16,7 @@ import uvloop
 
 from protocols.etcd import EtcdClient, EtcdOptions, etcd_options, guarded
 from protocols.wire import etcd_pb2 as pb
-from tests.bench.row import Row
+from tests.bench.row import Row, missing
 from tests.bench.watch_lab import configmap, cpu_seconds
 from tests.bench.write_client import written
 from tests.support.apiserver_plane import Plane, running_plane
@@ -45,10 +45,9 @@ def on_sqlite() -> list[Row]:
 
 
 def on_etcd() -> list[Row]:
-    """Nothing where etcd is not installed."""
     binary = shutil.which("etcd")
     if binary is None:
-        return []
+        return [missing("writes: on etcd", "etcd is not installed (Debian: apt-get install etcd-server)")]
     with etcd_process(binary) as target, plane_on(target) as plane:
         spent = Spent(plane)
         ours, bare = best(plane, target, spent)

@@ -1,0 +1,86 @@
+"""Sizes with which a bench takes a few seconds: `make test` runs each once, so that none rots unseen.
+
+They stand here by the name of the constant they replace, since a figure measured with them says nothing.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from tests.bench.watch_lab import TOKEN, plain_plane
+
+_WRITES = {"WRITERS": 2, "SECONDS": 0.2, "ROUNDS": 1}
+_PLAIN = (("plain", TOKEN, plain_plane),)
+_PLANE = {"STARTS": 1, "KILLS": 1, "DEATHS": 1, "IDLE_S": 0.5, "REST_S": 0.0}
+_HEALTH = {"PODS_COUNT": 5, "CHANGES": 20, "BARE": 20, "FLAPPING": 50, "FLAP_S": 2.0, "WARM_S": 1.0}
+SHORT: dict[str, dict[str, dict[str, Any]]] = {
+    "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
+    "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
+    "idle-watch": {"fanout_bench": {"IDLE": 20, "WAYS": _PLAIN}},
+    "latency": {"watch_bench": {"WATCHERS": 20, "NAMESPACES": 2, "PACED": 20}},
+    "writes": {"write_bench": _WRITES},
+    "list": {"list_bench": {"PODS": 100, "LISTS": 1, "MANY": 600, "PAGE": 100}},
+    "growth": {"growth_bench": {"FEW": 10, "MANY": 100, "WATCHERS": 5, "EVENTS": 10, "ROUNDS": 1}},
+    "resume": {
+        "resume_bench": {
+            "WATCHES": 40, "EVENTS": 4, "RATE": 2.0, "IDLE": 5, "PASSING": 1000, "PROOFS": {"tokens": TOKEN},
+        }
+    },
+    "memory": {
+        "memory_bench": {
+            "WITHIN_S": 0.0, "WATCHES": 20, "ROUNDS": 1, "WARM": 5, "LISTED": 5, "LISTS": 5, "REFUSED": 3,
+            "STRANGERS": 10, "WARM_S": 0.0,
+        }
+    },
+    "etcd": {"etcd_bench": {"WATCHES": 5, "DEATHS": 1, **_WRITES}, "write_bench": _WRITES},
+    "pleg": {"pleg_bench": {"SECONDS": 0.5, "EVENTS_PER_S": 400, "SETTLED_S": 1.0}},
+    "pleg-idle": {"pleg_idle": {"SIZES": (1, 5), "REST_S": 0.0, "SAMPLE_S": 0.5}},
+    "start": {"plane_bench": _PLANE},
+    "idle": {"plane_bench": _PLANE},
+    "recovery": {"plane_bench": _PLANE},
+    "death": {"plane_bench": _PLANE},
+    "pods": {"pods_bench": {"COUNT": 5}},
+    "frontdoor": {
+        "frontdoor_bench": {
+            "DEVICES": 30, "TURNS": 10, "WARM": 1, "CROWD": 10, "CROWD_TURNS": 1, "PODS": 5, "CONTAINERS": 20,
+            "LISTS": 10, "ROUNDS": 1, "RATE_S": 0.2,
+        }
+    },
+    "devices.allocations": {"devices_bench": {"WORKERS": 5, "DEVICES": 10, "SECONDS": 0.2}},
+    "devices.registration": {"devices_bench": {"MANY": 100, "TRIES": 1}},
+    "health": {"health_bench": _HEALTH},
+    "health.dra": {"health_bench": _HEALTH},
+    "scheduler": {"scheduler_bench": {"NODES_N": 3, "DEVICES_N": 2, "FULL": 6, "SECONDS": 0.1, "MOST_ROUNDS": 2}},
+    "scheduler.pods": {"scheduler_pods_bench": {"NODES_N": 10, "PODS_N": 20}},
+    "scheduler.scale": {
+        "scheduler_scale_bench": {
+            "NODES_N": 30, "DEVICES_N": 8, "BURST": 20, "FLOW": 10.0, "FLOW_S": 1.0, "PATCH_FLOW": 5.0,
+            "IMPOSSIBLE": 2, "PATCHES": 1, "SHARES": 20, "SHARED": 2,
+        }
+    },
+    "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,
+                              "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 3}},
+    "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},
+    "trace": {"trace_bench": {"TIMES": 5, "COUNT": 5, "IDLE_S": 0.5, "REST_S": 0.0}},
+    "tracker": {"tracker_bench": {"DEVICES": 8, "ROUNDS": 1, "MANY": 100}},
+}  # fmt: skip
+"""By bench, module and constant."""
+
+
+@contextmanager
+def shortened(name: str) -> Iterator[None]:
+    """Run a bench with its short sizes. Raises AttributeError where a constant has gone."""
+    changed = [
+        (import_module(f"tests.bench.{module}"), constant, value)
+        for module, constants in SHORT[name].items()
+        for constant, value in constants.items()
+    ]
+    held = [(module, constant, getattr(module, constant)) for module, constant, _ in changed]
+    try:
+        for module, constant, value in changed:
+            setattr(module, constant, value)
+        yield
+    finally:
+        for module, constant, value in held:
+            setattr(module, constant, value)
