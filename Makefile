@@ -1,4 +1,5 @@
 # setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test, lint: what CI runs. bench: the figures.
+# durations: test, and write down how long each file took, by which the longest go first.
 # pictures: draw those of the documentation from a running plane.
 # fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7.
 # crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
@@ -6,7 +7,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
-# Many tests wait: five share two processors well. Long files go first, so that no worker ends alone.
+# Many tests wait: five share two processors well. Long files go first (tests/durations.txt), so that no worker ends alone.
 LONG_FIRST := --dist loadfile --no-loadscope-reorder
 SEED := 0
 # Where the environment forbids Python to keep bytecode, every process would compile every module it imports.
@@ -17,7 +18,7 @@ COMPILE = @$(PY) -m compileall -q -j 0 -x $(NOT_CODE) $(CODE) || echo "bytecode 
 ROUNDS := 1
 SECONDS := 60
 
-.PHONY: setup run demo test unit crash fuzz bench lint docs pictures format clean compiled compiled-run
+.PHONY: setup run demo test durations unit crash fuzz bench lint docs pictures format clean compiled compiled-run
 
 setup: compiled
 
@@ -30,6 +31,9 @@ demo: compiled-run
 test: compiled
 	@sh tests/setup.sh
 	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) tests/crash tests/integration tests/unit
+
+durations:
+	@NODEPLANE_DURATIONS=1 $(MAKE) test
 
 unit: compiled
 	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit

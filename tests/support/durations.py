@@ -1,0 +1,39 @@
+"""Seconds that each file of tests took, as `make durations` recorded them in tests/durations.txt."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).parents[1] / "durations.txt"
+LEAST_S = 1.0
+"""Files that take less are left out."""
+
+
+def read_durations(file: Path = FILE) -> dict[str, float]:
+    """Return seconds by the file's path below the repository; {} where nothing was recorded."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {path: float(seconds) for seconds, path in (line.split() for line in lines)}
+
+
+class Recorder:
+    """A pytest plugin that writes the file. What did not run, or failed, keeps the duration that it had."""
+
+    def __init__(self, file: Path = FILE) -> None:
+        self._file = file
+        self._seconds: Counter[str] = Counter()
+        self._failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        path = report.nodeid.partition("::")[0]
+        self._seconds[path] += report.duration  # type: ignore[assignment]  # a Counter of floats
+        if report.failed:
+            self._failed.add(path)
+
+    def pytest_sessionfinish(self) -> None:
+        measured = {path: seconds for path, seconds in self._seconds.items() if path not in self._failed}
+        root = self._file.parents[1]
+        found = {**read_durations(self._file), **measured}
+        rows = sorted((-seconds, path) for path, seconds in found.items() if seconds >= LEAST_S)
+        lines = [f"{-seconds:.1f} {path}\n" for seconds, path in rows if (root / path).exists()]
+        self._file.write_text("".join(lines))
