@@ -46,13 +46,14 @@ restarted() { systemctl show nodeplane --property NRestarts,ActiveState --value 
 pids() { cat $(find /sys/fs/cgroup -path "*nodeplane-$1.service/cgroup.procs") | sort -u; }
 gone() { [ -z "$(sleeper)" ]; }
 sleeper() { pgrep -x -f 'sleep 4242' || :; }
+start() { systemctl start "$@" || { systemctl status 'nodeplane*' --no-pager --full --lines=200 || :; false; }; }
 
-systemctl start nodeplane.target
+start nodeplane.target
 for group in control watcher node; do
     fact "$group" "nodeplane-$group" ActiveState
     fact "$group.status" "nodeplane-$group" StatusText
 done
-systemctl start nodeplane-adopt
+start nodeplane-adopt
 fact adopt nodeplane-adopt ActiveState
 for group in control watcher adopt; do
     for pid in $(pids "$group"); do
@@ -62,7 +63,7 @@ done
 
 systemctl stop nodeplane-adopt
 
-systemctl start nodeplane.service
+start nodeplane.service
 fact up nodeplane ActiveState
 fact control.then nodeplane-control ActiveState
 try kubectl create -f /pod.yaml
