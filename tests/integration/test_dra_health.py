@@ -221,6 +221,19 @@ async def test_an_older_driver_has_an_older_service() -> None:
         await lab.says(DEVICE, "Healthy", "")
 
 
+async def test_the_documents_own_service_is_opted_into_by_serving_it() -> None:
+    async with running_lab() as lab:
+        driver = lab.stub()
+        driver.serves_statuses = True
+        driver.statuses = [
+            node_health.Device(pool_name="n1", device_name="dev-0", health="Unhealthy", message="Xid 79")
+        ]
+        await driver.start()
+        await lab.connected(GPU)
+        await lab.prepare(asks("p", claim("a")))
+        await lab.says(DEVICE, "Unhealthy", "Xid 79")
+
+
 @pytest.mark.scenario("S60")
 async def test_the_documents_own_service_gives_the_same_result() -> None:
     """S60: NodeHealth.WatchDevicesStatus; a device that is left out is Unknown at once."""

@@ -51,6 +51,8 @@ class StubDriver:
         self.health: list[health.DeviceHealth] | None = None
         """None: the driver answers UNIMPLEMENTED."""
         self.statuses: list[node_health.Device] = []
+        self.serves_statuses = False
+        """NodeHealth is served though it is not advertised."""
         self.streams = 0
         self.version = DRA_V1
         self._changed = asyncio.Event()
@@ -168,9 +170,9 @@ class StubDriver:
             await changed.wait()
 
     async def _watch_statuses(self, request: Any, context: Any) -> AsyncIterator[node_health.DevicesStatusResponse]:
-        self.streams += 1
-        if NODE_HEALTH not in self.info.supported_versions:
+        if NODE_HEALTH not in self.info.supported_versions and not self.serves_statuses:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no health here")
+        self.streams += 1
         while not self._over:
             changed = self._changed
             yield node_health.DevicesStatusResponse(devices=self.statuses)

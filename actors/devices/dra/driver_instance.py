@@ -143,7 +143,7 @@ class DriverInstanceOptions:
     service: str
     """v1.DRAPlugin or v1beta1.DRAPlugin."""
     health: str
-    """Its health service; empty = none."""
+    """The health service to follow; empty = none."""
     number: int
     """Newer instances have greater numbers."""
     limits: DraLimits
@@ -151,6 +151,8 @@ class DriverInstanceOptions:
     on_changed: Callable[[], None]
     """Called after the connection state changed."""
     calls: CallLog = field(default_factory=CallLog)
+    health_advertised: bool = True
+    """False: the driver did not name the service. It opts in by implementing it (KEP-4680)."""
 
     @property
     def health_method(self) -> Method[Any, Any]:
@@ -164,6 +166,7 @@ class DriverInstance:
         self.options = options
         self.connected = False
         self.closed = False
+        self.serves_health = bool(options.health) and options.health_advertised
         self._changed = asyncio.Event()
         self._peer = Peer(options.driver, options.endpoint)
         self._channel = unix_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
@@ -236,6 +239,12 @@ class DriverInstance:
             self.options.metrics.call(self.options.driver, method.path, _camel(code), time.perf_counter() - begin)
         call.answered(reply)
         return read_reply(method.name, claims, reply)
+
+    def health_reported(self) -> None:
+        """Record that the driver serves the health service, whether it advertises it or not."""
+        if not self.serves_health:
+            self.serves_health = True
+            self.options.on_changed()
 
     def record_health(self, report: Report) -> None:
         """Record a message of the health stream, or its end."""

@@ -47,7 +47,7 @@ class HealthMonitor:
         self._logged: dict[str, str] = {}
 
     def follow(self, instance: DriverInstance) -> None:
-        """Follow the health stream of an instance, if its driver advertises one."""
+        """Follow the health stream of an instance, if there is a service to follow."""
         if instance.options.health:
             following = restarted(
                 lambda: self._run(instance), "driver health", instance.options.driver, first=self._options.reopen
@@ -67,6 +67,8 @@ class HealthMonitor:
             try:
                 await self._read_stream(instance)
             except HealthUnimplemented as error:
+                if not instance.options.health_advertised:
+                    return
                 instance.record_health(Report("it is not called again", "UNIMPLEMENTED", str(error)))
                 self._log_once(instance.options.driver, f"{error}; it is not called again")
                 return
@@ -82,6 +84,7 @@ class HealthMonitor:
         health_cache.open_stream(driver, number)
         try:
             async for message in instance.health():
+                instance.health_reported()
                 self._options.metrics.messages.labels(driver).inc()
                 await self._apply(instance, message)
         finally:
@@ -170,7 +173,8 @@ class DriverRegistry:
                 driver=name,
                 endpoint=endpoint,
                 service=choose_service(name, endpoint, versions),
-                health=choose_health(versions) if self._options.follow_health else "",
+                health=(choose_health(versions) or NODE_HEALTH) if self._options.follow_health else "",
+                health_advertised=bool(choose_health(versions)),
                 number=next(self._numbers),
                 limits=self._options.limits,
                 metrics=self._options.metrics,
@@ -226,11 +230,11 @@ class DriverRegistry:
         instances = self._instances.get(driver, [])
         if not instances:
             return DraDriver(driver, connected=False)
-        options = self.serving(driver).options
+        serving = self.serving(driver)
         return DraDriver(
             name=driver,
             connected=any(instance.connected for instance in instances),
-            version=options.service,
-            health=options.health,
+            version=serving.options.service,
+            health=serving.options.health if serving.serves_health else "",
             endpoints=tuple(instance.options.endpoint for instance in instances),
         )
