@@ -35,9 +35,11 @@ MIN_EVENT_WAIT_S = 0.01
 class HealthActor:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._inputs = InputStreams(self._on_held_changed, self._on_health_changed)
-        inputs, rate = self._inputs, context.settings.device_health_rate
-        self._table = StatusTable(inputs.held, inputs.health, rate, inputs.pod_finished)
+        settings = context.settings
+        by_request = settings.claim_health_names == "request"
+        inputs = InputStreams(self._on_held_changed, self._on_health_changed, claims_by_request=by_request)
+        self._inputs = inputs
+        self._table = StatusTable(inputs.held, inputs.health, settings.device_health_rate, inputs.pod_finished)
         self._limiter = HealthEventLimiter()
         self._output: Stream | None = None
         self._client = ApiClient(self._client_options())

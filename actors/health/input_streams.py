@@ -19,8 +19,15 @@ class InputStreams:
         health: Health reports of device plugins and DRA drivers, by `health_key`.
     """
 
-    def __init__(self, on_held_changed: Callable[[str], None], on_health_changed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        on_held_changed: Callable[[str], None],
+        on_health_changed: Callable[[str], None],
+        *,
+        claims_by_request: bool = True,
+    ) -> None:
         """Call `on_held_changed(pod_uid)` and `on_health_changed(health_key)` after each change."""
+        self._claims_by_request = claims_by_request
         self._on_held_changed = on_held_changed
         self._allocations = Replica[PodAllocation](lambda op, uid, new, old: self._update_held(uid))
         self._ended_pods = Replica[EndedPod](lambda op, uid, new, old: self._update_held(uid))
@@ -73,7 +80,8 @@ class InputStreams:
         if (allocation := self._allocations.items.get(uid)) is None:
             return PodHeld()
         initializing = self._initializing.items.get(uid)
-        return held_by(allocation, initializing.containers if initializing is not None else ())
+        names = initializing.containers if initializing is not None else ()
+        return held_by(allocation, names, by_request=self._claims_by_request)
 
     def _update_held(self, uid: str) -> None:
         held = self._held(uid)

@@ -80,30 +80,46 @@ def truncate_message(message: str) -> str:
     return raw[: MAX_MESSAGE_BYTES - len(ELLIPSIS)].decode(errors="ignore") + ELLIPSIS
 
 
-def held_by(allocation: PodAllocation, initializing: Collection[str] = ()) -> PodHeld:
-    """Return what a pod's status shows; of the plain init containers only those that have yet to complete."""
-    shown = ((c, _of_container(c)) for c in allocation.containers if c.kind != "init" or c.name in initializing)
-    containers = (HeldContainer(c.name, held, c.kind != "app") for c, held in shown if held)
-    return PodHeld(tuple(containers), tuple(_of_claims(allocation.claims)))
+def held_by(allocation: PodAllocation, initializing: Collection[str] = (), *, by_request: bool = True) -> PodHeld:
+    """Return what a pod's status shows; of the plain init containers only those that have yet to complete.
+
+    With `by_request`, devices of a claim are named by their request where it is known (KEP-4680), also if the container
+    names the whole claim; else as the container names it, as in kubelet.
+    """
+    shown = (c for c in allocation.containers if c.kind != "init" or c.name in initializing)
+    held = ((c, _of_container(c, by_request)) for c in shown)
+    containers = (HeldContainer(c.name, resources, c.kind != "app") for c, resources in held if resources)
+    return PodHeld(tuple(containers), tuple(_of_claims(allocation.claims, by_request)))
 
 
-def _of_container(container: ContainerAllocation) -> tuple[HeldResource, ...]:
+def _of_container(container: ContainerAllocation, by_request: bool) -> tuple[HeldResource, ...]:
     by_name: dict[str, set[str]] = defaultdict(set)
     for device in container.devices:
         by_name[device.resource].add(device.id)
     plugins = (HeldResource(name, tuple(sorted(ids))) for name, ids in sorted(by_name.items()))
-    return (*plugins, *_of_claims(container.claims))
+    return (*plugins, *_of_claims(container.claims, by_request))
 
 
-def _of_claims(claims: tuple[PreparedClaim, ...]) -> Iterator[HeldResource]:
+def _of_claims(claims: tuple[PreparedClaim, ...], by_request: bool) -> Iterator[HeldResource]:
     """Shared devices of one request stand once; a request that got none is not shown."""
     seen: set[str] = set()
     for claim in claims:
-        for name in claim.names:
+        for name in _names(claim) if by_request else claim.names:
             ids = tuple(sorted(set(_ids(claim, name))))
             if ids and name not in seen:
                 seen.add(name)
                 yield HeldResource(CLAIM + name, ids)
+
+
+def _names(claim: PreparedClaim) -> Iterator[str]:
+    """Yield NAME/REQUEST of each request that has devices instead of NAME, unless a device's request is unknown."""
+    requests = dict.fromkeys(r.partition("/")[0] for device in claim.devices for r in device.requests)
+    known = all(device.requests for device in claim.devices)
+    for name in claim.names:
+        if "/" in name or not known:
+            yield name
+        else:
+            yield from (f"{name}/{request}" for request in requests)
 
 
 def _ids(claim: PreparedClaim, name: str) -> Iterator[str]:

@@ -133,6 +133,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_unsafe_sysctls: tuple[str, ...]
     """Names, and prefixes that end with `*`, that pods may set beside the safe ones."""
     pod_resources: PodResources
+    claim_health_names: str
+    """Names of claims' devices in allocatedResourcesStatus: `request` or `reference`."""
     init_container_devices: str
     """`watch`: device health, events and watches show the devices of init containers; `list`: List and Get, too;
     `none`: nothing does, as kubelet."""

@@ -184,6 +184,15 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             page="[which are safe](pod-lifecycle.md#sysctls)",
         ),
     ] = ""
+    claim_health_names: Annotated[
+        str,
+        flag(
+            "FORM",
+            "names of claims' devices in allocatedResourcesStatus: request (claim:NAME/REQUEST where the request is "
+            "known, as in KEP-4680) or reference (as the container names the claim, as kubelet)",
+            page="a kube-apiserver validates for `reference`",
+        ),
+    ] = "request"
     init_container_devices: Annotated[
         str,
         flag(

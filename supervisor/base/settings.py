@@ -52,6 +52,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         container_log_max_files=values.at_least(2, options.container_log_max_files, "--container-log-max-files"),
         allowed_unsafe_sysctls=values.unsafe_sysctls(options.allowed_unsafe_sysctls),
         pod_resources=pod_resources(options),
+        claim_health_names=values.one_of(options.claim_health_names, ("request", "reference"), "--claim-health-names"),
         init_container_devices=values.one_of(
             options.init_container_devices, ("watch", "list", "none"), "--init-container-devices"
         ),

@@ -66,8 +66,8 @@ def test_where_each_device_stands(made: HealthPlane) -> None:
     """S57: a claim of two containers and two pods stands in all, one of no container in the pod's own status."""
     status = made.plane.get("pod", "claims")["status"]
     entries = {one["name"]: [entry["name"] for entry in one[FIELD]] for one in status["containerStatuses"]}
-    assert entries == {"main": ["claim:gpu/gpu"], "beside": ["claim:gpu"]}
-    assert [entry["name"] for entry in status[FIELD]] == ["claim:spare"]
+    assert entries == {"main": ["claim:gpu/gpu"], "beside": ["claim:gpu/gpu"]}
+    assert [entry["name"] for entry in status[FIELD]] == ["claim:spare/gpu"]
     assert sorted(devices_of(status)) == [f"{DRIVER}/n1/dev-0", f"{DRIVER}/n1/dev-1"]
     assert made.shown()["shares"] == {f"{DRIVER}/n1/dev-0": "Healthy"}
     assert "allocatedResourcesStatus" in made.plane.kubectl("explain", "pod.status.containerStatuses")

@@ -39,7 +39,7 @@ def texts(obj):
     return [f"{cause.field}: {cause.message}" for cause in health_causes(obj)]
 
 
-@pytest.mark.parametrize("name", [GPU, "cpu", "claim:gpu", "claim:nic/fast"])
+@pytest.mark.parametrize("name", [GPU, "cpu", "claim:gpu", "claim:gpu/any", "claim:nic/fast"])
 def test_what_the_container_asks_for_is_taken(name):
     assert texts(pod(entry(name))) == []
     assert texts(pod(entry(name), field="initContainerStatuses", name="side")) == []
@@ -52,9 +52,23 @@ CLAIMS = (
 )
 
 
+@pytest.mark.parametrize("device", [{"health": "Healthy"}, {"resourceID": "", "health": "Healthy"}])
+def test_a_device_without_id_is_refused(device):
+    """It was stored as "": an id must identify the device (KEP-4680)."""
+    path = "status.containerStatuses[0].allocatedResourcesStatus[0].resources[0].resourceID"
+    assert texts(pod(entry(GPU, device))) == [f"{path}: Required value"]
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("example.com/nic", REQUESTS), ("claim:nic", CLAIMS), ("claim:gpu/fast", CLAIMS), ("claim:", CLAIMS)],
+    [
+        ("example.com/nic", REQUESTS),
+        ("claim:nic", CLAIMS),
+        ("claim:nic/slow", CLAIMS),
+        ("claim:gpu/a/b", CLAIMS),
+        ("claim:gpu/", CLAIMS),
+        ("claim:", CLAIMS),
+    ],
 )
 def test_other_names_are_refused(name, text):
     path = "status.containerStatuses[0].allocatedResourcesStatus[0].name"

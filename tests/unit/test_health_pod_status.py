@@ -95,6 +95,28 @@ def test_held_by_shows_init_containers_until_they_complete():
     assert [container.name for container in held_by(pod, ("check",)).containers] == ["check"]
 
 
+def test_held_by_names_the_request_of_a_whole_claim_where_it_is_known():
+    devices = (("dev-1", ("big",)), ("dev-0", ("small", "spare")))
+    pod = allocation(
+        holds("a", claims=[claim("gpu", devices=devices)]),
+        holds("b", claims=[claim("gpu/big", "gpu", devices=devices)]),
+        claims=[claim("nic", devices=(("dev-2", ("only",)),))],
+    )
+
+    def names(held):
+        return {c.name: [r.name for r in c.resources] for c in held.containers}, [r.name for r in held.pod]
+
+    every = ["claim:gpu/big", "claim:gpu/small", "claim:gpu/spare"]
+    assert names(held_by(pod)) == ({"a": every, "b": every}, ["claim:nic/only"])
+    assert names(held_by(pod, by_request=False)) == (
+        {"a": ["claim:gpu"], "b": ["claim:gpu/big", "claim:gpu"]},
+        ["claim:nic"],
+    )
+    assert [r.ids for r in held_by(pod).containers[0].resources] == [
+        (f"{DRIVER}/pool/dev-1",), (f"{DRIVER}/pool/dev-0",), (f"{DRIVER}/pool/dev-0",)
+    ]  # fmt: skip
+
+
 def test_held_by_shared_device_listed_once_and_empty_request_omitted():
     twice = PreparedClaim(
         "ns", "c", "c1", tuple(ClaimDevice(DRIVER, "pool", "dev-0", share_id=share) for share in "ab"), ("gpu",)

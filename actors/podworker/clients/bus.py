@@ -197,9 +197,10 @@ class BusDevices:
 class DeviceHealthClient:
     """Implements dependencies.DeviceHealth and owns the streams `ended-pods` and `initializing-pods`."""
 
-    def __init__(self, enabled: bool, *, inits: bool = True) -> None:
+    def __init__(self, enabled: bool, *, inits: bool = True, claims_by_request: bool = True) -> None:
         """With `inits`, statuses and events also show the devices of plain init containers that have not completed."""
         self.enabled = enabled
+        self._claims_by_request = claims_by_request
         self._inits = inits
         self._statuses = Watched[PodResourceStatus]()
         self._statuses.subscribe(on_synced=self._synced)
@@ -257,7 +258,8 @@ class DeviceHealthClient:
         if allocation is None:
             return PodHeld()
         pod = self._initializing.get(uid)
-        return held_by(allocation, pod.containers if pod is not None else ())
+        names = pod.containers if pod is not None else ()
+        return held_by(allocation, names, by_request=self._claims_by_request)
 
     async def _wait_for(self, uid: str) -> None:
         with suppress(TimeoutError):

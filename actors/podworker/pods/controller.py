@@ -60,7 +60,9 @@ class PodController:
         self._runtime = BusRuntime(context.bus)
         self._devices = BusDevices(context.bus, streams)
         self._health = DeviceHealthClient(
-            settings.gate("ResourceHealthStatus"), inits=settings.init_container_devices != "none"
+            settings.gate("ResourceHealthStatus"),
+            inits=settings.init_container_devices != "none",
+            claims_by_request=settings.claim_health_names == "request",
         )
         self._services = KnownServices(client)
         self._probes = ProbeMetrics()

@@ -53,10 +53,16 @@ def _allowed(container: Object | None) -> NameCheck:
 
     def check(name: str) -> str:
         if name.startswith(CLAIM):
-            return "" if name in claims else NO_CLAIM
+            return "" if name in claims or _of_whole_claim(name) in claims else NO_CLAIM
         return "" if name in requests else NO_REQUEST
 
     return check
+
+
+def _of_whole_claim(name: str) -> str:
+    """Return `claim:NAME` of `claim:NAME/REQUEST`: KEP-4680 names the request in any case, upstream rejects that."""
+    claim, _, request = name.partition("/")
+    return claim if request and "/" not in request else ""
 
 
 def _claim_name(claim: Object) -> str:
@@ -89,7 +95,9 @@ def _devices(path: str, entry: Object) -> list[Cause]:
         if device.get("health") not in STATES:
             causes.append(unsupported(f"{at_device}.health", text(device, "health"), STATES))
         causes += _message(f"{at_device}.message", device.get("message"))
-        if resource_id in seen:
+        if not resource_id:
+            causes.append(required(f"{at_device}.resourceID", ""))
+        elif resource_id in seen:
             causes.append(duplicate(f"{at_device}.resourceID", resource_id))
         seen.add(resource_id)
     return causes
