@@ -41,6 +41,7 @@ from actors.apiserver.http.routing.server import Server, ServerOptions
 from actors.apiserver.http.routing.stalled import LoopMonitor, LoopMonitorOptions, StalledRequests, cause_of
 from actors.apiserver.http.telemetry.audit import AuditLog
 from actors.apiserver.http.telemetry.metrics import RequestMetrics, WatchMeter, WatchMetrics
+from actors.apiserver.http.telemetry.shutdown_bookmarks import ShutdownBookmarks
 from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
@@ -166,6 +167,8 @@ class ApiServer:
         reader = Reader(self._storage, self.replicas, self._metrics.reads, self._efficient)
         self._long_running = LongRunning()
         self._stalled = StalledRequests(context.layout.run)
+        bookmarks = context.layout.run / f"{context.instance}.bookmarks"
+        self._shutdown_bookmarks = ShutdownBookmarks(bookmarks, self._metrics.watches.last)
         self._monitor = LoopMonitor(self._monitor_options())
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
@@ -183,6 +186,7 @@ class ApiServer:
         await self._stores.start()
         self._catalog.start()
         self._stalled.read()
+        await asyncio.to_thread(self._shutdown_bookmarks.restore)
         self._monitor.start()
         await self._server.start()
         self._context.note("waiting for the watch cache")
@@ -198,6 +202,7 @@ class ApiServer:
                     await asyncio.gather(*(self._freshen(replica) for replica, _ in self._catalog.watched()))
         for hub in self._catalog.hubs.values():
             hub.close(bookmarks=self._efficient)
+        await asyncio.to_thread(self._shutdown_bookmarks.store)
         await self._drain()
         self._watching.close()
         await self._server.close()

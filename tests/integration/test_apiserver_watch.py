@@ -216,6 +216,9 @@ async def test_sigterm_gives_a_last_bookmark_and_a_clean_end(plane: Plane) -> No
             assert await code == 0
     await asyncio.to_thread(plane.spawn, "apiserver-0")
     await asyncio.to_thread(plane.wait_ready)
+    counted = 'nodeplane_shutdown_bookmarks_total{group="",resource="configmaps",result="sent"} '
+    lines = (await plane.metrics("apiserver-0")).splitlines()
+    assert [float(line.removeprefix(counted)) >= 1 for line in lines if line.startswith(counted)] == [True]
 
 
 def secret() -> dict[str, Any]:
