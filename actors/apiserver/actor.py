@@ -31,6 +31,7 @@ from actors.apiserver.http.endpoints.token_requests import Tokens
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.metrics import FlowMetrics
+from actors.apiserver.http.nodes.backends import Backends
 from actors.apiserver.http.nodes.client import NodeClient, NodeClientOptions
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.nodes.usage import Usage
@@ -173,8 +174,8 @@ class ApiServer:
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
         self._policies = self._policy_admission()
-        node = partial(self._lookups.stored, "nodes", "")
-        self._connecting = Connecting(reader, self._nodes, node, self._policies)
+        backends = Backends(self._lookups.stored, context.settings.advertise_address)
+        self._connecting = Connecting(reader, self._nodes, self._lookups.stored, self._policies, backends)
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._definition_controller = self._build_definition_controller()
         self._server = self._listener(self._handler(reader))

@@ -1,7 +1,6 @@
-"""Subresources served by the node: log, exec, attach and portforward of pods, proxy of nodes."""
+"""Subresources served by nodes and pods: log, exec, attach and portforward of pods, proxy of nodes, pods, services."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import aiohttp
 from aiohttp import web
@@ -11,10 +10,12 @@ from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import text
 from actors.apiserver.api.request.target import PROXY, Target
 from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.nodes.backends import Backends, Stored
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.dialing import Dialing, answered_error
 from actors.apiserver.http.nodes.location import Location, check_log_options, log_location, stream_location
-from actors.apiserver.http.nodes.proxy import NodeProxy, relay
+from actors.apiserver.http.nodes.pod_client import PodClient
+from actors.apiserver.http.nodes.proxy import Proxy, proxy_options, relay
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.admission.policies.index import CONNECT
@@ -43,7 +44,6 @@ OPTIONS = {
     "exec": "PodExecOptions",
     "attach": "PodAttachOptions",
     "portforward": "PodPortForwardOptions",
-    PROXY: "NodeProxyOptions",
 }
 """Upstream's kinds of the options of a connection."""
 
@@ -56,11 +56,9 @@ def connect_verb(target: Target) -> str:
 PORT_DIGITS = 5
 
 
-def connect_options(subresource: str, query: MultiMapping[str], path: str) -> Object:
+def connect_options(subresource: str, query: MultiMapping[str]) -> Object:
     """Return the options object of a connection, which policies and webhooks see in place of an object."""
     made: Object = {"kind": OPTIONS[subresource], "apiVersion": "v1"}
-    if subresource == PROXY:
-        return {**made, "path": path.partition("/proxy")[2]}
     if subresource == "portforward":
         ports = [port for each in query.getall("ports", []) for port in each.split(",")]
         return {**made, "ports": [int(port) for port in ports if port.isdecimal() and len(port) <= PORT_DIGITS]}
@@ -70,21 +68,23 @@ def connect_options(subresource: str, query: MultiMapping[str], path: str) -> Ob
 
 
 class Connecting:
-    """`node` returns the newest node object of a name: an endpoint that moved is found at once, as upstream does."""
+    """`stored` reads the newest object: an endpoint that moved is found at once, as upstream does."""
 
     def __init__(
         self,
         reader: Reader,
         client: NodeClient,
-        node: Callable[[str], Awaitable[Object | None]],
+        stored: Stored,
         policies: PolicyAdmission,
+        backends: Backends,
     ) -> None:
         self._reader = reader
         self._policies = policies
         self._client = client
         self._dialing = Dialing(client)
-        self._proxy = NodeProxy(reader, client)
-        self._node = node
+        self._pods = PodClient()
+        self._proxy = Proxy(reader, client, self._pods, backends)
+        self._stored = stored
 
     @staticmethod
     def serves(subresource: str) -> bool:
@@ -93,8 +93,13 @@ class Connecting:
     async def serve(self, request: Request) -> web.StreamResponse:
         """Raises StatusError before the first byte."""
         http = request.http
-        if request.target.subresource != LOG:
-            options = connect_options(request.target.subresource, http.query, http.path)
+        if (subresource := request.target.subresource) != LOG:
+            proxied = subresource == PROXY
+            options = (
+                proxy_options(http.rel_url.raw_path, request.target)
+                if proxied
+                else connect_options(subresource, http.query)
+            )
             await self._policies.review(request.user, request.target, CONNECT, options)
         if request.target.subresource == PROXY:
             return await self._proxy.serve(request)
@@ -102,7 +107,7 @@ class Connecting:
             check_log_options(http.query)
         pod = (await self._reader.get(request.target, None)).obj
         name = text(pod, "spec", "nodeName")
-        node = await self._node(name) if name else None
+        node = await self._stored("nodes", "", name) if name else None
         if request.target.subresource == LOG:
             return await self._log(http, log_location(pod, node, http.query))
         kind = KINDS[request.target.subresource]
@@ -114,6 +119,7 @@ class Connecting:
 
     async def close(self) -> None:
         await self._client.close()
+        await self._pods.close()
 
     async def _log(self, http: web.BaseRequest, where: Location | None) -> web.StreamResponse:
         if where is None:

@@ -1,9 +1,11 @@
-"""nodes/NAME/proxy: any path of a node's endpoint, with the API server's identity, for who may use `nodes/proxy`.
+"""Proxies: nodes/NAME/proxy, pods/NAME/proxy and services/NAME/proxy.
 
-The node gets the client's method, query, headers and body, without its credentials. Its redirects stay below the proxy.
+A node's endpoint is reached with the API server's identity, a port of a pod without any. Either gets the client's
+method, query, headers and body, without its credentials. Its redirects stay below the proxy.
 """
 
-from urllib.parse import urlsplit
+from collections.abc import Collection
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -12,11 +14,14 @@ from multidict import CIMultiDict, MultiMapping
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import text
-from actors.apiserver.api.request.target import PROXY
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.nodes.backends import Backends, split_name
 from actors.apiserver.http.nodes.client import Forwarded, NodeClient
 from actors.apiserver.http.nodes.location import Location, address
+from actors.apiserver.http.nodes.pod_client import PodClient
 from actors.apiserver.reads.reader import Reader
+from protocols.kube.meta import Object
 
 HOPS = frozenset(
     (
@@ -34,57 +39,70 @@ HOPS = frozenset(
 CREDENTIALS = frozenset(("authorization", "cookie", "set-cookie", "host", "expect"))
 IDENTITIES = ("impersonate-", "x-remote-", "x-forwarded-")
 """Beginnings of headers that name a user or a client."""
-SCHEMES = ("", "https")
 
 
-class NodeProxy:
-    def __init__(self, reader: Reader, client: NodeClient) -> None:
-        self._reader, self._client = reader, client
+Opened = tuple[aiohttp.ClientResponse, Collection[str]]
+"""A response with its body unread, and the names of its host."""
+
+
+class Proxy:
+    def __init__(self, reader: Reader, nodes: NodeClient, pods: PodClient, backends: Backends) -> None:
+        self._reader, self._nodes, self._pods, self._backends = reader, nodes, pods, backends
 
     async def serve(self, request: Request) -> web.StreamResponse:
         """Raises StatusError before the first byte."""
-        http = request.http
+        http, target = request.http, request.target
         if http.headers.get(hdrs.UPGRADE):
-            raise BadRequest("nodes/proxy does not upgrade connections; use exec, attach or portforward of the pod")
-        scheme, name, port = split_name(request.target.name)
-        node = (await self._reader.get(replace(request.target, name=name), None)).obj
-        host, known = address(name, node)
-        if scheme not in SCHEMES or port not in ("", str(known)):
-            raise BadRequest(
-                f"only the endpoint of node {name} is reached here: name it {name} or https:{name}:{known}"
-            )
-        base, path = split_path(http.rel_url.raw_path)
-        where = Location(text(node, "metadata", "name"), host, known, path, ())
-        body = http.content if http.can_read_body else None
-        sent = Forwarded(http.rel_url.raw_query_string, passed(http.headers), body)
-        async with await self._client.forward(http.method, where, sent) as source:
+            kind = target.resource.plural
+            raise BadRequest(f"{kind}/proxy does not upgrade connections; use exec, attach or portforward of the pod")
+        base, path = split_path(http.rel_url.raw_path, target)
+        query = http.rel_url.raw_query_string
+        if not path and target.resource.plural != "nodes" and http.method in ("GET", "HEAD"):
+            return web.Response(status=301, headers={hdrs.LOCATION: f"{base}/{query and '?'}{query}"})
+        sent = Forwarded(query, passed(http.headers), http.content if http.can_read_body else None)
+        to_node = target.resource.plural == "nodes"
+        open_ = self._open_node if to_node else self._open_pod
+        source, hosts = await open_(request, path or "/", sent)
+        async with source:
             headers = passed(source.headers)
             if location := source.headers.get(hdrs.LOCATION):
-                headers[hdrs.LOCATION] = moved(location, base, where)
+                headers[hdrs.LOCATION] = moved(location, base, hosts)
             sink = web.StreamResponse(status=source.status, headers=headers)
             await sink.prepare(http)
             await relay(source, sink, http)
             return sink
 
+    async def _open_node(self, request: Request, path: str, sent: Forwarded) -> Opened:
+        scheme, name, port = split_name(request.target.name, "node")
+        node = (await self._reader.get(replace(request.target, name=name), None)).obj
+        host, known = address(name, node)
+        if scheme == "http" or port not in ("", str(known)):
+            raise BadRequest(
+                f"only the endpoint of node {name} is reached here: name it {name} or https:{name}:{known}"
+            )
+        where = Location(text(node, "metadata", "name"), host, known, path, ())
+        return await self._nodes.forward(request.http.method, where, sent), (host, f"{host}:{known}")
 
-def split_name(name: str) -> tuple[str, str, str]:
-    """Return scheme, name and port of NAME, NAME:PORT or SCHEME:NAME:PORT. Raises BadRequest."""
-    parts = name.split(":")
-    match parts:
-        case [only]:
-            return "", only, ""
-        case [first, port]:
-            return "", first, port
-        case [scheme, first, port]:
-            return scheme, first, port
-    raise BadRequest(f'invalid node request "{name}"')
+    async def _open_pod(self, request: Request, path: str, sent: Forwarded) -> Opened:
+        where = await self._backends.find(request.target)
+        return await self._pods.forward(request.http.method, where, path, sent), where.hosts
 
 
-def split_path(raw: str) -> tuple[str, str]:
-    """Return the path of the proxy and the node's path below it, as sent."""
-    parts = raw.split("/")
-    at = parts.index(PROXY, 5)  # /api/v1/nodes/NAME/proxy
-    return "/".join(parts[: at + 1]), "/" + "/".join(parts[at + 1 :])
+def split_path(raw: str, target: Target) -> tuple[str, str]:
+    """Return the path of the proxy and the path below it, as sent; the latter is empty if nothing follows."""
+    parts = raw.lstrip("/").split("/")
+    at = 7 if target.resource.namespaced else 5  # api/v1/nodes/NAME/proxy, api/v1/namespaces/NAMESPACE/pods/NAME/proxy
+    rest = parts[at:]
+    return "/" + "/".join(parts[:at]), "/" + "/".join(rest) if rest else ""
+
+
+def proxy_options(raw: str, target: Target) -> Object:
+    """Return the options object of a proxied request, which policies and webhooks see."""
+    return {
+        "kind": f"{target.resource.kind}ProxyOptions",
+        "apiVersion": "v1",
+        "path": unquote(split_path(raw, target)[1]),
+    }
 
 
 def passed(headers: MultiMapping[str]) -> CIMultiDict[str]:
@@ -97,11 +115,11 @@ def passed(headers: MultiMapping[str]) -> CIMultiDict[str]:
     return found
 
 
-def moved(location: str, base: str, where: Location) -> str:
-    """Return where a redirect of the node leads below the proxy. Raises ServiceUnavailable if it leads elsewhere."""
+def moved(location: str, base: str, hosts: Collection[str]) -> str:
+    """Return where a redirect leads below the proxy. Raises ServiceUnavailable if it leads elsewhere."""
     parts = urlsplit(location)
-    if parts.netloc and parts.netloc not in (where.host, f"{where.host}:{where.port}"):
-        raise ServiceUnavailable(f'node "{where.name}" redirects to {parts.netloc:.100}, which is forbidden')
+    if parts.netloc and parts.netloc not in hosts:
+        raise ServiceUnavailable(f"the backend redirects to {parts.netloc:.100}, which is forbidden")
     if not parts.path.startswith("/"):
         return location
     return base + parts.path + (f"?{parts.query}" if parts.query else "")

@@ -140,6 +140,7 @@ PODS = Resource(
         Subresource("exec", ("create", "get"), "PodExecOptions", version="v1"),
         Subresource("log", ("get",), "Pod", version="v1"),
         Subresource("portforward", ("create", "get"), "PodPortForwardOptions", version="v1"),
+        Subresource("proxy", ("create", "delete", "get", "patch", "update"), "PodProxyOptions", version="v1"),
         Subresource("resize", STATUS_VERBS, "Pod", version="v1"),
         Subresource("status", STATUS_VERBS, "Pod", version="v1"),
     ),

@@ -111,7 +111,10 @@ SERVICES = Resource(
         Column("Selector", selector, 1),
     ),
     prefix="services/specs",
-    subresources=(Subresource("status", STATUS_VERBS, "Service", version="v1"),),
+    subresources=(
+        Subresource("proxy", ("create", "delete", "get", "patch", "update"), "ServiceProxyOptions", version="v1"),
+        Subresource("status", STATUS_VERBS, "Service", version="v1"),
+    ),
     fields={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
     returns_object=True,
     reserves=reservations,

@@ -1,0 +1,57 @@
+"""Connections of pods/proxy and services/proxy: to a pod's own port, without any credentials of ours.
+
+A pod's certificate is not verified, as upstream: nothing says what it should name. No redirect is followed.
+"""
+
+import asyncio
+
+import aiohttp
+from yarl import URL
+
+from actors.apiserver.api.errors import ServiceUnavailable
+from actors.apiserver.http.nodes.backends import Backend
+from actors.apiserver.http.nodes.client import CONNECT_S, HEADERS_S, Forwarded
+from protocols.streams.connections import no_redirects
+
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+
+
+class PodClient:
+    """A client session opened at the first request."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def forward(self, method: str, where: Backend, path: str, sent: Forwarded) -> aiohttp.ClientResponse:
+        """Return the response to a client's request, with its body unread. Raises ServiceUnavailable."""
+        url = URL.build(
+            scheme=where.scheme, host=where.host, port=where.port, path=path, query_string=sent.query, encoded=True
+        )
+        try:
+            async with asyncio.timeout(HEADERS_S):
+                return await self._opened().request(
+                    method,
+                    url,
+                    headers=sent.headers,
+                    data=sent.body,
+                    allow_redirects=False,
+                    ssl=False,
+                    timeout=_TIMEOUT,
+                )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise ServiceUnavailable(f"error trying to reach service: {why}") from None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, force_close=True),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[no_redirects()],
+            )
+        return self._session

@@ -1,0 +1,82 @@
+"""The pods that services/NAME/proxy may lead to."""
+
+import pytest
+
+from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.http.nodes.backends import MOST_TRIES, Backend, Backends
+from actors.apiserver.resources.pods.pods import PODS
+from actors.apiserver.resources.services.network import SERVICES
+from protocols.kube.meta import Object
+
+
+class Stored:
+    """Objects of one namespace by plural and name; counts how many pods are read."""
+
+    def __init__(self, **objects: Object) -> None:
+        self.objects = objects
+        self.pods_read = 0
+
+    async def __call__(self, plural: str, namespace: str, name: str) -> Object | None:
+        assert namespace == "ns"
+        self.pods_read += plural == "pods"
+        found: Object | None = self.objects.get(f"{plural}_{name}")
+        return found
+
+
+def service(*ports: tuple[str, int]) -> Object:
+    named = [{"name": name, "port": port} for name, port in ports]
+    return {"metadata": {"name": "s", "namespace": "ns"}, "spec": {"ports": named}}
+
+
+def endpoints(*addresses: tuple[str, str], ports: tuple[tuple[str, int], ...] = (("web", 8080),)) -> Object:
+    backed = [{"ip": ip, **({"targetRef": {"kind": "Pod", "name": pod}} if pod else {})} for ip, pod in addresses]
+    return {"subsets": [{"addresses": backed, "ports": [{"name": name, "port": port} for name, port in ports]}]}
+
+
+def pod(ip: str, *more: str) -> Object:
+    return {"metadata": {"name": "p"}, "status": {"podIP": ip, "podIPs": [{"ip": each} for each in (ip, *more)]}}
+
+
+async def found(stored: Stored, name: str, advertised: str = "10.0.0.1") -> Backend:
+    return await Backends(stored, advertised).find(Target(SERVICES, "get", "ns", name, "proxy"))
+
+
+async def test_service_leads_to_the_address_of_a_pod_by_port_name_or_number() -> None:
+    stored = Stored(
+        services_s=service(("web", 80), ("metrics", 81)),
+        endpoints_s=endpoints(("10.1.0.1", "p"), ports=(("web", 8080), ("metrics", 9090))),
+        pods_p=pod("10.1.0.2", "10.1.0.1"),
+    )
+    assert await found(stored, "s:web") == Backend("http", "10.1.0.1", 8080)
+    assert await found(stored, "https:s:81") == Backend("https", "10.1.0.1", 9090)
+    with pytest.raises(ServiceUnavailable, match='no endpoints available for service "s"'):
+        await found(stored, "s")
+
+
+@pytest.mark.parametrize("address", [("10.9.9.9", ""), ("10.9.9.9", "p"), ("10.1.0.1", "other")])
+async def test_address_that_is_no_pods_is_not_reached(address: tuple[str, str]) -> None:
+    """Who writes Endpoints must not choose where the API server connects."""
+    stored = Stored(services_s=service(("web", 80)), endpoints_s=endpoints(address), pods_p=pod("10.1.0.1"))
+    with pytest.raises(ServiceUnavailable):
+        await found(stored, "s:web")
+
+
+async def test_many_endpoints_without_pods_cost_few_reads() -> None:
+    addresses = [(f"10.2.{number // 250}.{number % 250}", f"p{number}") for number in range(1000)]
+    stored = Stored(services_s=service(("web", 80)), endpoints_s=endpoints(*addresses))
+    with pytest.raises(ServiceUnavailable):
+        await found(stored, "s:web")
+    assert stored.pods_read == MOST_TRIES
+
+
+@pytest.mark.parametrize(("advertised", "allowed"), [("127.0.0.1", True), ("10.0.0.1", False)])
+async def test_loopback_is_a_pods_only_where_all_is_on_one_machine(advertised: str, allowed: bool) -> None:
+    """A node of another machine reports the addresses of its pods."""
+    backends = Backends(Stored(pods_p=pod("127.0.0.1")), advertised)
+    target = Target(PODS, "get", "ns", "p:8080", "proxy")
+    if allowed:
+        assert await backends.find(target) == Backend("http", "127.0.0.1", 8080)
+    else:
+        with pytest.raises(BadRequest, match="address not allowed"):
+            await backends.find(target)
