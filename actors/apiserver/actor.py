@@ -225,7 +225,7 @@ class ApiServer:
             with suppress(NodeplaneError):
                 await self._serving.filled(row)
         self._context.ready(f"serving {self._context.settings.api_url}")
-        bootstrap = Bootstrap(self._storage, self.replicas, self._context.layout.ca_cert.read_text)
+        bootstrap = Bootstrap(self._storage, self.replicas, self._authorities)
         self._context.spawn(self._create_defaults(bootstrap), "bootstrap")
         self._context.spawn(self._definition_controller.run(self._context.spawn), "definitions")
 
@@ -238,6 +238,11 @@ class ApiServer:
             settings.advertise_address, settings.port, settings.service_cluster_ip_range, settings.leader_elect
         )
         await KubernetesService(self._storage, self.replicas, address).run()
+
+    def _authorities(self) -> tuple[str, str]:
+        layout = self._context.layout
+        front = layout.front_proxy_ca.read_text() if layout.front_proxy_ca.exists() else ""
+        return layout.ca_cert.read_text(), front
 
     async def _drain(self) -> None:
         """Wait until all watches have ended, but not longer than DRAIN_SECONDS for clients that do not read."""

@@ -144,6 +144,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.pki / "ca.crt"
 
     @property
+    def front_proxy_ca(self) -> Path:
+        """The CA of proxies in front of extension API servers; absent in the root of a joined node."""
+        return self.pki / "front-proxy-ca.crt"
+
+    @property
     def etcd_ca(self) -> Path:
         """The store's own CA, as in kubeadm's layout; it signs clients of the store only."""
         return self.pki / "etcd" / "ca.crt"

@@ -34,7 +34,9 @@ CLUSTER_CA = "ca"
 """Signs the users of the API and the servers that they connect to. Its files are PKI/ca.crt and PKI/ca.key."""
 STORE_CA = "etcd/ca"
 """Signs only the store's server and its clients: a client certificate gives access to the whole store."""
-AUTHORITIES = (CLUSTER_CA, STORE_CA)
+FRONT_PROXY_CA = "front-proxy-ca"
+"""Signs proxies in front of extension API servers, whose headers name the user: nobody has such a certificate yet."""
+AUTHORITIES = (CLUSTER_CA, STORE_CA, FRONT_PROXY_CA)
 OBSOLETE_FILES = ("store.crt", "store.key", "store-client.crt", "store-client.key")
 """Files of versions whose store trusted the cluster's CA."""
 

@@ -22,7 +22,11 @@ from protocols.process.files import write_atomic
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
 
-CA_NAMES = {certificates.CLUSTER_CA: "nodeplane-ca", certificates.STORE_CA: "nodeplane-etcd-ca"}
+CA_NAMES = {
+    certificates.CLUSTER_CA: "nodeplane-ca",
+    certificates.STORE_CA: "nodeplane-etcd-ca",
+    certificates.FRONT_PROXY_CA: "nodeplane-front-proxy-ca",
+}
 Key = ec.EllipticCurvePrivateKey
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -268,3 +269,13 @@ def test_revision_data_is_answered_as_go_writes_it(client: Client) -> None:
     assert b'"data":' + data in client.ask("GET", f"{path}/bytes").body
     protobuf = {"Accept": "application/vnd.kubernetes.protobuf"}
     assert data in client.ask("GET", f"{path}/bytes", None, protobuf).body
+
+
+def test_watch_gets_a_bookmark_before_its_end_though_nothing_changed(plane: Plane, client: Client) -> None:
+    path = "/api/v1/namespaces/kube-public/limitranges"
+    version = client.ask("GET", path).json["metadata"]["resourceVersion"]
+    query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={version}"
+    with urllib.request.urlopen(f"{plane.url}{path}?{query}", timeout=30, context=plane.tls()) as answer:
+        events = [json.loads(line) for line in answer]
+    assert events[0]["type"] == "BOOKMARK"
+    assert int(events[0]["object"]["metadata"]["resourceVersion"]) >= int(version)

@@ -289,6 +289,11 @@ async def test_tables_and_discovery(plane: Plane) -> None:
         _, index = await ask(session, "GET", "/openapi/v3")
         _, document = await ask(session, "GET", index["paths"]["api/v1"]["serverRelativeURL"])
         assert document["openapi"] == "3.0.0"
+        lasting, base = index["paths"]["api/v1"]["serverRelativeURL"], "/openapi/v3/api/v1"
+        for path, code, lasts in ((lasting, 200, True), (base, 200, False), (f"{base}?hash=OLD", 301, False)):
+            async with session.get(path, allow_redirects=False) as answer:
+                assert (answer.status, "immutable" in answer.headers.get("Cache-Control", "")) == (code, lasts)
+                assert code == 200 or answer.headers["Location"] == lasting
         async with session.get("/readyz?verbose") as answer:
             assert "[+]etcd ok" in await answer.text()
 

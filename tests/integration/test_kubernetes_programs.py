@@ -103,6 +103,8 @@ def test_program_lists_and_watches_what_its_informers_open(api: Api, program: st
 def test_program_reads_the_ca_of_clients(plane: Plane, api: Api) -> None:
     found = api.ask("GET", f"{SYSTEM}/configmaps/extension-apiserver-authentication")
     assert found["data"]["client-ca-file"] == (plane.root / "pki" / "ca.crt").read_text()
+    assert found["data"]["requestheader-client-ca-file"] == (plane.root / "pki" / "front-proxy-ca.crt").read_text()
+    assert json.loads(found["data"]["requestheader-allowed-names"]) == ["front-proxy-client"]
 
 
 def test_program_delegates_authentication_and_authorization(api: Api) -> None:

@@ -143,3 +143,4 @@ def test_authentication_config_map_keeps_keys_of_others() -> None:
     stored = {**authentication("old"), "data": {"client-ca-file": "old", **front}}
     assert updated(stored, wanted) == {**stored, "data": {"client-ca-file": "new", **front}}
     assert updated(wanted, wanted) is None
+    assert updated(wanted, authentication("new", "front"))["data"].items() >= front.items()  # type: ignore[index]

@@ -60,9 +60,12 @@ class WatchConnection(asyncio.Protocol):
         self._watcher.begin(self, initial, _head(headers, self.chunked, int(time.time())))
 
     def alarm(self) -> None:
-        """Send a bookmark, also at the end of the watch: the one before it may be old by now."""
-        self._hub.bookmark(self._watcher)
+        """Send a bookmark, also at the end of the watch: the one before it may be old by now.
+
+        As upstream, one comes shortly before the end though nothing has changed.
+        """
         now = asyncio.get_running_loop().time()
+        self._hub.bookmark(self._watcher, again=self._last_mark <= now < self._ends_at)
         if now >= self._ends_at:
             self._watcher.finish()
             return

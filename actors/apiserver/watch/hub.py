@@ -70,9 +70,9 @@ class Hub:
         for channel in tuple(self._channels.values()):
             yield from channel.watchers()
 
-    def bookmark(self, watcher: Watcher) -> bool:
+    def bookmark(self, watcher: Watcher, *, again: bool = False) -> bool:
         """Send a bookmark at the replica's mark, up to which all events have been offered."""
-        return watcher.bookmark(self.replica.mark)
+        return watcher.bookmark(self.replica.mark, again=again)
 
     def close(self, bookmarks: bool = True) -> None:
         """Send each watch a last bookmark, end it, and close its connection."""

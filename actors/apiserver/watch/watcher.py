@@ -154,14 +154,15 @@ class Watcher:
         self._enqueue(data)
         return True
 
-    def bookmark(self, rv: int) -> bool:
-        """Send a bookmark: all events up to `rv` have been offered. Skip it if the client is there already.
+    def bookmark(self, rv: int, *, again: bool = False) -> bool:
+        """Send a bookmark: all events up to `rv` have been offered.
 
+        Skip it if the client is there already, unless it is to be sent `again`.
         Return False if the bookmark must wait behind a congested connection.
         """
         live = self.live
         newest = max(self.position, self.channel.position) if live else self.position
-        if self.done or not self.bookmarks or rv <= newest:
+        if self.done or not self.bookmarks or rv < newest or (rv == newest and not again):
             return True
         if live:
             self.channel.flush()

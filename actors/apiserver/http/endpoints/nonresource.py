@@ -135,7 +135,7 @@ class NonResource:
         if parts[0] in (".well-known", "openid"):
             return await self._openid.reply(path)
         if parts[:2] == ["openapi", "v3"]:
-            return self._document("/".join(parts[2:]))
+            return self._document("/".join(parts[2:]), query.get("hash", ""))
         if parts == ["openapi", "v2"]:
             return await self._openapi_v2(accept)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
@@ -174,10 +174,15 @@ class NonResource:
             self._v2 = (documents, protobuf, body)
         return Reply(body, media_type=MEDIA if protobuf else "application/json")
 
-    def _document(self, root: str) -> Reply:
+    def _document(self, root: str, wanted: str) -> Reply:
+        """Return a document. It may be cached for ever under its own hash only; another hash leads there."""
         if not root:
             return Reply(msgspec.json.encode(self._openapi.index()))
         found = self._openapi.documents.get(root)
         if found is None:
             raise unknown_path()
-        return Reply(found, headers={"Cache-Control": "public, immutable"})
+        current = self._openapi.hash(root, found)
+        if wanted and wanted != current:
+            return Reply(b"", 301, headers={"Location": self._openapi.url(root, found)})
+        lasting = {"Cache-Control": "public, immutable"} if wanted else {"Cache-Control": "no-cache, private"}
+        return Reply(found, headers={**lasting, "ETag": f'"{current}"'})

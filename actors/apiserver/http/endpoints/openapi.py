@@ -201,12 +201,14 @@ class OpenApi:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._made: dict[str, tuple[list[Resource], bytes]] = {}
+        self._hashes: dict[str, tuple[bytes, str]] = {}
 
     @property
     def documents(self) -> dict[str, bytes]:
         roots = {root_of(g, v): (g, v) for g, versions in self._table.versions().items() for v in versions}
         for gone in self._made.keys() - roots.keys():
             del self._made[gone]
+            self._hashes.pop(gone, None)
         return {root: self._document(root, *where) for root, where in roots.items()}
 
     def _document(self, root: str, group: str, version: str) -> bytes:
@@ -216,13 +218,18 @@ class OpenApi:
             held = self._made[root] = (rows, msgspec.json.encode(_document(rows)))
         return held[1]
 
+    def url(self, root: str, body: bytes) -> str:
+        """Return the path at which this document, and no later one of the version, is found."""
+        return f"/openapi/v3/{root}?hash={self.hash(root, body)}"
+
+    def hash(self, root: str, body: bytes) -> str:
+        held = self._hashes.get(root)
+        if held is None or held[0] is not body:
+            held = self._hashes[root] = body, hashlib.sha256(body).hexdigest()[:32].upper()
+        return held[1]
+
     def index(self) -> Object:
-        return {
-            "paths": {
-                root: {"serverRelativeURL": f"/openapi/v3/{root}?hash={hashlib.sha256(body).hexdigest()[:32].upper()}"}
-                for root, body in self.documents.items()
-            }
-        }
+        return {"paths": {root: {"serverRelativeURL": self.url(root, body)} for root, body in self.documents.items()}}
 
 
 def _document(rows: list[Resource]) -> Object:

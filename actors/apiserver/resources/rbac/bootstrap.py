@@ -33,6 +33,13 @@ KINDS = {
 }
 """Replica of each kind."""
 AUTHENTICATION = "extension-apiserver-authentication"
+REQUEST_HEADERS = {
+    "requestheader-allowed-names": '["front-proxy-client"]',
+    "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    "requestheader-group-headers": '["X-Remote-Group"]',
+    "requestheader-username-headers": '["X-Remote-User"]',
+}
+"""Whose certificates may name a user, and in which headers: kubeadm's values."""
 Object = dict[str, Any]
 
 
@@ -42,10 +49,13 @@ class Bootstrap:
     The roles are imported when they are written, to keep startup fast.
     """
 
-    def __init__(self, storage: Storage, replicas: Mapping[str, Replica], client_ca: Callable[[], str]) -> None:
+    def __init__(
+        self, storage: Storage, replicas: Mapping[str, Replica], authorities: Callable[[], tuple[str, str]]
+    ) -> None:
+        """`authorities` returns the CAs of clients and of front proxies, the latter empty if there is none."""
         self._storage = storage
         self._replicas = {kind: replicas[store] for kind, store in KINDS.items()}
-        self._client_ca = client_ca
+        self._authorities = authorities
 
     async def run(self) -> None:
         """Write the defaults, with retries until the store accepts them. Start once the replicas are filled."""
@@ -61,7 +71,7 @@ class Bootstrap:
         """Return all defaults. Takes milliseconds, so it runs in a thread."""
         from actors.apiserver.resources.rbac.defaults import default_objects
 
-        first = [*map(namespace, NAMESPACES), *system_classes(), authentication(self._client_ca())]
+        first = [*map(namespace, NAMESPACES), *system_classes(), authentication(*self._authorities())]
         return [*first, *default_objects()]
 
     async def _write(self, wanted: Iterable[Object]) -> None:
@@ -119,9 +129,12 @@ def namespace(name: str) -> Object:
     return {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
 
 
-def authentication(client_ca: str) -> Object:
+def authentication(client_ca: str, front_proxy_ca: str = "") -> Object:
     metadata = {"name": AUTHENTICATION, "namespace": "kube-system"}
-    return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": {"client-ca-file": client_ca}}
+    data = {"client-ca-file": client_ca}
+    if front_proxy_ca:
+        data |= {"requestheader-client-ca-file": front_proxy_ca, **REQUEST_HEADERS}
+    return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": data}
 
 
 def updated(stored: Object, wanted: Object) -> Object | None:
