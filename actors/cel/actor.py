@@ -8,36 +8,23 @@ ask its next incarnation again; the quarantine of expressions begins anew.
 
 import asyncio
 import gc
-import zoneinfo
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from actors.cel.evaluators import Death, Evaluators
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
-from protocols.cel.rules.cel_type import CelType
-from protocols.cel.worker.local import Engine
-from protocols.cel.worker.messages import (
-    EVALUATE,
-    Answers,
-    CheckPolicy,
-    CheckRules,
-    CheckSelector,
-    EvaluatePolicy,
-    Expression,
-    RuleText,
-    Work,
-)
+from protocols.cel.worker.evaluators import Death, Evaluators
+from protocols.cel.worker.loading import load
+from protocols.cel.worker.messages import EVALUATE, Answers, Work
 
 TRIM_S = 10.0
-ANY_SCOPE = (False, True, ())
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Cel:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._zones = load()
+        load()
         registry = context.registry
         self._kills = Counter(
             "nodeplane_cel_worker_kills_total",
@@ -84,16 +71,6 @@ class Cel:
         if death is None:
             return f"evaluates for {served}"
         return f"evaluates for {served}; last evaluator replaced: {death.reason or death.kind}"
-
-
-def load() -> list[zoneinfo.ZoneInfo]:
-    """Load whatever an evaluator may need later, when it can open no file."""
-    engine = Engine()
-    engine.answer(CheckSelector('device.driver == "a" && device.attributes["a"].b'))
-    engine.answer(CheckPolicy("object.x == timestamp('2026-01-01T00:00:00Z').getHours('UTC')", ANY_SCOPE, ("BOOL",)))
-    engine.answer(EvaluatePolicy((Expression("'a'.matches('a+') && object.x == 1", ANY_SCOPE),), {"object": {"x": 1}}))
-    engine.answer(CheckRules(CelType("object", fields={"a": ("a", CelType("string"))}), 1, (RuleText("self.a == ''"),)))
-    return [zoneinfo.ZoneInfo(name) for name in sorted(zoneinfo.available_timezones())]
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
-from actors.cel.evaluator import HEAD, OUT_OF_MEMORY, Evaluator, key_of
 from actors.cel.quarantine import Quarantine
-from actors.cel.sandbox import CPU_S, MEMORY, WALL_S
 from actors.cel.turns import Turns
 from protocols.bus import ResourceExhausted
+from protocols.cel.worker.evaluator import HEAD, OUT_OF_MEMORY, Evaluator, key_of
 from protocols.cel.worker.messages import Answers, Batch, Fault, Work, encode
+from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
 
 MOST = 3
@@ -28,7 +28,9 @@ SPARE_S = 30.0
 """Time for which an evaluator beyond the first stays without work."""
 GRACE_S = 0.5
 """Time for the kernel's own limit to end an evaluator before the actor does."""
-DEATHS = 4
+WORKED_S = 0.25
+"""CPU time of a question that took long below which the machine is to blame, not the expression."""
+DEATHS = 3
 """Evaluators that one piece of work may end; what is left of it fails."""
 Spawn = Callable[[Coroutine[Any, Any, Any], str], Any]
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
@@ -79,24 +81,27 @@ class Running:
     def end(self) -> Death:
         """Kill it if it lives, reap it, and return how and why it ended."""
         pid, expression, status = self.evaluator.pid, self.evaluator.expression, 0
-        stopped = _is_stopped(pid)
+        state, used_s = _state(pid)
+        used_s -= self.evaluator.began_cpu_s
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)  # no other process: it is ours until we have reaped it
             _, status = os.waitpid(pid, 0)
         self._writer.close()
         self.evaluator.close()
-        return _judged(status, stopped, expression)
+        return _judged(status, "stopped" if state in ("T", "t") else "", used_s, expression)
 
 
-def _is_stopped(pid: int) -> bool:
+def _state(pid: int) -> tuple[str, float]:
+    """Return the state and the CPU time of a process that was not reaped yet."""
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+            parts = file.read().rpartition(")")[2].split()
     except OSError:
-        return False
+        return "", 0.0
+    return parts[0], (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _judged(status: int, stopped: bool, expression: str) -> Death:
+def _judged(status: int, state: str, used_s: float, expression: str) -> Death:
     """Return whose fault it was: signals from outside, a stopped process and a slow machine are no expression's."""
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number in (signal.SIGPROF, signal.SIGXCPU):
@@ -105,7 +110,9 @@ def _judged(status: int, stopped: bool, expression: str) -> Death:
         return Death("crash", f"crashed the engine ({signal.Signals(number).name})", expression)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUT_OF_MEMORY:
         return Death("memory", f"needed {MEMORY >> 20} MB of memory", expression)
-    return Death("stopped" if stopped else "time" if number == signal.SIGALRM else "killed", "", "")
+    if number == signal.SIGALRM and used_s >= WORKED_S:
+        return Death("time", f"took {WALL_S:g} s", expression)
+    return Death(state or ("time" if number == signal.SIGALRM else "killed"), "", "")
 
 
 class Evaluators:

@@ -271,4 +271,6 @@ def as_api_error(error: NodeplaneError) -> ApiError:
         return Expired(str(error))
     if isinstance(error, etcd.Unavailable):
         return ServiceUnavailable(f"the store does not answer: {error}")
+    if error.http == ServiceUnavailable.http:
+        return ServiceUnavailable(str(error))
     return InternalError(str(error))

@@ -21,9 +21,9 @@ from protocols.errors import NodeplaneError
 T = TypeVar("T")
 PASSES = 64
 """Runs of one piece of pure code; each asks for something new."""
-SECONDS = 20.0
+SECONDS = 30.0
 """Deadline of one piece of work, with the time in which the worker is restarted."""
-ATTEMPT_S = 7.0
+ATTEMPT_S = 15.0
 """Deadline of one attempt. The worker ends what takes longer itself; past it, the worker is stopped or stuck."""
 PAUSE_S = 0.02
 

@@ -6,8 +6,9 @@ with all devices that the search may reach and runs the pure code again. Results
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Protocol
 
 from protocols.cel.worker.client import CelClient
 from protocols.cel.worker.local import wire_of
@@ -114,20 +115,36 @@ def _holds(found: tuple[Device, Result, float] | None, now: float) -> bool:
     return found is not None and not (found[2] and now > found[2])
 
 
-_selections: Selections | None = None
+class Results(Protocol):
+    """Whatever knows the result of a selector for a device."""
+
+    def result(self, expression: str, driver: str, device: Device) -> bool: ...
 
 
-def use_selections(client: CelClient) -> Selections:
+_results: Results | None = None
+
+
+def use_selections(client: CelClient) -> None:
     """From now on this process has its selectors evaluated by its worker."""
-    global _selections
-    _selections = Selections(client)
-    return _selections
+    global _results
+    _results = Selections(client)
+
+
+@contextmanager
+def evaluated_by(results: Results) -> Iterator[None]:
+    """Have the selectors of the block evaluated by something else."""
+    global _results
+    before, _results = _results, results
+    try:
+        yield
+    finally:
+        _results = before
 
 
 def matches(expression: str, driver: str, device: Device) -> bool:
     """Return True if a selector holds for a device. Raises CelError, SelectorPending."""
-    if _selections is not None:
-        return _selections.result(expression, driver, device)
+    if _results is not None:
+        return _results.result(expression, driver, device)
     from protocols.cel.programs import compiled
 
     return compiled(expression).matches(driver, device)
@@ -135,5 +152,5 @@ def matches(expression: str, driver: str, device: Device) -> bool:
 
 async def find(expressions: Iterable[str], devices: Mapping[str, Sequence[Device]]) -> None:
     """Have the worker evaluate expressions for devices by driver; nothing without a worker. Raises WorkerAway."""
-    if _selections is not None:
-        await _selections.find(expressions, devices)
+    if isinstance(_results, Selections):
+        await _results.find(expressions, devices)

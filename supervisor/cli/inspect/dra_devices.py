@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from protocols.cel.worker.forked import forked_selections
 from protocols.dra.decode import qualified
 from protocols.dra.gates import Gates, gates_of
 from protocols.errors import SettingsInvalid
@@ -26,6 +27,11 @@ CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 
 
 def show_dra_devices(args: argparse.Namespace) -> int:
+    with forked_selections():
+        return _show_dra_devices(args)
+
+
+def _show_dra_devices(args: argparse.Namespace) -> int:
     if args.why:
         return _show_why(args)
     objects = _objects(args)

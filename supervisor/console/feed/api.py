@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from protocols.cel.worker.forked import forked_selections
 from protocols.dra.decode import slice_of
 from protocols.dra.gates import Gates, gates_of
 from protocols.dra.types import ObjectUnreadable
@@ -197,7 +198,8 @@ def _numa(attributes: Any) -> tuple[int, ...]:
 
 
 def _explained(objects: list[Object], device: str, settings: Path) -> str:
-    found = snapshot_of(objects, _gates(settings)).explanations(device)
+    with forked_selections():
+        found = snapshot_of(objects, _gates(settings)).explanations(device)
     return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
 
 

@@ -12,7 +12,7 @@ import struct
 
 MEMORY = 512 * 1024 * 1024
 """Bytes of address space beyond those of the fork."""
-CPU_S, WALL_S = 2.0, 4.0
+CPU_S, WALL_S = 1.5, 4.0
 """CPU time and time of one question, after which the kernel ends the process."""
 _PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVS, _SECCOMP, _FILTER = 1, 4, 38, 22, 2
 _ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000 | 1, 0x80000000

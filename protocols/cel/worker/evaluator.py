@@ -11,11 +11,13 @@ import signal
 import socket
 import struct
 import sys
+import time
+from collections.abc import Callable
 from typing import NoReturn
 
 import msgspec
 
-from actors.cel import sandbox
+from protocols.cel.worker import sandbox
 from protocols.cel.worker.local import Engine
 from protocols.cel.worker.messages import Batch, Ended, Fault, decode_question, encode
 
@@ -23,6 +25,8 @@ PAGE = 16 * 1024
 TEXT = 10 * 1024
 """Bytes of an expression that identify it."""
 HEAD = struct.Struct("<I")
+CPU, CPU_AT = struct.Struct("<d"), PAGE - 8
+"""Where the page has the CPU time of the evaluator before the question in work."""
 OUT_OF_MEMORY = 77
 _batches = msgspec.msgpack.Decoder(Batch)
 
@@ -30,13 +34,14 @@ _batches = msgspec.msgpack.Decoder(Batch)
 class Evaluator:
     """The actor's end of an evaluator: its pid, its socket, and the page it shares."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[], None] | None = None) -> None:
+        """Fork. `load` is called in the new process, by programs that have not loaded the engine themselves."""
         self._page = mmap.mmap(-1, PAGE)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _main(theirs, self._page, parent)
+            _main(theirs, self._page, parent, load)
         theirs.close()
         ours.setblocking(False)
         self.socket = ours
@@ -47,6 +52,10 @@ class Evaluator:
         (length,) = HEAD.unpack_from(self._page)
         return self._page[HEAD.size : HEAD.size + min(length, TEXT)].decode(errors="replace")
 
+    @property
+    def began_cpu_s(self) -> float:
+        return float(CPU.unpack_from(self._page, CPU_AT)[0])
+
     def close(self) -> None:
         self.socket.close()
         self._page.close()
@@ -56,7 +65,9 @@ def key_of(source: str) -> bytes:
     return source.encode(errors="replace")[:TEXT]
 
 
-def _main(sock: socket.socket, page: mmap.mmap, parent: int) -> NoReturn:
+def _main(
+    sock: socket.socket, page: mmap.mmap, parent: int, load: Callable[[], None] | None
+) -> NoReturn:  # fmt: skip
     code = 1
     try:
         gc.enable()
@@ -64,6 +75,8 @@ def _main(sock: socket.socket, page: mmap.mmap, parent: int) -> NoReturn:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGALRM, signal.SIGPROF):
             signal.signal(number, signal.SIG_DFL)
         _close_others(sock.fileno())
+        if load is not None:
+            load()
         sandbox.enter(parent)
         code = _serve(sock, page)
     except BaseException as error:
@@ -93,6 +106,9 @@ class _Bans:
         self._page[HEAD.size : HEAD.size + len(key)] = key
         HEAD.pack_into(self._page, 0, len(key))
 
+    def start(self) -> None:
+        CPU.pack_into(self._page, CPU_AT, time.process_time())
+
     def end(self) -> None:
         HEAD.pack_into(self._page, 0, 0)
 
@@ -104,6 +120,7 @@ def _serve(sock: socket.socket, page: mmap.mmap) -> int:
         batch = _batches.decode(raw)
         bans.banned = batch.banned
         for question in batch.questions:
+            bans.start()
             sandbox.time_limits(on=True)
             try:
                 answer = encode(engine.answer(decode_question(question)))

@@ -1,0 +1,394 @@
+"""The CEL worker: who is blamed, whose turn it is, what an evaluator may do, and how pure code asks."""
+
+import asyncio
+import ctypes
+import errno
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from actors.cel.evaluators import Death, Evaluators
+from actors.cel.quarantine import FIRST_S, FORGIVEN_S, LONGEST_S, SIZE, Quarantine
+from actors.cel.turns import QUEUED_PER_OWNER, Turns
+from protocols.cel.programs import Program, compiled
+from protocols.cel.text.source import CompileError
+from protocols.cel.worker import asking, client, sandbox
+from protocols.cel.worker.asking import NotAnswered, Process, answer
+from protocols.cel.worker.forked import ForkedSelections
+from protocols.cel.worker.loading import ANY_SCOPE, load
+from protocols.cel.worker.local import Engine, wire_of
+from protocols.cel.worker.messages import (
+    Answer,
+    CheckPolicy,
+    CheckSelector,
+    Devices,
+    Ended,
+    Evaluated,
+    EvaluatePolicy,
+    Expression,
+    Fault,
+    Forgotten,
+    Question,
+    Select,
+    Selected,
+    Undecided,
+    Value,
+    Work,
+    decode_answer,
+    encode,
+)
+from protocols.cel.worker.selections import Selections, SelectorPending
+from protocols.dra.types import Attribute, Device
+
+DEVICE = Device("d", {"a.example.com/n": Attribute("int", 1)}, {})
+TRUE = 'device.driver == "a.example.com"'
+CRASH, ENDLESS, GROWS = (f"device.driver == '{word}'" for word in ("crash", "endless", "grows"))
+"""Expressions of which the fixture `engine` makes what a fault of the engine would."""
+
+
+def misbehaving(source: str) -> Program:
+    if source == CRASH:
+        ctypes.string_at(0)
+    while source == ENDLESS:
+        pass
+    if source == GROWS:
+        bytearray(2 * sandbox.MEMORY)
+    return compiled(source)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocols.cel.worker.local.compiled", misbehaving)
+    monkeypatch.setattr(sandbox, "CPU_S", 0.3)
+
+
+def select(source: str) -> bytes:
+    return encode(Select(source, Devices(1, "a.example.com", (wire_of(DEVICE),))))
+
+
+# quarantine and turns
+
+
+def test_quarantine_pause_doubles_up_to_its_limit() -> None:
+    table, now = Quarantine(), 0.0
+    pauses = []
+    for _ in range(12):
+        entry = table.add("o", "e", "crashed", now)
+        pauses.append(entry.pause)
+        now = entry.until
+    assert pauses[:3] == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S]
+    assert pauses[-1] == LONGEST_S
+    assert table.add("o", "e", "crashed", now + FORGIVEN_S + LONGEST_S).pause == FIRST_S
+
+
+def test_quarantine_is_of_one_owner_and_ends() -> None:
+    table = Quarantine()
+    table.add("o", "e", "crashed the engine", 0.0)
+    text, left = table.banned("o", 0.5)["e"]
+    assert (text, left) == (
+        "the expression was ended because it crashed the engine; it is not evaluated again for 1 s",
+        0.5,
+    )
+    assert table.banned("other", 0.5) == {}
+    assert table.banned("o", FIRST_S) == {}
+
+
+def test_quarantine_is_bounded() -> None:
+    table = Quarantine()
+    for number in range(SIZE + 10):
+        table.add("o", str(number), "crashed", 0.0)
+    assert len(table) == SIZE
+
+
+def test_turns_owners_alternate_one_work_each() -> None:
+    turns: Turns[int] = Turns()
+    for number in range(3):
+        turns.add("greedy", number)
+    turns.add("other", 9)
+    assert [turns.next(), turns.next(), turns.next()] == [("greedy", 0), ("other", 9), None]
+    turns.done("greedy")
+    assert turns.next() == ("greedy", 1)
+
+
+def test_turns_bound_each_owner() -> None:
+    turns: Turns[int] = Turns()
+    assert all(turns.add("greedy", number) for number in range(QUEUED_PER_OWNER))
+    assert not turns.add("greedy", 0)
+    assert turns.add("other", 0)
+
+
+# evaluators: real processes
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[Evaluators, list[Death]]]:
+    deaths: list[Death] = []
+    tasks = set[asyncio.Task[Any]]()
+
+    def spawn(work: Coroutine[Any, Any, Any], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    evaluators = Evaluators(logging.getLogger("test"), spawn, deaths.append)
+    await evaluators.start()
+    try:
+        yield evaluators, deaths
+    finally:
+        await asyncio.gather(*tasks)
+        evaluators.close()
+
+
+def run(test: Callable[[Evaluators, list[Death]], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with running() as (evaluators, deaths):
+            await test(evaluators, deaths)
+
+    load()
+    asyncio.run(main())
+
+
+async def answers(evaluators: Evaluators, *questions: bytes, owner: str = "") -> list[Answer]:
+    return [decode_answer(each) for each in (await evaluators.run(Work(questions, owner))).answers]
+
+
+@pytest.mark.parametrize(("source", "kind"), [(CRASH, "crash"), (ENDLESS, "cpu"), (GROWS, "memory")])
+def test_death_is_blamed_on_its_expression_and_the_rest_is_answered(engine: None, source: str, kind: str) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        before, ended, after = await answers(evaluators, select(TRUE), select(source), select(TRUE))
+        assert (before, after) == (Selected((True,)), Selected((True,)))
+        assert isinstance(ended, Fault)
+        assert ended.text.startswith(f"the expression was ended because it {deaths[0].reason}")
+        assert [(death.kind, death.blamed) for death in deaths] == [(kind, source)]
+        (again,) = await answers(evaluators, select(source))
+        assert isinstance(again, Fault)
+        assert again.kind == "ended"
+        assert len(deaths) == 1, "in quarantine it is not evaluated"
+
+    run(test)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.cel.evaluators.WALL_S", 0.5)
+
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        os.kill(evaluators.pids[0], number)
+        assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
+        assert [death.blamed for death in deaths] == [""]
+        assert len(evaluators.quarantine) == 0
+
+    run(test)
+
+
+def test_others_are_answered_while_one_takes_long(engine: None) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        long = asyncio.create_task(answers(evaluators, select(ENDLESS), owner="greedy"))
+        await asyncio.sleep(0)
+        assert await answers(evaluators, select(TRUE), owner="other") == [Selected((True,))]
+        assert not long.done()
+        (found,) = await long
+        assert isinstance(found, Fault)
+        assert found.kind == "ended"
+        assert [death.blamed for death in deaths] == [ENDLESS]
+
+    run(test)
+
+
+def test_cancelled_work_leaves_no_answer_for_the_next(engine: None) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        work = asyncio.create_task(answers(evaluators, select(ENDLESS)))
+        await asyncio.sleep(0.05)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        assert await answers(evaluators, select('device.driver == "b"')) == [Selected((False,))]
+
+    run(test)
+
+
+def locked_up(attempt: Callable[[], Any]) -> int:
+    """Run an attempt in a sandbox; return the errno that it failed with, 0 if it did not."""
+    parent, pid = os.getpid(), os.fork()
+    if pid == 0:
+        code = 255
+        try:
+            sandbox.enter(parent)
+            attempt()
+            code = 0
+        except OSError as error:
+            code = error.errno or 254
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        partial(open, "/etc/passwd"),
+        partial(open, "/tmp/cel-worker-test", "w"),
+        socket.socket,
+        os.fork,
+        partial(os.kill, os.getpid(), 0),
+        partial(os.execv, "/bin/true", ["true"]),
+        partial(os.unlink, "/tmp/cel-worker-test"),
+        os.pipe,
+    ],
+    ids=["read", "write", "socket", "fork", "kill", "exec", "unlink", "pipe"],
+)
+def test_sandbox_refuses(attempt: Callable[[], Any]) -> None:
+    assert locked_up(attempt) in (errno.EPERM, errno.EMFILE, errno.ENFILE)
+
+
+def test_sandbox_bounds_memory() -> None:
+    def grow() -> None:
+        try:
+            bytearray(2 * sandbox.MEMORY)
+        except MemoryError:
+            raise OSError(errno.ENOMEM, "no memory") from None
+
+    assert locked_up(grow) == errno.ENOMEM
+
+
+# answers
+
+
+def test_engine_turns_whatever_is_raised_into_a_fault() -> None:
+    found = Engine().answer(CheckSelector("[1].sortBy(v%1, 2) == []"))
+    assert isinstance(found, Fault)
+    assert found.kind in ("compile", "too complex")
+
+
+def test_engine_asks_for_devices_that_it_does_not_have() -> None:
+    assert Engine().answer(Select(TRUE, Devices(7, "a.example.com"))) == Forgotten()
+
+
+def test_engine_skips_what_a_false_condition_guards() -> None:
+    expressions = (Expression("object.n == 2", ANY_SCOPE), Expression("object.n == 1", ANY_SCOPE))
+    found = Engine().answer(EvaluatePolicy(expressions, {"object": {"n": 1}}, gates=1))
+    assert isinstance(found, Evaluated)
+    assert found.outcomes[0] == Value(False)
+    assert not isinstance(found.outcomes[1], Value)
+
+
+def test_engine_asks_back_for_decisions() -> None:
+    check = "authorizer.group('').resource('pods').check('get').allowed()"
+    question = EvaluatePolicy((Expression(check, ANY_SCOPE),), {})
+    found = Engine().answer(question)
+    assert isinstance(found, Undecided)
+    assert len(found.asked) == 1
+    decided = EvaluatePolicy(question.expressions, {}, decisions=((found.asked[0], True),))
+    assert Engine().answer(decided) == Evaluated((Value(True),))
+
+
+class Worker:
+    """Answers in this process, and records what it was asked."""
+
+    def __init__(self) -> None:
+        self.engine, self.asked = Engine(), list[Question]()
+
+    async def ask(self, questions: Sequence[bytes], owner: str = "") -> list[Answer]:
+        from protocols.cel.worker.messages import decode_question
+
+        self.asked += map(decode_question, questions)
+        return [self.engine.answer(decode_question(each)) for each in questions]
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    made = Worker()
+    monkeypatch.setattr(client, "_client", made)
+    monkeypatch.setattr(Process, "remote", True)
+    Process.checks.clear()
+    return made
+
+
+def test_settled_asks_for_all_that_one_pass_misses(worker: Worker) -> None:
+    sources = [TRUE, "1 +", "object.x == 1"]
+    passes = 0
+
+    async def work() -> list[str]:
+        nonlocal passes
+        passes += 1
+        faults = []
+        for source in sources:
+            try:
+                answer(CheckPolicy(source, ANY_SCOPE, ("BOOL",)))
+            except CompileError:
+                faults.append(source)
+        return faults
+
+    assert "1 +" in asyncio.run(client.settled(work))
+    assert (passes, len(worker.asked)) == (2, 3)
+    asyncio.run(client.settled(work))
+    assert len(worker.asked) == 3, "checks are kept"
+
+
+def test_settled_drops_errors_of_a_pass_with_placeholders(worker: Worker) -> None:
+    async def work() -> Answer:
+        if (found := answer(CheckSelector(TRUE))) is None:
+            raise ValueError("made of a placeholder")
+        return found
+
+    assert not isinstance(asyncio.run(client.settled(work)), Fault)
+
+
+def test_question_outside_of_settled_never_reaches_the_engine(worker: Worker) -> None:
+    with pytest.raises(NotAnswered):
+        answer(CheckSelector(TRUE))
+
+
+def test_ended_check_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    Process.checks.clear()
+    question = CheckSelector(TRUE)
+    asking.remember(encode(question), question, Fault("ended", "crashed", 1.0))
+    assert not Process.checks
+
+
+def test_selections_are_found_once_and_sent_once(worker: Worker) -> None:
+    selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
+    with pytest.raises(SelectorPending):
+        selections.result(TRUE, "a.example.com", DEVICE)
+
+    async def find(*expressions: str) -> None:
+        await selections.find(expressions, {"a.example.com": [DEVICE]})
+
+    asyncio.run(find(TRUE))
+    assert selections.result(TRUE, "a.example.com", DEVICE)
+    asyncio.run(find(TRUE, "device.driver == 'b'"))
+    sent = [each.devices.devices is not None for each in worker.asked if isinstance(each, Select)]
+    assert sent == [True, False]
+    worker.engine = Engine()  # it starts anew and has no devices
+    asyncio.run(find("device.driver == 'c'"))
+    assert not selections.result("device.driver == 'c'", "a.example.com", DEVICE)
+
+
+def test_ended_selector_is_asked_again_after_its_pause(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
+    monkeypatch.setattr(worker.engine, "answer", lambda question: Fault("ended", "crashed", 1.0))
+    asyncio.run(selections.find([TRUE], {"a.example.com": [DEVICE]}))
+    with pytest.raises(Ended):
+        selections.result(TRUE, "a.example.com", DEVICE)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2)
+    with pytest.raises(SelectorPending):
+        selections.result(TRUE, "a.example.com", DEVICE)
+
+
+def test_command_survives_a_selector(engine: None) -> None:
+    forked = ForkedSelections()
+    try:
+        assert forked.result(TRUE, "a.example.com", DEVICE)
+        with pytest.raises(Ended, match="SIGPROF"):
+            forked.result(ENDLESS, "a.example.com", DEVICE)
+        assert forked.result(TRUE, "a.example.com", DEVICE)
+    finally:
+        forked.close()
