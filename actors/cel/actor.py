@@ -11,9 +11,9 @@ import gc
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from actors.cel.evaluators import Death, Evaluators
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
-from protocols.cel.worker.evaluators import Death, Evaluators
 from protocols.cel.worker.loading import load
 from protocols.cel.worker.messages import EVALUATE, Answers, Work
 
