@@ -237,11 +237,11 @@ def _owner_references() -> Sent:
     return post(f"{CORE}/configmaps", _config_map("owned", ownerReferences=owners))
 
 
-def _ruled(rule: str, **limits: Any) -> Callable[[], Sequence[Sent]]:
+def _ruled(rule: str, plural: str = "rules", **limits: Any) -> Callable[[], Sequence[Sent]]:
     rules = [{"rule": rule}]
     items = {"type": "array", "maxItems": 20_000, "items": {"type": "integer"}, **limits}
     spec = {"type": "object", "properties": {"list": items}, "x-kubernetes-validations": rules}
-    return lambda: [_definition("rules", spec)]
+    return lambda: [_definition(plural, spec)]
 
 
 def _wide_schema() -> Sent:
@@ -304,6 +304,40 @@ def _large_config_maps() -> Sequence[Sent]:
 def _hard_token() -> Sent:
     part = base64.urlsafe_b64encode(b"[" + b",".join([b"1e-327"] * 6_000) + b"]").rstrip(b"=").decode()
     return Sent("GET", f"{CORE}/configmaps", headers=(("Authorization", f"Bearer {part}.{part}.x"),))
+
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICED = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+"""A resource that ordinary clients do not write: policies of attacks match it."""
+
+
+def _policed(name: str, expression: str) -> Callable[[], Sequence[Sent]]:
+    """A policy that matches service accounts with its name."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["serviceaccounts"]}
+    chosen = {"matchLabels": {"policed": name}}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule], "objectSelector": chosen},
+        "validations": [{"expression": expression}],
+    }
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    return lambda: [
+        post(f"{ADMISSION}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec}),
+        post(f"{ADMISSION}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound}),
+    ]
+
+
+def _account(policy: str, finalizers: int = 0) -> Sent:
+    metadata = {
+        "name": f"of-{policy}",
+        "labels": {"policed": policy},
+        "finalizers": [f"example.com/f{number}" for number in range(finalizers)],
+    }
+    return post(POLICED, {"metadata": metadata})
+
+
+def _evaluated(name: str, expression: str, finalizers: int = 0) -> Attack:
+    """A write for which a policy's expression is evaluated."""
+    return Attack(f"policy: {name}", lambda: _account(name, finalizers), ANY, _policed(name, expression))
 
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -456,6 +490,23 @@ ATTACKS: tuple[Attack, ...] = (
         user="stranger",
     ),
     Attack("review of 200,000 groups", _review, ANY),
+    _evaluated("endless", 'object.metadata.name.findAll("", 9223372036854775807) == []'),
+    _evaluated(
+        "dear", '!lists.range(9990).all(x, cidr("::/0").masked() == cidr("::/0") && ip("10.0.0.1") == ip("10.0.0.1"))'
+    ),
+    _evaluated("optional", 'dyn({"a": object.?secrets[0]}) == 1'),
+    _evaluated(
+        "finalizers",
+        "object.metadata.?finalizers.orValue([]).all(f, f in object.metadata.finalizers)",
+        finalizers=9_900,
+    ),
+    Attack(
+        "rule without end",
+        lambda: _custom("endlesses", "a", list=[1]),
+        ANY,
+        _ruled('self.list.all(x, string(x).findAll("", 1000000000).size() >= 0)', "endlesses"),
+        ready=f"{CUSTOM}/endlesses",
+    ),
     Attack("slice of 128 devices", _slice, ANY),
     Attack("claim of 1,024 selectors", _claim, ANY),
     Attack("large objects as a table", _of_large(TABLE), ANY, _large_config_maps),
