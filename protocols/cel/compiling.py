@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocols.cel.evaluation.conversions import read_duration, read_timestamp
-from protocols.cel.evaluation.strings import is_pattern
+from protocols.cel.functions.conversions import read_duration, read_timestamp
+from protocols.cel.functions.strings import is_pattern
 from protocols.cel.libraries.functions import as_written, renamed
 from protocols.cel.libraries.named import EngineText, engine_text
 from protocols.cel.text.nodes import (

@@ -11,7 +11,7 @@ from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.evaluation.devices import VARIABLES, special
 from protocols.cel.evaluation.running import Expression
 from protocols.cel.evaluation.simple import is_simple
-from protocols.cel.evaluation.values import type_name
+from protocols.cel.functions.values import type_name
 from protocols.cel.text.source import TOO_COMPLEX, CompileError, EvaluationError, TooComplex, check_length
 from protocols.dra.types import Device
 

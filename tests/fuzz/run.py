@@ -5,6 +5,7 @@ Each case that is found is printed as a line for the corpus, which a unit test r
 """
 
 import contextlib
+import functools
 import json
 import mmap
 import os
@@ -67,9 +68,7 @@ def _child(board: Board, seed: int, end: float) -> None:
         if time.monotonic() > end or board.expressions == last:
             break
         began = time.process_time()
-        fault, count = tried(
-            kind, text, lambda phase, kind=kind, text=text: board.write(json.dumps([phase, kind, text]))
-        )
+        fault, count = tried(kind, text, functools.partial(_note, board, kind, text))
         spent = time.process_time() - began
         if not fault and spent > CPU_SECONDS:
             fault = f"takes {spent:.1f} s"
@@ -82,6 +81,10 @@ def _child(board: Board, seed: int, end: float) -> None:
             os._exit(1)
     board.write("done")
     os._exit(0)
+
+
+def _note(board: Board, kind: str, text: str, phase: str) -> None:
+    board.write(json.dumps([phase, kind, text]))
 
 
 def _run(board: Board, seed: int, end: float) -> bool:

@@ -9,9 +9,11 @@ import pytest
 
 from protocols.cel import policies
 from protocols.cel.costs.estimate import LIMIT
-from protocols.cel.evaluation import registry, running
+from protocols.cel.evaluation import running
 from protocols.cel.evaluation.running import CALL_LIMIT, Budget, Expression
-from protocols.cel.evaluation.values import EXCEEDED
+from protocols.cel.functions import registry
+from protocols.cel.functions.values import EXCEEDED
+from protocols.cel.libraries import authorizing
 from protocols.cel.policies import Scope
 from protocols.cel.programs import Program, compile_program
 from protocols.cel.text.source import CompileError, EvaluationError
@@ -127,7 +129,7 @@ def test_work_that_grows_ends_at_the_budget(expression: str) -> None:
     program = policies.program(expression, Scope())
     began = time.process_time()
     with pytest.raises(EvaluationError):
-        program.value({"object": BIG, "authorizer": policies.authorizing.START})
+        program.value({"object": BIG, "authorizer": authorizing.START})
     assert time.process_time() - began < SECONDS
 
 
@@ -206,7 +208,6 @@ def test_what_is_simple(expression: str, simple: bool) -> None:
 
 def test_every_declared_function_has_a_body() -> None:
     from protocols.cel import environment
-    from protocols.cel.libraries import authorizing
     from protocols.cel.libraries.functions import WRITTEN
 
     names = {WRITTEN.get(each.name, each.name) for each in environment.FUNCTIONS}

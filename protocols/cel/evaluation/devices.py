@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from protocols.cel.evaluation.closures import Code, Maker, Scope
-from protocols.cel.evaluation.operators import MISSING
 from protocols.cel.evaluation.tree import Call, Const, Ident, Node, Select
-from protocols.cel.evaluation.values import NOTHING, Domains, Frame, Optional
+from protocols.cel.functions.operators import MISSING
+from protocols.cel.functions.values import NOTHING, Domains, Frame, Optional
 from protocols.cel.libraries.quantities import semver
 from protocols.cel.text.source import EvaluationError
 from protocols.dra.types import VERSION, Attribute, Device

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from protocols.cel.evaluation.closures import Closure, Code, Maker, Scope, register_loop
-from protocols.cel.evaluation.operators import MAPS
 from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Loop, MapLiteral, Node
-from protocols.cel.evaluation.values import Frame, Spent, charge, key_of, no_overload, value_of
+from protocols.cel.functions.operators import MAPS
+from protocols.cel.functions.values import Frame, Spent, charge, key_of, no_overload, value_of
 from protocols.cel.text.source import EvaluationError
 
 TURN = 1

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from protocols.cel.evaluation import conversions, extensions, lists, loops, strings
+from protocols.cel.evaluation import forms, loops
 from protocols.cel.evaluation.closures import Closure, Maker, Special
 from protocols.cel.evaluation.tree import tree_of
-from protocols.cel.evaluation.values import (
+from protocols.cel.functions import conversions, extensions, lists, strings
+from protocols.cel.functions.values import (
     EXCEEDED,
     Domains,
     Duration,
@@ -20,7 +21,7 @@ from protocols.cel.evaluation.values import (
 )
 from protocols.cel.text.source import EvaluationError
 
-TABLES = (conversions, extensions, lists, loops, strings)
+TABLES = (conversions, extensions, forms, lists, loops, strings)
 """Modules that define functions and macros when they are imported."""
 CALL_LIMIT = 1_000_000
 """Upstream's limit of one expression."""

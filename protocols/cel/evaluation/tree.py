@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.cel.evaluation.values import NANO, Duration, Timestamp, Uint
+from protocols.cel.functions.values import NANO, Duration, Timestamp, Uint
 from protocols.cel.libraries.functions import WRITTEN
 from protocols.cel.text.nodes import (
     ARGUMENTS,

@@ -8,7 +8,7 @@ from datetime import time as clock_time
 from math import inf
 from typing import Any
 
-from protocols.cel.evaluation.values import Duration, Timestamp
+from protocols.cel.functions.values import Duration, Timestamp
 from protocols.cel.rules.cel_type import CelType
 from protocols.kube.formats import duration_nanos
 

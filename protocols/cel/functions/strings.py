@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from protocols.cel.costs.sizes import pattern_cost
-from protocols.cel.evaluation.conversions import write_double, write_duration, write_timestamp
-from protocols.cel.evaluation.operators import MAPS
-from protocols.cel.evaluation.registry import define
-from protocols.cel.evaluation.values import (
+from protocols.cel.functions.conversions import write_double, write_duration, write_timestamp
+from protocols.cel.functions.operators import MAPS
+from protocols.cel.functions.registry import define
+from protocols.cel.functions.values import (
     Duration,
     Frame,
     Timestamp,

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from protocols.cel.evaluation.registry import ANY, define
-from protocols.cel.evaluation.values import (
+from protocols.cel.functions.registry import ANY, define
+from protocols.cel.functions.values import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,
@@ -208,8 +208,7 @@ def _value(held: Optional) -> Any:
 def _of_non_zero(value: Any) -> Optional:
     kind = type(value)
     zero = value is None or (kind in (int, Uint, float, bool, str, bytes, list, dict) and not value)
-    zero = zero or (kind is Duration and value.nanos == 0) or (kind is Optional and not value.has_value)
-    return NOTHING if zero else Optional(value)
+    return NOTHING if zero or (kind is Duration and value.nanos == 0) else Optional(value)
 
 
 def _defined_optionals() -> None:

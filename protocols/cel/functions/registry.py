@@ -7,7 +7,7 @@ A body raises EvaluationError or ValueError for arguments that it cannot take.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from protocols.cel.evaluation.values import Domains
+from protocols.cel.functions.values import Domains
 
 Body = Callable[..., Any]
 Price = int | Callable[..., int]

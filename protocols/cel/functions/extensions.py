@@ -4,8 +4,8 @@ import ipaddress
 from itertools import product
 from urllib.parse import SplitResult
 
-from protocols.cel.evaluation.registry import define
-from protocols.cel.evaluation.values import NAMES, Uint
+from protocols.cel.functions.registry import define
+from protocols.cel.functions.values import NAMES, Uint
 from protocols.cel.libraries import addresses, authorizing, named, quantities
 from protocols.kube.quantity import Quantity
 

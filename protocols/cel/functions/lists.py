@@ -5,9 +5,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from protocols.cel.evaluation.operators import ADD, NUMBERS, comparable, equal
-from protocols.cel.evaluation.registry import ANY, define
-from protocols.cel.evaluation.values import (
+from protocols.cel.functions.operators import ADD, NUMBERS, comparable, equal
+from protocols.cel.functions.registry import ANY, define
+from protocols.cel.functions.values import (
     NOTHING,
     Duration,
     Frame,

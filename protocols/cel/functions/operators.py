@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from protocols.cel.evaluation.values import (
+from protocols.cel.functions.values import (
     NOTHING,
     Domains,
     Duration,

@@ -1,0 +1,1 @@
+"""Values, operators and functions of CEL, with what they cost; independent of expressions that use them."""
