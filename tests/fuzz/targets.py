@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.apiserver.custom.rule.cel_type import cel_type_of, size_of
-from actors.apiserver.custom.rule.evaluate import HAS_OLD, converted
-from actors.apiserver.custom.rule.messages import Messages
+from actors.apiserver.custom.rule.cel_type import cel_type_of
 from actors.apiserver.custom.schema.node import Node
 from protocols.cel import policies, programs, validation
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import Scope
+from protocols.cel.rules.cel_type import size_of
+from protocols.cel.rules.evaluate import HAS_OLD
+from protocols.cel.rules.messages import Messages
+from protocols.cel.rules.values import converted
 from protocols.cel.text.mutations import as_maps
 from protocols.cel.text.source import CelError, EvaluationError
 from protocols.dra.decode import device_of

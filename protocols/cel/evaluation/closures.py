@@ -25,6 +25,7 @@ from protocols.cel.functions.registry import TABLE, Overload, find
 from protocols.cel.functions.values import (
     Frame,
     Optional,
+    Spent,
     TypeName,
     charge,
     key_of,
@@ -194,15 +195,21 @@ def _message(maker: Maker, node: Message, scope: Scope) -> Code:
 def _call(maker: Maker, node: Call, scope: Scope) -> Code:
     if (special := OPERATORS.get(node.name)) is not None:
         return special(maker, node, scope)
-    return function(node.name, maker.codes(node.parts, scope))
+    code = function(node.name, maker.codes(node.parts, scope))
+    if node.name in CONSTANT and all(isinstance(part, Const) for part in node.parts):
+        return _constant(code)
+    return code
+
+
+CONSTANT = frozenset(("quantity", "semver", "ip", "cidr", "url", "duration", "timestamp"))
+"""Functions whose values are made once if their arguments are literals; they cost the same."""
 
 
 def function(name: str, codes: tuple[Code, ...]) -> Code:
     """Call a function of the table."""
     overloads = TABLE.get(name, {})
     runs = tuple(code.run for code in codes)
-    fitting = [each for types, each in overloads.items() if len(types) == len(runs)]
-    fixed = min((each.fixed for each in fitting), default=1)
+    fixed = min((each.fixed for types, each in overloads.items() if len(types) == len(runs)), default=1)
     cost = fixed + sum(code.cost for code in codes)
     if len(runs) == 1:
         return Code(_of_one(name, overloads, runs[0], fixed), cost)
@@ -215,6 +222,17 @@ def function(name: str, codes: tuple[Code, ...]) -> Code:
         return _applied(name, found, fixed, frame, *values)
 
     return Code(run, cost)
+
+
+def _constant(code: Code) -> Code:
+    """Return the code of a call that is made once. What fails, or is dear, remains as it is."""
+    budget = 100
+    frame: Frame = [budget]
+    try:
+        value = code.run(frame)
+    except (EvaluationError, Spent):
+        return code
+    return Code(lambda frame: value, code.cost + budget - frame[0])
 
 
 Overloads = dict[tuple[type, ...], Overload]

@@ -67,11 +67,11 @@ def _entry(operand: Node, name: str, scope: Scope, test: bool) -> Code | None:
     found = _domain(operand, scope)
     if found is None:
         return None
-    read = _reader(*found, name)
-    return Code(_present(read) if test else _required(read, name), 4)
+    return Code(_present(_reader(*found, name)) if test else _required(*found, name), 4)
 
 
 def _reader(map_name: str, domain: str, name: str) -> Read:
+    """Return a function that reads an entry, MISSING if there is none."""
     key = f"{domain}/{name}"
 
     def attribute(frame: Frame) -> Any:
@@ -87,14 +87,23 @@ def _reader(map_name: str, domain: str, name: str) -> Read:
     return attribute if map_name == ATTRIBUTES else capacity
 
 
-def _required(read: Read, name: str) -> Read:
-    def run(frame: Frame) -> Any:
-        found = read(frame)
-        if found is MISSING:
-            raise EvaluationError(f"no such key: {name}")
-        return found
+def _required(map_name: str, domain: str, name: str) -> Read:
+    """Return a function that reads an entry, and raises EvaluationError if there is none."""
+    key = f"{domain}/{name}"
 
-    return run
+    def attribute(frame: Frame) -> Any:
+        found = frame[DEVICE].attributes.get(key)
+        if found is None:
+            raise EvaluationError(f"no such key: {name}")
+        return found.value if found.kind != VERSION else semver(found.value)
+
+    def capacity(frame: Frame) -> Any:
+        found = frame[DEVICE].capacity.get(key)
+        if found is None:
+            raise EvaluationError(f"no such key: {name}")
+        return found.value
+
+    return attribute if map_name == ATTRIBUTES else capacity
 
 
 def _optional(read: Read) -> Read:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from protocols.cel.evaluation.closures import OPERATORS, Code, Maker, Scope
-from protocols.cel.evaluation.tree import Call, Node
+from protocols.cel.evaluation.closures import OPERATORS, Closure, Code, Maker, Scope
+from protocols.cel.evaluation.tree import Call, Const, Node
 from protocols.cel.functions import operators
 from protocols.cel.functions.values import Frame, Optional, charge, no_overload
 from protocols.cel.text.source import EvaluationError
@@ -29,32 +29,40 @@ def _logical(maker: Maker, node: Call, scope: Scope) -> Code:
     rest = tuple(others)
     name = node.name
 
+    neutral, parts = not deciding, ((first.run, 0), *rest)
+
     def run(frame: Frame) -> Any:
-        fault: EvaluationError | None = None
-        begin = first.run
+        at = 0
         try:
-            value = begin(frame)
-            if value is deciding:
-                return deciding
-            if type(value) is not bool:
-                fault = no_overload(name)
-        except EvaluationError as error:
-            fault = error
-        for each, cost in rest:
-            frame[0] -= cost
-            try:
+            for each, cost in parts:
+                at += 1
+                frame[0] -= cost
                 value = each(frame)
                 if value is deciding:
                     return deciding
-                if type(value) is not bool and fault is None:
-                    fault = no_overload(name)
-            except EvaluationError as error:
-                fault = fault or error
-        if fault is not None:
-            raise fault
-        return not deciding
+                if value is not neutral:
+                    break
+            else:
+                return neutral
+        except EvaluationError as error:
+            return _unless_decided(frame, parts[at:], deciding, error)
+        return _unless_decided(frame, parts[at:], deciding, no_overload(name))
 
     return Code(run, first.cost)
+
+
+def _unless_decided(
+    frame: Frame, rest: tuple[tuple[Closure, int], ...], deciding: bool, fault: EvaluationError
+) -> bool:
+    """Return the deciding value if one of the rest has it. Raises `fault`."""
+    for each, cost in rest:
+        frame[0] -= cost
+        try:
+            if each(frame) is deciding:
+                return bool(deciding)
+        except EvaluationError:
+            continue
+    raise fault
 
 
 def _ternary(maker: Maker, node: Call, scope: Scope) -> Code:
@@ -87,18 +95,25 @@ def _not(maker: Maker, node: Call, scope: Scope) -> Code:
     return Code(run, cost + 1)
 
 
+_SHORT = 10
+"""Characters up to which comparing a text costs a unit."""
+
+
 def _equality(maker: Maker, node: Call, scope: Scope) -> Code:
     (left, first), (right, second) = maker.codes(node.parts, scope)
-    wanted = node.name == "_==_"
+    wanted, last, cost = node.name == "_==_", node.parts[1], first + second + 1
+    if isinstance(last, Const) and type(last.value) is str and len(last.value) <= _SHORT:
+        text = last.value
+        return Code(lambda frame: (left(frame) == text) is wanted, cost)
     equal = operators.equal
 
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
-        if type(one) is str and type(other) is str and len(other) < 20:
+        if type(one) is int and type(other) is int:
             return (one == other) is wanted
         return equal(frame, one, other) is wanted
 
-    return Code(run, first + second + 1)
+    return Code(run, cost)
 
 
 def _order(maker: Maker, node: Call, scope: Scope) -> Code:

@@ -53,11 +53,12 @@ class Expression:
     def evaluate(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
         """Return the result. Raises EvaluationError."""
         frame: Frame = [CALL_LIMIT - self._cost, *values, *self._pad]
+        if budget is None:
+            return _guarded(self._run, frame)
         try:
             return _guarded(self._run, frame)
         finally:
-            if budget is not None:
-                budget.left -= CALL_LIMIT - max(0, frame[0])
+            budget.left -= CALL_LIMIT - max(0, frame[0])
 
     def plain(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
         """As `evaluate`, with a result of JSON's types. Raises EvaluationError for a result that has none."""

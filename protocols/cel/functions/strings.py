@@ -152,12 +152,11 @@ def _pattern_price(text: str, pattern: str) -> int:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _matcher(pattern).search(text) is not None
+    return _matcher(pattern).search(text.encode()) is not None
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _matcher(pattern).search(text)
-    return found.group() if found is not None else ""
+    return next(_found(_matcher(pattern), text.encode()), "")
 
 
 def _find_all(frame: Frame, text: str, pattern: str, most: int = -1) -> list[str]:
