@@ -215,6 +215,49 @@ def test_every_declared_function_has_a_body() -> None:
     assert names <= registry.TABLE.keys()
 
 
+@pytest.mark.parametrize(
+    ("expression", "value", "cost"),
+    [
+        ("'a'", None, 0),
+        ("object", [1, 2], 1),
+        ("object['key']", {"key": "v"}, 2),
+        ("object[0]", ["v"], 2),
+        ("object.key", {"key": "v"}, 2),
+        ("object['ke' + 'y']", {"key": "v"}, 3),
+        ("object[3-3]", ["v"], 3),
+        ("has(object.a.b)", {"a": {"b": 0}}, 2),
+        ("[1, 2, 3]", None, 10),
+        ("{'a': 1, 'b': 2, 'c': 3}", None, 30),
+        ("object.all(x, true)", [], 2),
+        ("[1, 2, 3].all(x, true)", None, 20),
+        ("object.matches('[0-9]')", "a" * 500, 103 + 2),
+        ("true || false", None, 0),
+        ("object.a && object.b && object.c", {"a": True, "b": True, "c": True}, 6),
+        ("1 < 2", None, 1),
+        ("2 in [1, 2, 3]", None, 13),
+        ("1 + 1", None, 1),
+        ("true ? 1 : 2", None, 0),
+        ("size('123')", None, 1),
+        ("'12345678901234567890' == '123456789012345678901234567890'", None, 2),
+        ("bytes(object)", "a" * 500, 51),
+        ("object.a.contains(object.b)", {"a": "a" * 500, "b": "a" * 500}, 2504),
+        ("object.a.startsWith(object.b)", {"a": "idc", "b": "a" * 500}, 5),
+        ("'abcdefg'.contains(object.a + object.b)", {"a": "val1", "b": "val2222222"}, 8),
+        ("(1 > 2 || 2 > 1) == true", None, 3),
+        ("[{'k1': 1}, {'k2': 2}].all(x, true)", None, 77),
+        ("authorizer.path('/a').check('get').allowed()", None, 350_003),
+        ("object.sum() + object.map(x, x).size()", [1, 2], 1 + 2 + 1 + 10 + 2 * 13 + 1 + 1 + 1),
+    ],
+)
+def test_costs_while_running_are_upstreams(expression: str, value: Any, cost: int) -> None:
+    budget = Budget(CALL_LIMIT)
+    values = [value if name == "object" else authorizing.START for name in policies.VARIABLES]
+    program = policies.program(expression, Scope())
+    with authorizing.deciding(lambda asked: (True, "")):
+        program._expression.evaluate(values, budget)
+    assert CALL_LIMIT - budget.left == cost
+
+
 def test_limits_are_upstreams() -> None:
     assert (LIMIT, CALL_LIMIT, policies.COST) == (1_000_000, 1_000_000, 10_000_000)
     assert running.TABLES

@@ -111,7 +111,7 @@ def _select(maker: Maker, node: Select, scope: Scope) -> Code:
     field = node.field
     if node.test:
         has = operators.has_part
-        return Code(lambda frame: has(operand(frame), field), cost + 1)
+        return Code(lambda frame: has(operand(frame), field), cost)
     return Code(_field(operand, field), cost + 1)
 
 
@@ -133,10 +133,11 @@ def _field(operand: Closure, field: str) -> Closure:
 def _list(maker: Maker, node: ListLiteral, scope: Scope) -> Code:
     codes = maker.codes(node.parts, scope)
     runs = tuple(code.run for code in codes)
-    cost = 10 + len(runs) // 16 + sum(code.cost for code in codes)
+    cost = 10 + sum(code.cost for code in codes)
     if all(isinstance(each, Const) for each in node.parts):
         values = [each.value for each in node.parts if isinstance(each, Const)]
         return Code(lambda frame: values, cost)
+    cost += len(runs) // 16
     if not node.optional:
         return Code(lambda frame: [run(frame) for run in runs], cost)
     optional = node.optional

@@ -160,7 +160,7 @@ def _binary(work: Callable[[Any, Any], Any]) -> Callable[[Maker, Call, Scope], C
 def _in(maker: Maker, node: Call, scope: Scope) -> Code:
     (left, first), (right, second) = maker.codes(node.parts, scope)
     contains = operators.contains
-    return Code(lambda frame: contains(frame, left(frame), right(frame)), first + second + 1)
+    return Code(lambda frame: contains(frame, left(frame), right(frame)), first + second)
 
 
 def _unary(work: Callable[[Any], Any]) -> Callable[[Maker, Call, Scope], Code]:

@@ -9,9 +9,6 @@ from protocols.cel.functions.operators import MAPS
 from protocols.cel.functions.values import Frame, Spent, charge, key_of, no_overload, value_of
 from protocols.cel.text.source import EvaluationError
 
-TURN = 1
-"""Charged for each turn beside the costs of its parts."""
-
 
 def _loop(maker: Maker, node: Loop, scope: Scope) -> Code:
     if isinstance(node.over, ListLiteral) and not node.over.parts:
@@ -83,7 +80,7 @@ def _general(maker: Maker, node: Loop, scope: Scope, slots: list[int]) -> Turns:
     condition, step = maker.code(node.condition, scope), maker.code(node.step, scope)
     accumulator, check, advance = slots[0], condition.run, step.run
     always = isinstance(node.condition, Const) and node.condition.value is True
-    cost = TURN + condition.cost + step.cost
+    cost = condition.cost + step.cost
 
     def turns(frame: Frame, items: Any) -> None:
         for item in items:
@@ -111,7 +108,7 @@ def _all_or_exists(maker: Maker, node: Loop, scope: Scope, slots: list[int]) -> 
 
 
 def _quantified(predicate: Code, deciding: bool, slots: list[int]) -> Turns:
-    check, cost, accumulator = predicate.run, TURN + 3 + predicate.cost, slots[0]
+    check, cost, accumulator = predicate.run, 3 + predicate.cost, slots[0]
     single, one = len(slots) == 2, slots[1]
 
     def turns(frame: Frame, items: Any) -> None:
@@ -179,8 +176,8 @@ def _holds(check: Closure, frame: Frame) -> bool:
 
 
 def _appending(element: Code, check: Code | None, slots: list[int]) -> Turns:
-    run, cost = element.run, 12 + element.cost
-    decide, turn = (check.run, TURN + check.cost) if check is not None else (None, TURN)
+    run, cost = element.run, 11 + element.cost
+    decide, turn = (check.run, 1 + check.cost) if check is not None else (None, 1)
 
     def turns(frame: Frame, items: Any) -> None:
         made: list[Any] = []
@@ -196,8 +193,8 @@ def _appending(element: Code, check: Code | None, slots: list[int]) -> Turns:
 
 
 def _inserting(codes: tuple[Code, ...], check: Code | None, slots: list[int]) -> Turns:
-    runs, cost = [code.run for code in codes], 2 + sum(code.cost for code in codes)
-    decide, turn = (check.run, TURN + check.cost) if check is not None else (None, TURN)
+    runs, cost = [code.run for code in codes], 1 + sum(code.cost for code in codes)
+    decide, turn = (check.run, 1 + check.cost) if check is not None else (None, 1)
 
     def turns(frame: Frame, items: Any) -> None:
         made: dict[Any, Any] = {}

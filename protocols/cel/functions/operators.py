@@ -133,8 +133,8 @@ def equal(frame: Frame, one: Any, other: Any) -> bool:
     first, second = type(one), type(other)
     if first is second:
         if first is str or first is bytes:
-            if len(one) == len(other) > 10:
-                charge(frame, len(one) // 10)
+            if (more := tenth(min(len(one), len(other)))) > 1:
+                charge(frame, more - 1)
             return bool(one == other)
         if first is list:
             return _equal_lists(frame, one, other)
@@ -174,12 +174,13 @@ def _equal_maps(frame: Frame, one: dict[Any, Any], other: dict[Any, Any]) -> boo
 
 
 def contains(frame: Frame, value: Any, group: Any) -> bool:
-    """`value in group`; upstream charges a list by its length."""
+    """`value in group`: a list costs its length, a map one unit."""
     kind = type(group)
     if kind is list:
         charge(frame, len(group))
         return any(equal(frame, value, each) for each in group)
     if kind in MAPS:
+        charge(frame, 1)
         found = value if type(value) is str else _key(value)
         return found is not MISSING and found in group
     raise no_overload("@in")

@@ -359,8 +359,8 @@ def _found_price(text: str, part: str, *_: Any) -> int:
 
 def _defined() -> None:
     one, two, three = (str,), (str, str), (str, str, int)
-    define("startsWith", two, str.startswith, lambda text, part: max(1, tenth(len(part))))
-    define("endsWith", two, str.endswith, lambda text, part: max(1, tenth(len(part))))
+    define("startsWith", two, str.startswith, _walk)
+    define("endsWith", two, str.endswith, _walk)
     define("contains", two, str.__contains__, _both)
     define("charAt", (str, int), _char_at)
     define("lowerAscii", one, _lower, _walk)
