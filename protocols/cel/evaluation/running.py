@@ -91,7 +91,7 @@ def plain(frame: Frame, value: Any) -> Any:
     kind = type(value)
     if kind in (str, int, bool, float, type(None), bytes):
         return value
-    charge(frame, 2)
+    charge(frame, 3)
     if kind is list:
         return [plain(frame, each) for each in value]
     if kind is dict or kind is Domains:

@@ -30,6 +30,8 @@ NUMBERS = frozenset((int, Uint, float))
 MAPS = (dict, Domains)
 _EMPTY: dict[str, Any] = {}
 MISSING: Any = object()
+PART = 2
+"""Units of comparing one element."""
 
 
 def _uints(work: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
@@ -156,7 +158,7 @@ def _equal_lists(frame: Frame, one: list[Any], other: list[Any]) -> bool:
     if len(one) != len(other):
         return False
     for first, second in zip(one, other, strict=True):
-        charge(frame, 1)
+        charge(frame, PART)
         if not equal(frame, first, second):
             return False
     return True
@@ -166,7 +168,7 @@ def _equal_maps(frame: Frame, one: dict[Any, Any], other: dict[Any, Any]) -> boo
     if len(one) != len(other):
         return False
     for key, first in one.items():
-        charge(frame, 1)
+        charge(frame, PART)
         second = other.get(key, MISSING)
         if second is MISSING or not equal(frame, first, second):
             return False

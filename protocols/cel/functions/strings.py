@@ -164,7 +164,7 @@ def _find_all(frame: Frame, text: str, pattern: str, most: int = -1) -> list[str
         return []
     made: list[str] = []
     for each in _found(_matcher(pattern), text.encode()):
-        charge(frame, 8)
+        charge(frame, 10)
         made.append(each)
         if len(made) == most:
             break
@@ -249,7 +249,7 @@ def _as_text(frame: Frame, value: Any, precision: int = -1, depth: int = 0) -> s
     kind = type(value)
     if kind is str:
         return str(value)
-    charge(frame, 1)
+    charge(frame, 2)
     if depth > 64:
         raise EvaluationError("error during formatting: too deeply nested")
     if kind is list:
