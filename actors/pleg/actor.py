@@ -162,11 +162,18 @@ class PlegActor:
         elif not (self._merger.trusted and self._mode_selector.merges):
             self._relister.request_inspection(uid)
         else:
-            result = self._merger.event(response, time.time_ns())
+            now_ns = time.time_ns()
+            self._obey_clock(now_ns)
+            result = self._merger.event(response, now_ns)
             if result.inspect:
                 self._relister.request_inspection(uid)
             if result.change is not None:
                 self._publish(result.change, Source.EVENT)
+
+    def _obey_clock(self, now_ns: int) -> None:
+        if self._merger.cache.at(now_ns):
+            self._context.log.warning("the clock went back, all pods are inspected again")
+            self._relister.request_relist()
 
     def _require_relist(self) -> None:
         self._merger.trusted = False
@@ -251,6 +258,7 @@ class PlegActor:
     async def _get_newer_than(self, request: messages.GetNewerThan, call: Call) -> messages.PodStatus:
         # Inspect at once instead of waiting for an event that may never come.
         cache, uid = self._merger.cache, request.uid
+        self._obey_clock(time.time_ns())
         if not cache.newer_than(uid, request.min_ns):
             self._relister.inspect(uid).add_done_callback(lambda _: self._waiters.wake(uid))
             if not await self._wait_until(lambda: cache.newer_than(uid, request.min_ns), uid, call):

@@ -13,6 +13,8 @@ POD_STATUS = "pod-status"
 PLEG_STATE = "pleg-state"
 """One item with key `pleg`, value = PlegState; published only on change."""
 
+STEP_NS = 10**9
+"""Steps of the clock, back, that are ignored: times of statuses are those of the wall clock."""
 GET_NEWER_THAN = "get_newer_than"
 """RPC GetNewerThan -> PodStatus: waits until the cache knows the pod later than `min_ns`."""
 

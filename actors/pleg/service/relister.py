@@ -112,6 +112,7 @@ class Relister:
     async def _relist(self) -> bool:
         self._due.clear()
         began, stamp = time.monotonic(), time.time_ns()
+        self._merger.cache.at(stamp)
         try:
             await self._apply_listing(stamp)
         except RelistFailed as error:

@@ -10,7 +10,9 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from protocols.messages.pleg import PodStatus
+import msgspec
+
+from protocols.messages.pleg import STEP_NS, PodStatus
 
 TOMBSTONE_NS = 600 * 10**9
 
@@ -42,8 +44,25 @@ class StatusCache:
     tombstones: dict[str, int] = field(default_factory=dict)
     relisted_until: int = 0
     """Start of the last successful full relist. Everything up to then is known, except of uninspectable pods."""
+    newest: int = 0
+    """The latest time of an inspection or a full relist."""
     uninspectable: dict[str, int] = field(default_factory=dict)
     """Listed pods whose inspection failed: uid -> time up to which relists covered the pod before."""
+
+    def at(self, now: int) -> bool:
+        """Forget what is known of a time later than `now`; return True if the clock went back.
+
+        Otherwise nothing would count as newer until the clock reaches that time again.
+        """
+        if self.newest <= now + STEP_NS:
+            return False
+        self.relisted_until, self.newest = 0, now
+        self.uninspectable = dict.fromkeys(self.uninspectable, 0)
+        self.tombstones = {uid: min(at, now - 1) for uid, at in self.tombstones.items()}
+        for entry in self.entries.values():
+            entry.modified, entry.observed = min(entry.modified, now - 1), 0
+            entry.status = msgspec.structs.replace(entry.status, timestamp_ns=min(entry.status.timestamp_ns, now - 1))
+        return True
 
     def get(self, uid: str) -> PodStatus | None:
         entry = self.entries.get(uid)
@@ -64,6 +83,7 @@ class StatusCache:
         if rank is Rank.INSPECTION:
             self.uninspectable.pop(status.uid, None)
         observed = max(observed, entry.observed if entry else 0)
+        self.newest = max(self.newest, observed)
         self.entries[status.uid] = Entry(status, stamp, observed, rank)
         return True
 
@@ -80,6 +100,7 @@ class StatusCache:
     def observed(self, uid: str, stamp: int) -> None:
         """Record an inspection begun at `stamp` that changed nothing, also one of an unknown pod."""
         self.uninspectable.pop(uid, None)
+        self.newest = max(self.newest, stamp)
         if entry := self.entries.get(uid):
             entry.observed = max(entry.observed, stamp)
         else:
@@ -90,6 +111,7 @@ class StatusCache:
     def completed(self, stamp: int) -> None:
         """Record a full relist begun at `stamp`, after all its pods were merged."""
         self.relisted_until = max(self.relisted_until, stamp)
+        self.newest = max(self.newest, stamp)
         self.tombstones = {uid: at for uid, at in self.tombstones.items() if stamp - at < TOMBSTONE_NS}
 
     def known_until(self, uid: str) -> int:

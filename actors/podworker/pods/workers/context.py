@@ -20,7 +20,7 @@ from actors.podworker.pods.workers.node_room import NodeRoom
 from protocols.kube.meta import Object
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodHeld, PodResourceStatus
-from protocols.messages.pleg import PodStatus
+from protocols.messages.pleg import STEP_NS, PodStatus
 
 
 @dataclass
@@ -74,7 +74,7 @@ class RuntimeObserver:
 
     def mutated(self) -> None:
         """Require a newer status: the runtime was or may have been changed, or the stream lost the pod."""
-        self._min_ns = max(self._clock(), self._min_ns + 1)
+        self._min_ns = max(self._obey_clock(), self._min_ns + 1)
         self._confirmed = None
 
     def known(self) -> PodStatus | None:
@@ -86,10 +86,10 @@ class RuntimeObserver:
 
         Raises PodStatusUnknown, BusError.
         """
-        known = self._pleg.known(self._uid)
+        known, latest = self._pleg.known(self._uid), self._obey_clock() + STEP_NS
         if known is None and self._fence_ns:
             return await self.confirmed()  # pleg may not have listed everything yet
-        if known is not None and known.timestamp_ns > self._min_ns and not self._outdated(known):
+        if known is not None and self._min_ns < known.timestamp_ns <= latest and not self._outdated(known):
             return _sound(known)
         if self._confirmed is not None:
             return _sound(self._confirmed)
@@ -103,6 +103,13 @@ class RuntimeObserver:
             self._min_ns, self._confirmed = max(self._min_ns, self._fence_ns), None
             self._fence_ns = 0
         return await self.status()
+
+    def _obey_clock(self) -> int:
+        """Return the time. After a step back, what was required of a later time is required from now on."""
+        now = self._clock()
+        if self._min_ns > now + STEP_NS:
+            self._min_ns, self._confirmed = now, None
+        return now
 
     async def _ask(self) -> PodStatus:
         asked_ns = self._min_ns

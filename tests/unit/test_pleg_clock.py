@@ -1,0 +1,80 @@
+"""A clock that goes back: what is known of a later time counts no longer, on both sides of GetNewerThan."""
+
+import pytest
+
+from actors.pleg.state_machine.status_cache import Rank, StatusCache
+from actors.pleg.state_machine.status_merger import StatusMerger
+from actors.podworker.pods.workers.context import RuntimeObserver
+from protocols.messages.pleg import STEP_NS, PodStatus
+
+SECOND = 10**9
+YEAR = 365 * 86_400 * SECOND
+NOW = 2_000_000_000 * SECOND
+
+
+def known(stamp: int) -> StatusCache:
+    """A cache that knows pod u since an inspection, and a relist after it."""
+    cache = StatusCache()
+    assert cache.put(PodStatus(uid="u", timestamp_ns=stamp), stamp, Rank.INSPECTION, stamp)
+    cache.observed("gone", stamp)
+    cache.completed(stamp + 1)
+    return cache
+
+
+def test_nothing_is_newer_after_a_step_back_until_it_is_inspected_again() -> None:
+    cache = known(NOW + YEAR)
+    assert cache.newer_than("u", NOW), "so it was: stale for a year"
+    assert cache.at(NOW)
+    assert not cache.newer_than("u", NOW - YEAR)
+    assert not cache.at(NOW), "once"
+    assert cache.put(PodStatus(uid="u", timestamp_ns=NOW), NOW, Rank.EVENT), "events count again"
+    assert cache.put(PodStatus(uid="gone"), NOW, Rank.EVENT)
+    cache.observed("u", NOW + 5)
+    assert cache.newer_than("u", NOW)
+
+
+def test_relist_after_a_step_back_sees_what_changed() -> None:
+    merger = StatusMerger(known(NOW + YEAR))
+    assert merger.relist(NOW, {}).vanished == []
+    merger.cache.at(NOW)
+    assert merger.relist(NOW, {}).vanished == ["u"]
+
+
+@pytest.mark.parametrize("now", [NOW + YEAR, NOW + YEAR + 5, NOW + YEAR + 1 - STEP_NS, NOW + 2 * YEAR])
+def test_small_steps_and_steps_ahead_change_nothing(now: int) -> None:
+    cache = known(NOW + YEAR)
+    assert not cache.at(now)
+    assert cache.newer_than("u", NOW + YEAR)
+
+
+class Pleg:
+    def __init__(self, stamp: int) -> None:
+        self.status = PodStatus(uid="u", timestamp_ns=stamp)
+        self.asked: list[int] = []
+
+    def known(self, uid: str) -> PodStatus:
+        return self.status
+
+    async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
+        self.asked.append(min_ns)
+        return PodStatus(uid=uid, timestamp_ns=min_ns + 1)
+
+
+async def test_status_of_a_time_to_come_is_not_newer_than_a_change() -> None:
+    """A container that was just started was started again, and its pod failed."""
+    pleg = Pleg(NOW + YEAR)
+    observer = RuntimeObserver("u", pleg, lambda: NOW)  # type: ignore[arg-type]  # a fake
+    observer.mutated()
+    assert (await observer.status()).timestamp_ns == NOW + 1
+    assert pleg.asked == [NOW]
+
+
+async def test_change_before_a_step_back_waits_for_no_time_to_come() -> None:
+    clock, pleg = [NOW + YEAR], Pleg(0)
+    observer = RuntimeObserver("u", pleg, lambda: clock[0])  # type: ignore[arg-type]  # a fake
+    observer.mutated()
+    clock[0] = NOW
+    await observer.status()
+    assert pleg.asked == [NOW]
+    pleg.status = PodStatus(uid="u", timestamp_ns=NOW + 5)
+    assert await observer.status() is pleg.status
