@@ -17,6 +17,7 @@ import grpc.aio
 
 from actors.cri.operations import OPERATIONS
 from actors.cri.runtime_client import RuntimeChannel
+from protocols.process.tasks import awaited
 
 STABLE_S = 30.0
 """A stream that lasted this long clears the count of failures; a shorter one does not, so that a runtime that accepts
@@ -149,7 +150,7 @@ class EventStream:
     async def _read(self) -> bool:
         """Read until the stream ends; return True if it was open before."""
         call = self._call = self._options.channel.events()
-        opening = asyncio.ensure_future(self._opened(call))
+        opening = awaited(self._opened(call))
         try:
             while isinstance(message := await call.read(), bytes):
                 self._mark_open()
@@ -165,7 +166,7 @@ class EventStream:
 
         A runtime that hangs is asked until it answers: later it may send no event, and so no headers, for hours.
         """
-        headers = asyncio.ensure_future(call.initial_metadata())
+        headers = awaited(call.initial_metadata())
         try:
             while not (await asyncio.wait((headers,), timeout=SILENT_S))[0]:
                 if await self._answers():

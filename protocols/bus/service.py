@@ -22,6 +22,7 @@ from protocols.bus.errors import (
 )
 from protocols.bus.frames import VERSION, CastFrame, FailureFrame, ReplyFrame, RequestFrame, body_of, encode, value_of
 from protocols.bus.types import Call, Handler
+from protocols.process.tasks import Tasks
 
 
 class Verdict(Enum):
@@ -105,6 +106,7 @@ class Service:
         self._send = send
         self._counters = counters
         self._garbage = garbage
+        self._owner = Tasks()
         self._tasks: dict[asyncio.Task[None], float] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -134,10 +136,7 @@ class Service:
         self._spawn(self._run_cast(frame, deadline), deadline)
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._owner.close()
 
     def second(self) -> None:
         """Cancel requests that run past their deadline; called once a second."""
@@ -146,7 +145,7 @@ class Service:
             task.cancel()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], deadline: float) -> None:
-        task = self._loop.create_task(coroutine)
+        task = self._owner.start(coroutine, "bus call")
         self._tasks[task] = deadline
         task.add_done_callback(self._tasks.pop)
 

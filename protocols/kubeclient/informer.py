@@ -15,6 +15,7 @@ from protocols.kube.meta import Object, key_of, version_of
 from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.reflector import Next, Reflector
+from protocols.process.tasks import awaited, cancel
 
 log = logging.getLogger(__name__)
 UNSERVED_S = 15.0
@@ -73,13 +74,11 @@ class Informer:
 
     async def wait_known(self) -> None:
         """Wait until synced, or known not to be served: nothing to wait for."""
-        waits = [asyncio.ensure_future(each.wait()) for each in (self._first, self.unserved)]
+        waits = [awaited(each.wait()) for each in (self._first, self.unserved)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            await cancel(*waits)
 
     async def run(self) -> None:
         while True:

@@ -5,7 +5,7 @@ tests/unit/test_tasks.py checks that. The policies:
 
 | policy | how |
 |---|---|
-| raise | `awaited`: the starter awaits the task and gets its exception |
+| raise | `awaited`: the starter awaits the task and gets its exception; `shared`: all who wait get it |
 | report | `Tasks()`, or `failed` where it is caught: a log line and a count; the owner goes on without it |
 | retry | `Tasks(on_failure)`, `start(..., on_failure=...)`: the owner records the failure and tries again |
 | restart | `restarted`: report, pause longer each time, run again |
@@ -52,6 +52,34 @@ def failed(kind: str, subject: str, error: BaseException) -> None:
 def awaited(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
     """Start a task that the caller awaits, at the latest when it cancels it."""
     return asyncio.get_running_loop().create_task(work, name=name)
+
+
+EXPECTED = (NodeplaneError, OSError)
+"""Exceptions that are somebody's answer; all others are bugs."""
+
+
+def shared(work: Coroutine[Any, Any, T], kind: str, subject: str = "") -> asyncio.Task[T]:
+    """Start a task that several callers await behind `asyncio.shield`, of whom none may be left at its end.
+
+    Each gets its exception; one that none expects is reported as well.
+    """
+    task = awaited(work, f"{kind} {subject}".rstrip())
+    task.add_done_callback(lambda done: _retrieve(done, kind, subject))
+    return task
+
+
+def _retrieve(task: asyncio.Task[Any], kind: str, subject: str) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, EXPECTED):
+        failed(kind, subject, error)
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait for their end. An exception that none expects is reported: nobody awaits its task."""
+    for task in tasks:
+        task.cancel()
+    for task, end in zip(tasks, await asyncio.gather(*tasks, return_exceptions=True), strict=True):
+        if isinstance(end, Exception) and not isinstance(end, EXPECTED):
+            failed(task.get_coro().__name__, "", end)  # type: ignore[union-attr]  # started from a coroutine
 
 
 class Tasks:

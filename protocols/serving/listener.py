@@ -16,6 +16,7 @@ from contextlib import suppress
 import msgspec
 
 from protocols.errors import NodeplaneError
+from protocols.process.tasks import Tasks
 from protocols.serving.connection import UNAUTHENTICATED_S, BoundedConnection
 from protocols.serving.unauthenticated import UnauthenticatedConnections
 
@@ -86,7 +87,7 @@ class Listener:
         self._held: tuple[socket.socket, str] | None = None
         """Accepted, and waits for room."""
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._most = 0
         self._next_log = 0.0
         self.evicted = 0
@@ -120,8 +121,7 @@ class Listener:
     def close(self) -> None:
         """As `stop`, and handshakes end."""
         self.stop()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     def _accept(self) -> None:
         for _ in range(TOGETHER):
@@ -190,9 +190,7 @@ class Listener:
         loop, connection = asyncio.get_running_loop(), self._options.make()
         connection.slot = slot = Slot(self._unauthenticated, connection, loop.time(), full)
         self._unauthenticated.enter(slot, address)
-        task = slot.task = loop.create_task(self._handshake(accepted, slot))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        slot.task = self._tasks.start(self._handshake(accepted, slot), "handshake")
 
     async def _handshake(self, accepted: socket.socket, slot: Slot) -> None:
         """A handshake that fails is the client's business."""
@@ -202,9 +200,11 @@ class Listener:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.connect_accepted_socket(lambda: slot.connection, accepted, ssl=tls, **limit)
-        except (OSError, asyncio.CancelledError):
+        except BaseException as error:
             slot.leave()
             with suppress(OSError):
                 accepted.close()
+            if not isinstance(error, OSError | asyncio.CancelledError):
+                raise
         finally:
             slot.task = None

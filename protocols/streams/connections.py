@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp import web
 
 from protocols.errors import NodeplaneError
+from protocols.process.tasks import awaited, cancel
 from protocols.serving import Detached
 
 SPDY = "SPDY/3.1"
@@ -200,13 +201,11 @@ _TELLABLE = frozenset(code.value for code in aiohttp.WSCloseCode) - {aiohttp.WSC
 
 async def join(left: Socket, right: Socket, passes: Callable[[bytes], bool] | None = None) -> None:
     """Until one of them ends; the other is closed with the same code. `passes`: which messages reach `right`."""
-    ways = [asyncio.ensure_future(_copy(left, right, passes)), asyncio.ensure_future(_copy(right, left))]
+    ways = [awaited(_copy(left, right, passes)), awaited(_copy(right, left))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        await cancel(*ways)
         code = next((end.close_code for end in (left, right) if end.close_code in _TELLABLE), _GOING)
         for end in (left, right):
             await end.close(code=code or _GOING)

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from protocols.errors import NodeplaneError
+from protocols.process.tasks import awaited, cancel
 from protocols.streams import spdy_frames as frames
 from protocols.streams.connections import MESSAGES, Received
 from protocols.streams.spdy_channels import in_pieces
@@ -64,7 +65,7 @@ class PortChannels(Received):
         self._streams: dict[int, int] = {}
         """Data stream of each data channel."""
         self._woken = asyncio.Event()
-        self._reading: asyncio.Future[aiohttp.WSMessage] | None = None
+        self._reading: asyncio.Task[aiohttp.WSMessage] | None = None
         self._over = False
 
     @property
@@ -104,8 +105,8 @@ class PortChannels(Received):
     async def _next(self) -> aiohttp.WSMessage | None:
         """Return the client's next message; None when there is something else to do."""
         if self._reading is None:
-            self._reading = asyncio.ensure_future(self._socket.receive())
-        woken = asyncio.ensure_future(self._woken.wait())
+            self._reading = awaited(self._socket.receive())
+        woken = awaited(self._woken.wait())
         try:
             await asyncio.wait((self._reading, woken), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -148,6 +149,5 @@ class PortChannels(Received):
 
     async def close(self, *, code: int = aiohttp.WSCloseCode.OK, message: bytes = b"") -> bool:
         if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+            await cancel(self._reading)
         return await self._socket.close(code=code, message=message)

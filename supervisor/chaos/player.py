@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from protocols.errors import NodeplaneError
 from protocols.kubeclient.client import ApiError
+from protocols.process.tasks import awaited
 from supervisor.base.errors import Usage
 from supervisor.chaos.conditions import CONDITIONS
 from supervisor.chaos.orders import ORDERS
@@ -46,7 +47,7 @@ class Player:
             elif step.verb == "join":
                 await self._join()
             elif step.background:
-                self._background.append(asyncio.create_task(self._step(step), name=step.text))
+                self._background.append(awaited(self._step(step), step.text))
             else:
                 await self._step(step)
 

@@ -19,6 +19,7 @@ from protocols.errors import NodeplaneError
 from protocols.messages import runtime
 from protocols.messages.supervisor import STOP, Empty, StopPlane
 from protocols.process.settings import Settings
+from protocols.process.tasks import Tasks, awaited, restarted
 from supervisor.base.errors import PlaneFailed
 from supervisor.base.groups import NODE, NODE_GRACE_S, Limits
 from supervisor.forkserver.client import ForkClient
@@ -111,10 +112,11 @@ class Supervisor:
         self._console.watch(self._settings.layout.logs, self._tree.children)
         self._tree.start()
         await self._metrics.start()
-        tasks = [asyncio.create_task(self._announce(control)), asyncio.create_task(self._every_second())]
+        tasks = Tasks()
+        tasks.start(self._announce(control), "announcement")
+        tasks.start(restarted(self._every_second, "housekeeping"), "housekeeping")
         await self._stopping.wait()
-        for task in tasks:
-            task.cancel()
+        tasks.cancel()
         await self._shut_down()
         return self._report_end()
 
@@ -152,7 +154,7 @@ class Supervisor:
 
     async def _announce(self, control: Control) -> None:
         children = self._tree.children
-        slow_start = asyncio.create_task(self._report_slow_start(control))
+        slow_start = awaited(self._report_slow_start(control))
         while not all(child.settled for child in children.values()):
             self._tree.changed.clear()
             await self._tree.changed.wait()

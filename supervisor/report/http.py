@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.process.files import is_locked
+from protocols.process.tasks import awaited, restarted, shared
 from supervisor.base.options import LOOPBACK
 from supervisor.base.values import reached_at
 
@@ -143,7 +144,7 @@ class MetricsHttp:
 
     async def start(self) -> None:
         if not await self._listen():
-            self._task = asyncio.create_task(self._take_over(), name="metrics-port")
+            self._task = awaited(restarted(self._take_over, "metrics port"), "metrics port")
 
     async def close(self) -> None:
         if self._task:
@@ -218,7 +219,7 @@ class MetricsHttp:
     async def _shared_page(self) -> str:
         """Return one page to all concurrent requests, since it queries every process of the plane."""
         if self._page_task is None or self._page_task.done():
-            self._page_task = asyncio.create_task(_made(self._page), name="metrics-page")
+            self._page_task = shared(_made(self._page), "metrics page")
         return await asyncio.shield(self._page_task)
 
 

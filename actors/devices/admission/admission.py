@@ -27,6 +27,7 @@ from actors.devices.model.types import Limits, PodRecord
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from protocols.messages.devices import AdmitPod, AdmittedPod
+from protocols.process.tasks import shared
 from protocols.trace import span
 
 
@@ -153,15 +154,10 @@ class Admissions:
         return known.has_pod_name and known.boot in ("", self._options.boot) and checked
 
     def _start(self, pod: AdmitPod) -> "asyncio.Task[AdmittedPod]":
-        task = asyncio.create_task(self._admit(pod), name=f"admit {pod.uid}")
+        task = shared(self._admit(pod), "admission", pod.uid)
         self._in_progress[pod.uid] = task
-        task.add_done_callback(lambda done: self._on_done(pod.uid, done))
+        task.add_done_callback(lambda _: self._in_progress.pop(pod.uid))
         return task
-
-    def _on_done(self, uid: str, task: "asyncio.Task[AdmittedPod]") -> None:
-        del self._in_progress[uid]
-        if not task.cancelled():
-            task.exception()  # retrieved, since no waiter may be left
 
     async def release(self, uid: str) -> None:
         """Free the pod's devices and return once that is durable. Cancels an admission in progress."""

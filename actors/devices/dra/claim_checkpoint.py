@@ -15,6 +15,7 @@ import msgspec
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
 from protocols.process.files import read_bounded, set_aside, write_atomic
+from protocols.process.tasks import shared
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
 VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"
@@ -146,9 +147,9 @@ class ClaimWriter:
     async def write(self) -> None:
         """Return once the present state of the claims is on disk. Raises ClaimsNotWritten."""
         self._requested += 1
-        writing = asyncio.create_task(self._write_up_to(self._requested))
+        writing = shared(self._write_up_to(self._requested), "claim checkpoint")
         self._tasks.add(writing)
-        writing.add_done_callback(self._done)
+        writing.add_done_callback(self._tasks.discard)
         await asyncio.shield(writing)  # a cancelled caller must not let the next write overlap
 
     async def close(self) -> None:
@@ -162,11 +163,6 @@ class ClaimWriter:
             upto = self._requested
             await self._write(encode(self._options.claims()))
             self._written = upto
-
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, since its caller may have gone
 
     async def _write(self, raw: bytes) -> None:
         try:

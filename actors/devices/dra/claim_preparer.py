@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from actors.devices.dra.claim_cache import ClaimCache, required_drivers
 from actors.devices.dra.claim_checkpoint import ClaimWriter
@@ -22,6 +23,7 @@ from actors.devices.dra.types import ClaimInfo, DraLimits
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import PrepareClaims
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import Tasks, restarted, shared
 from protocols.trace import span
 
 
@@ -77,7 +79,7 @@ class ClaimPreparer:
             return self._prepared_claims(requested)
         task = self._in_progress.get(requested.uid)
         if task is None:
-            task = asyncio.create_task(self._prepare(requested), name=f"prepare {requested.uid}")
+            task = shared(self._prepare(requested), "claim preparation", requested.uid)
             self._in_progress[requested.uid] = task
             task.add_done_callback(lambda done: self._on_done(requested.uid, done))
         try:
@@ -199,6 +201,7 @@ class OrphanCleaner:
     def __init__(self, options: OrphanCleanerOptions) -> None:
         self._options = options
         self._requested_at: dict[str, float] = {}
+        self._owner = Tasks()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def requested(self, uid: str) -> None:
@@ -220,7 +223,8 @@ class OrphanCleaner:
         fresh = time.monotonic() - self._options.limits.fresh
         for uid in self._options.pods() - active - self._tasks.keys():
             if self._requested_at.get(uid, float("-inf")) < fresh:
-                task = asyncio.create_task(self._unprepare_orphan(uid), name=f"unprepare {uid}")
+                work = restarted(partial(self._unprepare_orphan, uid), "claims of a deleted pod", uid)
+                task = self._owner.start(work, "claims of a deleted pod", uid)
                 self._tasks[uid] = task
                 task.add_done_callback(lambda done, uid=uid: self._forget(uid, done))  # type: ignore[misc]  # the default binds this iteration's uid
 
@@ -244,5 +248,4 @@ class OrphanCleaner:
             await asyncio.sleep(backoff_delay(failures, limits.retry_first, limits.retry_max))
 
     def close(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
+        self._owner.cancel()

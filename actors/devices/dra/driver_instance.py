@@ -20,7 +20,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, DraLimits, PreparedDevice
 from actors.devices.model.errors import RegistrationRejected, describe
 from protocols.errors import NodeplaneError
-from protocols.process.tasks import awaited, restarted
+from protocols.process.tasks import awaited, cancel, restarted
 from protocols.trace import span
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import (
@@ -175,8 +175,7 @@ class DriverInstance:
 
     async def close(self) -> None:
         self.closed = True
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
         self._set_connected(False)
         await self._channel.close()
 

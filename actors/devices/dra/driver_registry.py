@@ -19,7 +19,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DraDriver
-from protocols.process.tasks import awaited, restarted
+from protocols.process.tasks import awaited, cancel, restarted
 from protocols.wire.plugins import NODE_HEALTH
 
 STREAM_ENDED = "its devices are Unknown until the stream is opened again"
@@ -57,8 +57,7 @@ class HealthMonitor:
     async def unfollow(self, instance: DriverInstance) -> None:
         task = self._tasks.pop(instance.options.number, None)
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel(task)
 
     async def _run(self, instance: DriverInstance) -> None:
         while not instance.closed:

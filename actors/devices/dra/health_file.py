@@ -17,6 +17,7 @@ import msgspec
 from actors.devices.dra.health import HealthCache, HealthReport
 from actors.devices.dra.types import DeviceName
 from protocols.process.files import read_bounded, write_atomic
+from protocols.process.tasks import awaited
 
 CHANGE_PAUSE_S, REPEAT_PAUSE_S = 0.2, 10.0
 """Pauses between writes: after a change, and after drivers only repeated their reports."""
@@ -94,7 +95,7 @@ class HealthFile:
             await asyncio.sleep(CHANGE_PAUSE_S)
 
     async def _wait(self) -> None:
-        waits = [asyncio.create_task(self._changed.wait()), asyncio.create_task(self._repeated())]
+        waits = [awaited(self._changed.wait()), awaited(self._repeated())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -138,7 +139,7 @@ class HealthFile:
 
 async def uninterrupted(writing: Coroutine[Any, Any, None]) -> None:
     """Wait for a thread's work even if cancelled: a thread cannot be interrupted."""
-    task = asyncio.create_task(writing)
+    task = awaited(writing)
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -18,6 +18,7 @@ from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.devices.plugins.resource_names import check_registration
 from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.messages.devices import PluginView
+from protocols.process.tasks import Tasks
 from protocols.wire.plugins import LIST_AND_WATCH
 
 MAX_RESOURCES = 1000
@@ -68,6 +69,7 @@ class PluginConnections:
         self._options = options
         self._connections: dict[str, list[Connection]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
+        self._tasks = Tasks()
         self._wait_until = time.monotonic() + options.limits.reconnect_wait
         self._reported = asyncio.Event()
 
@@ -141,7 +143,7 @@ class PluginConnections:
 
     def _replace(self, connection: Connection) -> None:
         resource = connection.resource
-        connection.task = asyncio.create_task(self._follow(connection), name=f"plugin {resource}")
+        connection.task = self._tasks.start(self._follow(connection), "plugin stream", resource)
         mine = self._connections.setdefault(resource, [])
         for old in mine[:-OLD_CONNECTIONS]:
             old.task.cancel()
@@ -258,7 +260,4 @@ class PluginConnections:
     async def close(self) -> None:
         for timer in self._timers:
             timer.cancel()
-        tasks = [item.task for items in self._connections.values() for item in items]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()

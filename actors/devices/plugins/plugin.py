@@ -23,6 +23,7 @@ from actors.devices.model.types import Limits, PluginDevice, PluginOptions
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import TokenBucket
 from protocols.process.sockets import is_socket
+from protocols.process.tasks import Tasks, one_line, report
 from protocols.trace import span
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, unix_channel
@@ -62,7 +63,8 @@ class DeviceListStream:
 
         After each list it sleeps as long as the consumer took, so that at most half of the time goes to one plugin.
         """
-        reader = asyncio.create_task(self._reader())
+        tasks = Tasks(self._failed)
+        tasks.start(self._reader(), "plugin lists")
         try:
             while True:
                 await self._arrived.wait()
@@ -71,9 +73,13 @@ class DeviceListStream:
                     yield devices_of(message)
                 await asyncio.sleep(time.perf_counter() - began)
         finally:
-            reader.cancel()
             self._call.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+            await tasks.close()
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        report(name, error)
+        self._ended = PluginFailed(f"ListAndWatch ended: {one_line(error)}")
+        self._arrived.set()
 
     def _take(self) -> bytes | None:
         """Return the newest list, or None if the end comes next. Raises PluginFailed at the end."""

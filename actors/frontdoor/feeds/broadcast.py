@@ -21,6 +21,7 @@ import msgspec
 from actors.frontdoor.serving.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import MARK_SHIFT
+from protocols.process.tasks import awaited
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -226,7 +227,7 @@ class WatchOutput:
 
 async def serve_watch(watcher: Watcher, output: WatchOutput) -> None:
     """Write events until the watch ends, then raise its error."""
-    writing = asyncio.ensure_future(_write_events(watcher, output))
+    writing = awaited(_write_events(watcher, output))
     try:
         await watcher.wait_finished(writing)
         if not writing.done():

@@ -19,6 +19,7 @@ import msgspec
 
 from actors.frontdoor.serving.relay import ClientEnd, ClientEndEvents, RelayEnd
 from protocols.process.sockets import let_group_in, prepare_socket, remove_socket
+from protocols.process.tasks import Tasks, report
 
 BACKLOG = 1024
 TEMPORARY_NAME = ".new"
@@ -168,7 +169,7 @@ class Connection:
         # gRPC sends its settings at once, before the client's first bytes have been relayed.
         self._server_end.other = self.client_end
         self._preface_timer: asyncio.TimerHandle | None = None
-        self._joining: asyncio.Task[None] | None = None
+        self._tasks = Tasks(self._broken)
         self._rejected = False
 
     def reject(self, reason: str) -> None:
@@ -197,7 +198,11 @@ class Connection:
     def _on_preface(self) -> None:
         if self._preface_timer:
             self._preface_timer.cancel()
-        self._joining = asyncio.get_running_loop().create_task(self._join())
+        self._tasks.start(self._join(), "client connection")
+
+    def _broken(self, name: str, error: BaseException) -> None:
+        report(name, error)
+        self.reject("broken")
 
     async def _join(self) -> None:
         private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,6 +1,5 @@
 """A gRPC server behind an endpoint, with the standard health and reflection services."""
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import grpc.aio
 
 from actors.frontdoor.serving.endpoint import Endpoint
 from protocols.process.sockets import prepare_socket, private_sockets
+from protocols.process.tasks import Tasks
 from protocols.wire.methods import LIMITS, Service
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
@@ -84,7 +84,7 @@ class StandardServices(grpc.GenericRpcHandler):
         self._names = tuple(services)
         self._serving = dict.fromkeys(("", *self._names), True)
         self._health: Any = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._handlers: dict[str, Any] = {}
         self._factories: dict[str, Callable[[], Any]] = {
             HEALTH: self._make_health,
@@ -99,9 +99,7 @@ class StandardServices(grpc.GenericRpcHandler):
     def set_serving(self, service: str, serving: bool) -> None:
         self._serving[service] = serving
         if self._health:
-            task = asyncio.get_running_loop().create_task(self._health.set(service, _health_status(serving)))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._health.set(service, _health_status(serving)), "health status", service)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         name = handler_call_details.method[1:].rpartition("/")[0]

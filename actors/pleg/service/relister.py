@@ -13,6 +13,7 @@ from actors.pleg.service.runtime_client import Inspection, InspectionFailed, Rel
 from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.process.rates import TokenBucket
+from protocols.process.tasks import Tasks, report
 from protocols.trace import span
 
 RELIST_BURST, RELISTS_PER_S = 5.0, 1.0
@@ -52,7 +53,7 @@ class Relister:
         self._moved = asyncio.Event()
         self._limiter = TokenBucket(RELISTS_PER_S, RELIST_BURST, RELIST_BURST, 0.0)
         self._inspections: dict[str, asyncio.Task[None]] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._slots = asyncio.Semaphore(PARALLEL)
         self.failure = ""
         """The most recent error of a listing or inspection; empty when all succeed."""
@@ -77,11 +78,13 @@ class Relister:
         """Inspect one pod now; join another inspection of it only if that has not called the runtime yet."""
         task = self._inspections.get(uid)
         if task is None:
-            task = asyncio.ensure_future(self._inspect_one(uid))
-            self._inspections[uid] = task
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            task = self._inspections[uid] = self._tasks.start(self._inspect_one(uid), "inspection", uid, self._broken)
         return task
+
+    def _broken(self, name: str, error: BaseException) -> None:
+        """Relist after an unknown exception: the pod's change must not be missed."""
+        report(name, error)
+        self.request_relist()
 
     async def run(self) -> None:
         failures = 0

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from protocols.kube.meta import Object
+from protocols.process.tasks import shared
 
 ROOT_CA = "kube-root-ca.crt"
 """Name of the ConfigMap with the root certificate in each namespace."""
@@ -44,8 +45,7 @@ class SharedReads:
             return obj
         task = self._waiting.get(key)
         if task is None:
-            task = self._waiting[key] = asyncio.create_task(self._run(key, load), name=f"read {key}")
-            task.add_done_callback(_retrieve)
+            task = self._waiting[key] = shared(self._run(key, load), "read", " ".join(key))
         return await asyncio.shield(task)
 
     async def _run(self, key: Key, load: Load) -> Object | None:
@@ -67,9 +67,3 @@ class SharedReads:
         self.retained.move_to_end(key)
         while len(self.retained) > MAX_RETAINED:
             self.retained.popitem(last=False)
-
-
-def _retrieve(task: "asyncio.Task[Object | None]") -> None:
-    """Retrieve the exception of a read for which nobody waits any more."""
-    if not task.cancelled():
-        task.exception()

@@ -16,6 +16,7 @@ from protocols.actor.metrics_text import page
 from protocols.bus import Bus, BusError
 from protocols.messages.pleg import PodStatus
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
+from protocols.process.tasks import shared
 
 TEXT = "text/plain; version=0.0.4"
 PEERS = ("cri", "pleg", "devices", "health", "frontdoor")
@@ -59,7 +60,7 @@ class MetricsPages:
     async def _shared_page(self) -> str:
         """Return one page to all concurrent requests, since it asks every process."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._page(), name="metrics")
+            self._task = shared(self._page(), "metrics page")
         return await asyncio.shield(self._task)
 
     async def _page(self) -> str:

@@ -25,6 +25,7 @@ from actors.runtime.spec.isolation import Surroundings
 from actors.runtime.spec.sysctls import kernel_paths
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
+from protocols.process.tasks import Tasks
 from protocols.wire import cri_pb2 as pb
 
 START_DEADLINE_S = 30.0
@@ -44,7 +45,7 @@ class ProcessBackend:
         self.holders = Holders(launcher, state)
         self._processes: dict[str, ShimProcess] = {}
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._clean_ups: set[asyncio.Task[None]] = set()
+        self._clean_ups = Tasks()
 
     async def start(self, container: Container) -> None:
         async with self._starting:
@@ -201,9 +202,7 @@ class ProcessBackend:
     def _on_lost(self, container: Container, began: Started) -> None:
         why = trace(self._state.shim(container.id))
         _LOG.warning("shim ended without an exit record container=%s%s", container.id[:12], why)
-        task = asyncio.create_task(self._clean_up(container, began))
-        self._clean_ups.add(task)
-        task.add_done_callback(self._clean_ups.discard)
+        self._clean_ups.start(self._clean_up(container, began), "clean-up", container.id)
 
     async def _clean_up(self, container: Container, began: Started) -> None:
         await asyncio.to_thread(kill_session, began.pid, began.ticks, began.boot)

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from actors.runtime.model.errors import InvalidRequest, NotSupported, StateNotWritten
 from protocols.errors import NodeplaneError
+from protocols.process.tasks import shared
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Unary = Callable[[Any], Awaitable[Message]]
@@ -72,15 +73,14 @@ class ServiceHandlers:
         return call
 
     def _to_completion(self, answer: Awaitable[Message]) -> Awaitable[Message]:
-        task = asyncio.ensure_future(answer)
+        task = shared(_answered(answer), "runtime call")
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._running.discard)
         return asyncio.shield(task)
 
-    def _ended(self, task: "asyncio.Future[Message]") -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not log it if the caller is gone
+
+async def _answered(answer: Awaitable[Message]) -> Message:
+    return await answer
 
 
 def _missing(name: str) -> NotSupported:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import msgspec
 
+from protocols.process.tasks import Tasks, awaited, cancel
 from protocols.streams import spdy_frames as frames
 from protocols.streams.connections import Socket
 from protocols.streams.spdy_frames import SpdyBroken
@@ -51,6 +52,7 @@ class Forwarding:
         self._socket = socket
         self._private = private
         self._spdy = Server()
+        self._tasks = Tasks()
         self._pairs: dict[str, _Pair] = {}
         self._by_data: dict[int, _Pair] = {}
 
@@ -64,10 +66,7 @@ class Forwarding:
         except SpdyBroken:
             await self._socket.close(code=aiohttp.WSCloseCode.PROTOCOL_ERROR)
         finally:
-            tasks = [pair.task for pair in self._pairs.values() if pair.task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._tasks.close()
 
     async def _on_event(self, event: Event) -> None:
         match event:
@@ -95,7 +94,7 @@ class Forwarding:
             pair.data = stream
             self._by_data[stream] = pair
         if pair.data and pair.error and pair.task is None:
-            pair.task = asyncio.create_task(self._forward(headers.get("requestid", ""), pair))
+            pair.task = self._tasks.start(self._forward(headers.get("requestid", ""), pair), "port forward")
 
     async def _forward(self, request: str, pair: _Pair) -> None:
         try:
@@ -123,15 +122,14 @@ class Forwarding:
                 reader, writer = await asyncio.open_connection(HOST, pair.port)
         except (OSError, TimeoutError) as error:
             return f"failed to connect to {HOST}:{pair.port} inside the pod: {_why(error)}"
-        sending = asyncio.ensure_future(_send(pair.pieces, writer))
+        sending = awaited(_send(pair.pieces, writer))
         try:
             while data := await reader.read(CHUNK):
                 await self._socket.send_bytes(frames.pack_data(pair.data, data))
         except OSError as error:
             return f"the connection to {HOST}:{pair.port} broke: {_why(error)}"
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            await cancel(sending)
             writer.close()
         return ""
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import aiohttp
 import msgspec
@@ -12,6 +12,7 @@ from actors.runtime.model.containers import Backend, Container
 from actors.runtime.model.errors import ExecFailed, RuntimeFault
 from actors.runtime.state.lifecycle import wait_ended
 from actors.runtime.streaming.stdio import Pipes, Reader, Stdio, Terminal, Writer, set_size
+from protocols.process.tasks import awaited, cancel
 from protocols.streams.channels import (
     CLOSE,
     ERROR,
@@ -62,12 +63,12 @@ async def run_session(
     socket: Socket,
     sink: Sink,
     readers: dict[int, Reader],
-    outcome: Callable[[], Awaitable[bytes]],
+    outcome: Callable[[], Coroutine[Any, Any, bytes]],
 ) -> None:
     """Run both directions until `outcome` returns the final Status or the client goes away."""
-    client = asyncio.ensure_future(receive_input(socket, sink))
-    outputs = [asyncio.ensure_future(send_output(socket, channel, reader)) for channel, reader in readers.items()]
-    end = asyncio.ensure_future(outcome())
+    client = awaited(receive_input(socket, sink))
+    outputs = [awaited(send_output(socket, channel, reader)) for channel, reader in readers.items()]
+    end = awaited(outcome())
     try:
         await asyncio.wait((client, end), return_when=asyncio.FIRST_COMPLETED)
         if not end.done():
@@ -80,10 +81,7 @@ async def run_session(
     except ConnectionError:
         return
     finally:
-        tasks = [client, end, *outputs]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(client, end, *outputs)
 
 
 class Exec(msgspec.Struct, frozen=True):
@@ -191,8 +189,8 @@ async def _attach_outcome(container: Container, readers: dict[int, Reader]) -> b
 
     The exit code is in the container's status, not here. The shim detaches a client that stops reading.
     """
-    ends: list[asyncio.Future[bool]] = [asyncio.ensure_future(_ended(reader)) for reader in readers.values()]
-    ends.append(asyncio.ensure_future(wait_ended(container, None)))
+    ends: list[asyncio.Future[bool]] = [awaited(_ended(reader)) for reader in readers.values()]
+    ends.append(awaited(wait_ended(container, None)))
     try:
         await asyncio.wait(ends[-1:] if container.config.tty else ends, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -18,6 +18,7 @@ from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.process.tasks import awaited, restarted
 
 CONFLICT_S, RETRY_S = 0.2, 5.0
 """After a conflict the informer has the new claim soon."""
@@ -55,7 +56,7 @@ class Attacher:
 
     async def run(self) -> None:
         """Never ends."""
-        following = asyncio.create_task(self._informer.run())
+        following = awaited(restarted(self._informer.run, "informer"))
         try:
             while True:
                 await self._sleep()

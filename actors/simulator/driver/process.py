@@ -15,6 +15,7 @@ from actors.simulator.driver.slices import Publisher
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import Timeline, play, signalled, until_one_ends
 from protocols.kubeclient.client import ApiClient
+from protocols.process.tasks import awaited
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, 
     faults = Faults({str(method): fault for method, fault in script.calls.items()})
     server = DriverServer(options, Claims(options, client), board, faults, say)
     await server.start()
-    ends = [asyncio.create_task(signalled())]
-    tasks: list[asyncio.Task[None]] = [asyncio.create_task(publisher.run())]
+    ends = [awaited(signalled())]
+    tasks: list[asyncio.Task[None]] = [awaited(publisher.run())]
     if script.steps:
-        ends.append(asyncio.create_task(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
+        ends.append(awaited(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
     if options.attach:
-        tasks.append(asyncio.create_task(Attacher(options, client, board, say).run()))
+        tasks.append(awaited(Attacher(options, client, board, say).run()))
     if options.health_file is not None:
-        tasks.append(asyncio.create_task(follow_health_file(options.health_file, board, say)))
+        tasks.append(awaited(follow_health_file(options.health_file, board, say)))
     return await until_one_ends(ends, tasks, server.stop)

@@ -11,6 +11,7 @@ from protocols.kube.resources import NODES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import awaited, restarted
 
 MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
 """Devices that the API allows in a slice; fewer when they consume shared counters."""
@@ -124,7 +125,7 @@ class Publisher:
 
     async def run(self) -> None:
         """Publish now and after each change. Never ends."""
-        watching = asyncio.create_task(self._informer.run())
+        watching = awaited(restarted(self._informer.run, "informer"))
         try:
             while not self._informer.synced:
                 await asyncio.wait([watching], timeout=0.05)

@@ -11,6 +11,7 @@ from actors.simulator.plugin.registration import Registration
 from actors.simulator.plugin.script import PluginScript, PluginStep, Register
 from actors.simulator.plugin.scripted_server import ScriptedServer
 from actors.simulator.plugin.server import PluginOptions
+from protocols.process.tasks import awaited
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,13 @@ async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable
     server = ScriptedServer(options, _devices(options, script), say, script)
     registration = Registration(options, server, say)
     player = ScriptPlayer(PluginParts(script, server, registration, say))
-    ends = [asyncio.create_task(signalled())]
-    tasks: list[asyncio.Task[None]] = [asyncio.create_task(registration.run())]
+    ends = [awaited(signalled())]
+    tasks: list[asyncio.Task[None]] = [awaited(registration.run())]
     if script.steps:
-        ends.append(asyncio.create_task(player.run()))
+        ends.append(awaited(player.run()))
     if options.health_file is not None:
         followed = follow_file(options.health_file, lambda text: server.set_health(parse_health(text)), say)
-        tasks.append(asyncio.create_task(followed))
+        tasks.append(awaited(followed))
     code = await until_one_ends(ends, tasks, server.stop)
     say("stopped")
     return code

@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from prometheus_client import Metric
@@ -20,6 +19,7 @@ from actors.store.model.types import Commit
 from actors.store.mvcc.index import Index
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.watch.hub import WatchHub
+from protocols.process.tasks import Threads
 from protocols.wire import etcd_pb2 as pb
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Core:
         self.hub = WatchHub(options, loaded.revision, loaded.compacted)
         self.writer = Writer(options, self.log, self.index, self.leases, self._committed)
         self._reader = open_reader(options.file)
-        self._reading = ThreadPoolExecutor(1, "store-reader")
+        self._reading = Threads("store-reader")
 
     def _committed(self, commit: Commit) -> None:
         if commit.leases:
@@ -70,7 +70,7 @@ class Core:
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a read of history in the reader thread. Raises HistoryDamaged."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._reading, work, self._reader)
+            return await self._reading.run(work, self._reader)
         except sqlite3.DatabaseError as error:
             raise HistoryDamaged(f"{HistoryDamaged.text}: the store's file cannot be read: {error}") from None
 
@@ -80,8 +80,8 @@ class Core:
 
     async def close(self) -> None:
         # Close the reader first, so that the writer's last checkpoint can truncate the WAL.
-        await asyncio.get_running_loop().run_in_executor(self._reading, self._reader.close)
-        self._reading.shutdown(wait=False)
+        await self._reading.run(self._reader.close)
+        self._reading.close()
         await self.writer.stop()
 
 

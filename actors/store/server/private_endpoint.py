@@ -29,6 +29,7 @@ from protocols.etcd.transport.frames import (
     Splitter,
     pack,
 )
+from protocols.process.tasks import Tasks, report
 from protocols.wire import etcd_pb2 as pb
 
 log = logging.getLogger("store")
@@ -82,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._endpoint, self._methods, self._watch = endpoint, methods, watch
         self._splitter = Splitter(LARGEST_REQUEST, GREETING)
         self._transport: asyncio.Transport | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._backlog: deque[Frame] = deque()
         """Frames that arrived beyond the limit of calls; nothing more is read until it is empty."""
         self._requests: asyncio.Queue[bytes] | None = None
@@ -99,8 +100,7 @@ class Connection(asyncio.Protocol):
         self._endpoint.connections.discard(self)
         self._writable.set()
         if self._requests is not None:
-            for task in self._tasks:
-                task.cancel()
+            self._tasks.cancel()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -153,12 +153,15 @@ class Connection(asyncio.Protocol):
         self._requests.put_nowait(body)
 
     def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+        self._tasks.start(work, "store call", on_failure=self._broken).add_done_callback(self._done)
+
+    def _broken(self, name: str, error: BaseException) -> None:
+        """End the connection: its watch is served no more, and the client opens another."""
+        report(name, error)
+        if self._transport is not None:
+            self._transport.abort()
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         if self._backlog and not self._is_closing():
             self._take(*self._backlog.popleft())
         if len(self._tasks) == MAX_CALLS - 1 or (self._transport and not self._transport.is_reading()):
@@ -198,9 +201,7 @@ class Connection(asyncio.Protocol):
     async def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
 
 class WatchWriter:

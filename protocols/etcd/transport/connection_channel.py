@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from protocols.etcd.transport.frames import ERROR, LARGEST_REQUEST
 from protocols.process.deadlines import Deadlines
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import shared
 
 LOST = "the connection to the store broke"
 
@@ -110,7 +111,7 @@ class ConnectionChannel:
         if self.open:
             return True
         if self._trying is None or self._trying.done():
-            self._trying = asyncio.get_running_loop().create_task(self._try())
+            self._trying = shared(self._try(), "store connection", self._name)
         await asyncio.wait((self._trying,), timeout=patience)
         return self.open
 

@@ -18,6 +18,7 @@ from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
+from protocols.process.tasks import awaited, cancel
 from supervisor.base.groups import APISERVER
 from supervisor.console.model.devices import SliceDevice
 from supervisor.console.model.pods import pod_of
@@ -56,13 +57,11 @@ class Api:
             return  # the feed runs it again
         pods = Informer(client, PODS, InformerOptions(keep=keep_pod), _Pods(self._world))
         slices = Informer(client, RESOURCESLICES, InformerOptions(keep=keep_slice, optional=True), _Slices(self._world))
-        tasks = [asyncio.create_task(work) for work in (pods.run(), slices.run(), self._state(pods))]
+        tasks = [awaited(work) for work in (pods.run(), slices.run(), self._state(pods))]
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel(*tasks)
             await self._close()
 
     async def _start(self) -> ApiClient:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from protocols.bus import Bus, BusOptions
 from protocols.messages import devices
 from protocols.process.layout import Layout
+from protocols.process.tasks import awaited, cancel
 from supervisor.client.connection import Asking
 from supervisor.console.feed.api import Api
 from supervisor.console.feed.metrics import Metrics
@@ -34,12 +35,10 @@ class Feed:
     async def start(self) -> None:
         await self._bus.start()
         follow_all(self._bus, self.world)
-        self._tasks = [asyncio.create_task(self._forever(work)) for work in self._work()]
+        self._tasks = [awaited(self._forever(work)) for work in self._work()]
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
         await self._bus.close()
 
     def _work(self) -> list[Callable[[], Awaitable[None]]]:

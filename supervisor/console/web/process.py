@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
+from protocols.process.tasks import awaited
+
 DRIVER = "textual.drivers.web_driver:WebDriver"
 PARENT = "NODEPLANE_CONSOLE_PARENT"
 """Variable with the pid of the server, with which its console processes die."""
@@ -74,7 +76,7 @@ class ConsoleProcess:
             return
         with contextlib.suppress(ConnectionError):
             await self._meta({"type": "quit"})
-        drain = asyncio.create_task(_drain(process))
+        drain = awaited(_drain(process))
         try:
             await asyncio.wait_for(process.wait(), END_S)
         except TimeoutError:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import WSMsgType, web
 
+from protocols.process.tasks import awaited, cancel, shared
 from supervisor.base.errors import PortTaken
 from supervisor.console.web.access import Access, Verdict
 from supervisor.console.web.process import ConsoleProcess
@@ -168,13 +169,13 @@ class WebConsole:
         await socket.prepare(request)
         process = ConsoleProcess(self._command, socket.send_bytes)
         await process.start(_cells(request.query.get("width"), 80), _cells(request.query.get("height"), 24))
-        drawing = asyncio.create_task(_draw(process, socket))
+        drawing = awaited(_draw(process, socket))
         try:
             async for message in socket:
                 if message.type is WSMsgType.TEXT:
                     await _obey(process, socket, message)
         finally:
-            ending = asyncio.create_task(_end(process, drawing))
+            ending = shared(_end(process, drawing), "console end")
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
             await asyncio.shield(ending)  # a server that shuts down cancels its requests
@@ -189,8 +190,7 @@ async def _draw(process: ConsoleProcess, socket: web.WebSocketResponse) -> None:
 
 
 async def _end(process: ConsoleProcess, drawing: asyncio.Task[None]) -> None:
-    drawing.cancel()
-    await asyncio.gather(drawing, return_exceptions=True)
+    await cancel(drawing)
     await process.stop()
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.rules import Role, read_role
+from actors.apiserver.authorization.rbac.rules import read_role
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from protocols.process.tasks import Tasks
 
 KINDS = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 ROLES = ("Role", "ClusterRole")
@@ -20,7 +21,8 @@ class PolicyFeed:
         """`replicas` has one replica for each of KINDS."""
         self._replicas = {kind: replicas[kind] for kind in KINDS}
         self._policy: Policy | None = None
-        self._reading: dict[tuple[str, str], asyncio.Future[Role]] = {}
+        self._tasks = Tasks()
+        self._reading: dict[tuple[str, str], asyncio.Task[None]] = {}
         """The newest parse of each long role by kind and key. Results of older ones are dropped."""
         for replica in self._replicas.values():
             replica.listen(self._follower(replica))
@@ -52,12 +54,11 @@ class PolicyFeed:
 
     def _read(self, policy: Policy, kind: str, stored: Stored) -> None:
         at = kind, stored.key
-        reading = asyncio.get_running_loop().run_in_executor(None, lambda: read_role(stored.obj))
-        self._reading[at] = reading
 
-        def done(read: asyncio.Future[Role]) -> None:
-            if self._reading.get(at) is read and not read.cancelled():
+        async def read() -> None:
+            role = await asyncio.to_thread(lambda: read_role(stored.obj))
+            if self._reading.get(at) is asyncio.current_task():
                 del self._reading[at]
-                policy.put_role(kind, stored.key, read.result())
+                policy.put_role(kind, stored.key, role)
 
-        reading.add_done_callback(done)
+        self._reading[at] = self._tasks.start(read(), "role", stored.key)

@@ -20,6 +20,7 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.admission.policies.index import CONNECT
 from protocols.kube.meta import Object
+from protocols.process.tasks import awaited
 from protocols.streams.accepting import (
     ProtocolUnknown,
     accept_command,
@@ -162,8 +163,8 @@ async def _log_messages(source: aiohttp.ClientResponse, http: web.BaseRequest) -
     except ProtocolUnknown as error:
         raise BadRequest(str(error)) from None
     response = await accept_websocket(http, protocol)
-    reading = asyncio.ensure_future(_until_closed(response))
-    sending = asyncio.ensure_future(_send_log(source, response, protocol))
+    reading = awaited(_until_closed(response))
+    sending = awaited(_send_log(source, response, protocol))
     try:
         await asyncio.wait((reading, sending), return_when=asyncio.FIRST_COMPLETED)
     finally:

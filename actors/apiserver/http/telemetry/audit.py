@@ -25,6 +25,7 @@ from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
 from protocols.kube.meta import new_uid
+from protocols.process.tasks import Tasks
 
 BATCH_S = 0.25
 LARGEST_BATCH = 8192
@@ -141,6 +142,7 @@ class AuditLog:
         other = path.with_name(f"{path.stem}-anonymous{path.suffix}")
         self._unknown = LogFile(other, ANONYMOUS_KEEP, functools.partial(self._count, UNKNOWN))
         self._sampler = Sampler()
+        self._tasks = Tasks()
         self._flushing: asyncio.Task[None] | None = None
         self._summary: asyncio.TimerHandle | None = None
 
@@ -182,7 +184,7 @@ class AuditLog:
 
     def _flush_later(self) -> None:
         if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_soon(), name="audit")
+            self._flushing = self._tasks.start(self._flush_soon(), "audit")
 
     async def _flush_soon(self) -> None:
         while self._known.pending or self._unknown.pending:

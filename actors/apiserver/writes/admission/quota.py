@@ -19,6 +19,7 @@ from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.owners import own_status
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object, name_of
+from protocols.process.tasks import Tasks
 from protocols.quota.check import Charge, QuotaExceeded, charged
 from protocols.quota.evaluators import IGNORED, evaluator_of
 
@@ -45,6 +46,7 @@ class QuotaAdmission:
     def __init__(self, storage: Storage, quotas: Replica) -> None:
         self._storage, self._quotas = storage, quotas
         self._waiting: dict[str, list[Waiter]] = {}
+        self._tasks = Tasks()
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._newest: dict[str, Stored] = {}
         """Quotas by key as this process wrote them, until the replica has them."""
@@ -72,8 +74,9 @@ class QuotaAdmission:
         self._waiting.setdefault(target.namespace, []).append(waiter)
         if target.namespace not in self._workers:
             # An empty context: the budget of this request does not bound the work for others.
-            work, context = self._work(target.namespace), contextvars.Context()
-            self._workers[target.namespace] = asyncio.create_task(work, name="quota", context=context)
+            work = self._work(target.namespace)
+            task = contextvars.Context().run(self._tasks.start, work, "quota", target.namespace)
+            self._workers[target.namespace] = task
         try:
             await asyncio.wait_for(waiter.done, SECONDS)
         except TimeoutError:

@@ -18,6 +18,7 @@ from actors.podworker.model.types import ContainerSpec, Kill, Plan, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
 from protocols.bus import BusError
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import Tasks
 from protocols.trace import span
 
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
@@ -33,7 +34,7 @@ class Killer:
         self._deps = deps
         self._on_end = on_end
         self._until: dict[str, float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._announced: set[str] = set()
         self._hooked: set[str] = set()
         self._calls: dict[str, int] = {}
@@ -50,9 +51,7 @@ class Killer:
             self._announced.add(kill.id)
             named = container or ContainerSpec(kill.name, "", "app", "")
             self._deps.recorder.pod(spec, "Normal", "Killing", kill.message, named)
-        task = asyncio.get_running_loop().create_task(self._stop(spec, container, kill, until))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._stop(spec, container, kill, until), "container stop", kill.id)
 
     def without_pending(self, plan: Plan) -> Plan:
         """Remove pending stops from the plan. Sandboxes are stopped only after all their containers."""
@@ -62,8 +61,7 @@ class Killer:
         return msgspec.structs.replace(plan, kill=fresh, stop_sandboxes=())
 
     def cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
 
     async def _stop(self, spec: PodSpec, container: ContainerSpec | None, kill: Kill, until: float) -> None:
         try:

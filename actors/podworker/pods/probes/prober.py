@@ -30,6 +30,7 @@ from actors.podworker.pods.probes.results import (
 )
 from protocols.kube.meta import Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
+from protocols.process.tasks import Tasks, restarted
 
 TRIES = 3
 """Immediate attempts while there is no result."""
@@ -55,12 +56,15 @@ class Prober:
         self._states = {p.kind: (p, initial_state(p.kind, p.kind in options.known)) for p in options.probes}
         self._started = asyncio.Event()
         self.verdict = self._judge()
-        loop = asyncio.get_running_loop()
-        self._tasks = {p.kind: loop.create_task(self._run(p)) for p in options.probes}
+        self._owner = Tasks()
+        self._tasks = {p.kind: self._start(p) for p in options.probes}
+
+    def _start(self, probe: Probe) -> "asyncio.Task[None]":
+        subject = f"{probe.kind} {self._options.spec().uid}/{self._options.container.name}"
+        return self._owner.start(restarted(lambda: self._run(probe), "probe", subject), "probe", subject)
 
     def close(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
+        self._owner.cancel()
 
     def end_liveness(self) -> None:
         """Stop liveness and startup probes because the pod is ending; readiness is still probed."""

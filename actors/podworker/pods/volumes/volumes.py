@@ -38,7 +38,7 @@ from actors.podworker.pods.volumes.payload import (
 )
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
-from protocols.process.tasks import HangingCalls, TooManyHung
+from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
 from protocols.trace import span
 
 CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
@@ -143,7 +143,7 @@ class Volumes:
         self._due = 0.0
         self._tokens: dict[TokenRef, _Token] = {}
         self._shown: Shown = None, None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     async def prepare(self, node: Node) -> None:
         """Set up all volumes, once. Raises VolumeNotReady."""
@@ -160,10 +160,10 @@ class Volumes:
     def refresh(self, node: Node) -> None:
         """Update the files in the background: once a minute, or after labels or annotations that they show changed."""
         fresh = self._due > time.monotonic() and self._shown == self._metadata(self._spec())
-        if fresh or (self._task is not None and not self._task.done()) or not self._written():
+        if fresh or len(self._tasks) or not self._written():
             return
         self._due = time.monotonic() + REFRESH_S
-        self._task = asyncio.get_running_loop().create_task(self._refresh(node))
+        self._tasks.start(self._refresh(node), "volumes", self._spec().uid)
 
     @property
     def follow_sources(self) -> bool:
@@ -171,8 +171,7 @@ class Volumes:
         return bool(self._written())
 
     def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        self._tasks.cancel()
 
     async def _refresh(self, node: Node) -> None:
         try:

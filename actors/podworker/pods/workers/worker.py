@@ -27,6 +27,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.messages.health import PodResourceStatus
 from protocols.process.rates import TokenBucket, backoff_delay
+from protocols.process.tasks import awaited
 
 MAX_SKIPPED = 40
 """Upper bound of resyncs skipped in a row, about half an hour.
@@ -262,7 +263,7 @@ class PodWorker:
         self._began = time.monotonic()
         self._suppression.begin(self._inputs())
         self._pod_timer.begin()
-        self._step = asyncio.get_running_loop().create_task(self._run_stage())
+        self._step = awaited(self._run_stage())
         try:
             await asyncio.wait((self._step,))
         except asyncio.CancelledError:
