@@ -26,12 +26,17 @@ class Taker:
         self.here: list[tuple[str, ...]] = []
         self.notes: list[str] = []
         self.refuse = ""
+        self.bug: Exception | None = None
+        """Raised once."""
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if self.refuse:
             raise RegistrationRejected(self.refuse)
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        bug, self.bug = self.bug, None
+        if bug is not None:
+            raise bug
         self.here.append((name, endpoint, *versions))
         self.notes.append("on")
 
@@ -175,3 +180,12 @@ async def test_a_device_plugin_may_come_by_the_same_way() -> None:
         assert [name for name, _ in plugin.calls] == ["options", "list"]
         await registrar.stop()
         await node.settled(0, 2)
+
+
+async def test_registration_that_breaks_is_reported_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Its path stayed busy for ever."""
+    async with running_watcher() as lab:
+        lab.taker.bug = ZeroDivisionError("a bug")
+        driver = await lab.driver().start()
+        await until("registered", lambda: [name for name, *_ in lab.taker.here] == [driver.name])
+        assert "task plugin registration register gpu.example.com-reg.sock failed: ZeroDivisionError" in caplog.text

@@ -77,7 +77,7 @@ class Relister:
     def inspect(self, uid: str) -> "asyncio.Task[None]":
         """Inspect one pod now; join another inspection of it only if that has not called the runtime yet."""
         task = self._inspections.get(uid)
-        if task is None:
+        if task is None or task.done():
             task = self._inspections[uid] = self._tasks.start(self._inspect_one(uid), "inspection", uid, self._broken)
         return task
 
