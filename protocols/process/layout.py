@@ -69,6 +69,10 @@ class Layout(msgspec.Struct, frozen=True):
     def settings(self) -> Path:
         return self.run / "settings.json"
 
+    def group_settings(self, supervisor: str) -> Path:
+        """Settings of a group, by its supervisor's name, whose feature gates differ from the plane's."""
+        return self.run / f"settings-{supervisor}.json"
+
     @property
     def store(self) -> Path:
         """Directory of the embedded store's SQLite files."""

@@ -326,6 +326,15 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     feature_gates: Annotated[str, flag("NAME=BOOL,...", "upstream's feature gates to turn off", default="all on")] = ""
+    feature_gate_skew: Annotated[
+        str,
+        flag(
+            "BOOL",
+            "true: the feature gates of this group may differ from those of the groups that run already, as between "
+            "versions of Kubernetes",
+            page="[try it](../explanation/patching.md#off-and-on-again)",
+        ),
+    ] = "false"
     log_level: Annotated[
         str,
         flag(

@@ -67,7 +67,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         disable_admission_plugins=values.admission_plugins(options.disable_admission_plugins),
         service_cluster_ip_range=values.service_ranges(options.service_cluster_ip_range),
         otlp=values.otlp(options.otlp),
-        feature_gates=values.feature_gates(options.feature_gates),
+        feature_gates=gates_of(options),
         log_level=values.one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
     )
 
@@ -84,6 +84,12 @@ def shape_of(
         runtime_embedded=settings.runtime_embedded,
         otlp="" if not settings.otlp else NODE if settings.joined else CONTROL,
     )
+
+
+def gates_of(options: PlaneOptions) -> dict[str, bool]:
+    """Return the feature gates that are set. Raises Usage."""
+    values.one_of(options.feature_gate_skew, ("false", "true"), "--feature-gate-skew")
+    return values.feature_gates(options.feature_gates)
 
 
 def pod_resources(options: PlaneOptions) -> PodResources:

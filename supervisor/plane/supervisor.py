@@ -91,7 +91,7 @@ class Supervisor:
         return {name: child.state in SERVING for name, child in self._tree.children.items()}
 
     def _tree_options(self) -> TreeOptions:
-        argv = ("--settings", str(self._settings.layout.settings), "--supervisor", self._prepared.name)
+        argv = ("--settings", str(self._prepared.settings_file), "--supervisor", self._prepared.name)
         return TreeOptions(
             specs=self._prepared.specs,
             argv=argv,

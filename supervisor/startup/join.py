@@ -63,7 +63,7 @@ def prepare_node(settings: Settings, name: str, write_files: Callable[[], None])
             raise AlreadyRunning(f"{', '.join(living)} already runs below {where.root}; end it or use another --root")
         leftovers.clean(where.run)
         undo.pop_all()
-    return Prepared(name, NODE, settings, specs, held, None)
+    return Prepared(name, NODE, settings, specs, held, None, where.settings)
 
 
 def joined_settings(settings: Settings, found: NodeConfig) -> Settings:

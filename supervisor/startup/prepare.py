@@ -1,7 +1,9 @@
 """From options to a prepared plane: directories, locks, port and settings. Errors come before anything is started."""
 
 import os
+from collections import defaultdict
 from contextlib import ExitStack
+from pathlib import Path
 
 import msgspec
 
@@ -58,7 +60,9 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
         held = SupervisorLocks(where.run, name)
         undo.callback(held.release)
         others = [other for other in supervisors(where.run) if other != name]
-        settings, port = _agree_on_settings(options, where, groups, (_old_settings(where), bool(others)), undo)
+        old = _old_settings(where) if others else None
+        settings, port = _agree_on_settings(options, where, groups, old, undo)
+        settings_file = _settings_file(where, name, settings, old)
         specs = children(shape_of(settings, groups, options.watchers, slot * options.watchers, options.nodes))
     mine = [name, *(spec.instance for spec in specs)]
     living = leftovers.wait_released(where.run, mine)
@@ -68,17 +72,20 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
         leftovers.remove_all(where.run, mine)
     else:
         leftovers.clean(where.run)
-    return Prepared(name, group, settings, specs, held, port)
+    return Prepared(name, group, settings, specs, held, port, settings_file)
 
 
 def _agree_on_settings(
-    options: PlaneOptions, where: Layout, groups: tuple[str, ...], known: tuple[Settings | None, bool], undo: ExitStack
+    options: PlaneOptions, where: Layout, groups: tuple[str, ...], old: Settings | None, undo: ExitStack
 ) -> tuple[Settings, Reservation | None]:
-    """Return the settings, which running groups must share, and the reserved port if this group serves it."""
-    old, others_run = known
-    if old and others_run:
+    """Return the settings, which running groups must share, and the reserved port if this group serves it.
+
+    `old`: settings of the groups that run.
+    """
+    if old:
         settings = settings_of(options, options.port or old.port)
-        _check_agreement(settings, old)
+        gates = old.feature_gates if options.feature_gate_skew == "true" else settings.feature_gates
+        _check_agreement(msgspec.structs.replace(settings, feature_gates=gates), old)
         return settings, _reserve_beside(settings, groups, where)
     port = (
         reserve(options.port, _retained_port(where), bind_address(options.bind_address))
@@ -95,6 +102,15 @@ def _agree_on_settings(
     return settings, port
 
 
+def _settings_file(where: Layout, name: str, settings: Settings, old: Settings | None) -> Path:
+    """Return the file with the settings of this group's actors; write it if they differ from the plane's."""
+    if old is None or settings == old:
+        return where.settings
+    path = where.group_settings(name)
+    save_settings(path, settings)
+    return path
+
+
 def _reserve_beside(settings: Settings, groups: tuple[str, ...], where: Layout) -> Reservation | None:
     if WATCHER not in groups:
         return None
@@ -107,11 +123,15 @@ def _is_me(name: str, where: Layout) -> bool:
     return supervisors(where.run).get(name) == os.getpid()
 
 
+_SKEW = defaultdict(str, feature_gates=", or --feature-gate-skew true if they differ on purpose")
+
+
 def _check_agreement(mine: Settings, theirs: Settings) -> None:
     for field in mine.__struct_fields__:
         ours, other = getattr(mine, field), getattr(theirs, field)
         if ours != other:
-            raise Usage(f"{field} is {ours!r} here but {other!r} in the groups that run already; give all the same")
+            differ = f"{field} is {ours!r} here but {other!r} in the groups that run already"
+            raise Usage(f"{differ}; give all the same{_SKEW[field]}")
 
 
 class _Retained(msgspec.Struct):

@@ -75,6 +75,8 @@ class Prepared(msgspec.Struct, frozen=True):
     lock: SupervisorLocks
     port: Reservation | None
     """Reserved by the group that runs the API processes."""
+    settings_file: Path
+    """The file that its actors read: of the whole plane, or of a group whose feature gates differ on purpose."""
 
     def release(self) -> None:
         if self.port:

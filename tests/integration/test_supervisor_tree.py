@@ -18,6 +18,7 @@ import pytest
 
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from protocols.process.layout import layout
+from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError
 from supervisor.cli.main import main as nodeplane
 from supervisor.client.connection import Asking, ask
@@ -353,11 +354,20 @@ def test_groups_of_one_root_are_one_plane(plane: FakePlane) -> None:
     stranger = plane.up("--group=watcher", "apiserver-0", NODEPLANE_NODE_NAME="n2")
     _, err = stranger.communicate(timeout=60)
     assert "node_name is 'n2' here but 'n1' in the groups that run already" in err
+    gates = {"NODEPLANE_FEATURE_GATES": "DRADeviceTaints=false"}
+    skewed = plane.up("--group=watcher", "apiserver-0", **gates)
+    _, err = skewed.communicate(timeout=60)
+    assert "give all the same, or --feature-gate-skew true if they differ on purpose" in err
+    watcher = plane.up("--group=watcher", "apiserver-0", **gates, NODEPLANE_FEATURE_GATE_SKEW="true")
+    until(lambda: (status := plane.status()) and len(status.actors) == 3, "three groups")
+    run = plane.root / "run"
+    assert load_settings(run / "settings-supervisor-watcher.json").feature_gates == {"DRADeviceTaints": False}
+    assert load_settings(run / "settings.json").feature_gates == {}
     old = plane.actor("b").pid
     assert nodeplane(["--root", str(plane.root), "chaos", "kill", "b"]) == 0
     plane.replaced("b", old)
     assert nodeplane(["--root", str(plane.root), "down"]) == 0
-    assert (control.wait(60), node.wait(60)) == (0, 0)
+    assert (control.wait(60), node.wait(60), watcher.wait(60)) == (0, 0, 0)
     assert sockets(plane.root) == []
 
 
