@@ -33,9 +33,9 @@ MAX_CLIENTS = 1024
 class EndpointOptions:
     socket: SocketOptions
     limiter: "FairLimiter"
-    """Of unary calls."""
+    """Limiter of unary calls."""
     watch_limiter: "FairLimiter"
-    """Of opened watches: each may ask for a snapshot, which is as long as a List."""
+    """Limiter of opened watches: each may ask for a snapshot, which is as long as a List."""
     metrics: FrontDoorMetrics
     log: logging.Logger
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -21,7 +21,7 @@ ABSENT, RUNNING, EXITED, UNKNOWN = "non-existent", "running", "exited", "unknown
 
 
 class Source(Enum):
-    """What showed the transition behind a lifecycle event."""
+    """Origin of a lifecycle event."""
 
     EVENT = "event"
     """The content of a CRI event."""
