@@ -111,6 +111,8 @@ async def test_faulty_names_and_absent_backends_have_upstreams_texts(plane: Plan
     async with plane.client() as session:
         await put_pod(session, "p", "127.0.0.1", 1)
         await put(session, "services", "s", kind="Service", spec={"ports": [{"port": 80}]})
+        async with session.get(f"{NS}/pods/none/proxy", allow_redirects=False) as answer:
+            assert answer.status == 404
         for path, code, text in (
             ("pods/ftp:p:1", 400, 'invalid pod request "ftp:p:1"'),
             ("pods/p:http", 400, 'invalid pod request "p:http"'),

@@ -39,7 +39,11 @@ def pod(ip: str, *more: str) -> Object:
 
 
 async def found(stored: Stored, name: str, advertised: str = "10.0.0.1") -> Backend:
-    return await Backends(stored, advertised).find(Target(SERVICES, "get", "ns", name, "proxy"))
+    return await _found(Backends(stored, advertised), Target(SERVICES, "get", "ns", name, "proxy"))
+
+
+async def _found(backends: Backends, target: Target) -> Backend:
+    return await backends.find(target, await backends.named(target))
 
 
 async def test_service_leads_to_the_address_of_a_pod_by_port_name_or_number() -> None:
@@ -76,7 +80,7 @@ async def test_loopback_is_a_pods_only_where_all_is_on_one_machine(advertised: s
     backends = Backends(Stored(pods_p=pod("127.0.0.1")), advertised)
     target = Target(PODS, "get", "ns", "p:8080", "proxy")
     if allowed:
-        assert await backends.find(target) == Backend("http", "127.0.0.1", 8080)
+        assert await _found(backends, target) == Backend("http", "127.0.0.1", 8080)
     else:
         with pytest.raises(BadRequest, match="address not allowed"):
-            await backends.find(target)
+            await _found(backends, target)

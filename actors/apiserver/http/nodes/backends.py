@@ -40,14 +40,18 @@ class Backends:
     def __init__(self, stored: Stored, advertised: str) -> None:
         self._stored, self._loopback = stored, ip_address(advertised).is_loopback
 
-    async def find(self, target: Target) -> Backend:
-        """Raises NotFound, BadRequest, ServiceUnavailable."""
-        kind = target.resource.singular
-        scheme, name, port = split_name(target.name, kind)
+    async def named(self, target: Target) -> Object:
+        """Return the pod or service. Raises NotFound, BadRequest."""
+        _, name, _ = split_name(target.name, target.resource.singular)
         found = await self._stored(target.resource.plural, target.namespace, name)
         if found is None:
             raise not_found(target.resource, name)
-        if kind == "service":
+        return found
+
+    async def find(self, target: Target, found: Object) -> Backend:
+        """Return where the pod or service leads. Raises BadRequest, ServiceUnavailable."""
+        scheme, _, port = split_name(target.name, target.resource.singular)
+        if target.resource.singular == "service":
             host, number = await self._endpoint(found, port)
         else:
             host, number = pod_address(found), port_number(port or _first_port(found), target.name)

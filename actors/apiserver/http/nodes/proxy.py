@@ -57,12 +57,12 @@ class Proxy:
             raise BadRequest(f"{kind}/proxy does not upgrade connections; use exec, attach or portforward of the pod")
         base, path = split_path(http.rel_url.raw_path, target)
         query = http.rel_url.raw_query_string
-        if not path and target.resource.plural != "nodes" and http.method in ("GET", "HEAD"):
+        to_node = target.resource.plural == "nodes"
+        if not (path or to_node) and http.method in ("GET", "HEAD"):
+            await self._backends.named(target)
             return web.Response(status=301, headers={hdrs.LOCATION: f"{base}/{query and '?'}{query}"})
         sent = Forwarded(query, passed(http.headers), http.content if http.can_read_body else None)
-        to_node = target.resource.plural == "nodes"
-        open_ = self._open_node if to_node else self._open_pod
-        source, hosts = await open_(request, path or "/", sent)
+        source, hosts = await (self._open_node if to_node else self._open_pod)(request, path or "/", sent)
         async with source:
             headers = passed(source.headers)
             if location := source.headers.get(hdrs.LOCATION):
@@ -84,7 +84,7 @@ class Proxy:
         return await self._nodes.forward(request.http.method, where, sent), (host, f"{host}:{known}")
 
     async def _open_pod(self, request: Request, path: str, sent: Forwarded) -> Opened:
-        where = await self._backends.find(request.target)
+        where = await self._backends.find(request.target, await self._backends.named(request.target))
         return await self._pods.forward(request.http.method, where, path, sent), where.hosts
 
 
