@@ -45,7 +45,7 @@ class _Identity(msgspec.Struct):
     sandbox_uid: str = ""
     """Uid of its sandboxes; empty while none is known."""
     held: Held = frozenset()
-    """What it held when it was listed last."""
+    """Resources that it held when it was listed last."""
 
 
 class PodIdentities:

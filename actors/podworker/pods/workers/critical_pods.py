@@ -17,7 +17,7 @@ SYSTEM_CRITICAL = 2_000_000_000
 
 
 class Occupant(NamedTuple):
-    """What an admitted pod uses of the node."""
+    """Requests and host ports of an admitted pod."""
 
     requests: Amounts
     ports: tuple[HostPort, ...]

@@ -44,7 +44,7 @@ ADMITTED = Verdict()
 
 
 class NodeRoom:
-    """What the admitted pods of this node use."""
+    """Requests and host ports of the admitted pods of this node."""
 
     def __init__(self) -> None:
         self._pods: dict[str, Occupant] = {}
@@ -135,7 +135,7 @@ class NodeRoom:
 
 
 def occupant(spec: PodSpec, sizes: Mapping[str, Sizes] | None = None) -> Occupant:
-    """Return what the pod uses of a node; of containers in `sizes`, those amounts. Raises PodInvalid."""
+    """Return the requests and ports of the pod; of containers in `sizes`, those amounts. Raises PodInvalid."""
     try:
         wanted = allocated_spec(spec, sizes or {})
         priority = wanted.get("priority")
