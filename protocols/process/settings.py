@@ -126,6 +126,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     exist."""
     pleg_mode: str
     """`auto`, `evented`, `hint` or `generic`: what pleg makes of the runtime's events."""
+    max_pods: int
+    """Allocatable pods of the node."""
     container_log_max_size: int
     """Bytes; a container's log that is larger is set aside."""
     container_log_max_files: int

@@ -172,6 +172,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             page="[explanation](../explanation/pleg.md)",
         ),
     ] = "auto"
+    max_pods: Annotated[int, flag("N", "pods that the node runs at most")] = 110
     container_log_max_size: Annotated[str, flag("SIZE", "size beyond which a running container's log is rotated")] = (
         "10Mi"
     )

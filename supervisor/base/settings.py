@@ -48,6 +48,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         runtime_embedded=not runtime,
         images=values.one_of(options.images, ("host", "imported"), "--images"),
         pleg_mode=values.one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
+        max_pods=values.at_least(1, options.max_pods, "--max-pods"),
         container_log_max_size=values.size(options.container_log_max_size, "--container-log-max-size"),
         container_log_max_files=values.at_least(2, options.container_log_max_files, "--container-log-max-files"),
         allowed_unsafe_sysctls=values.unsafe_sysctls(options.allowed_unsafe_sysctls),

@@ -71,7 +71,7 @@ def total(shares: Shares) -> float:
 def measure(mode: str, sizes: Sequence[int]) -> dict[int, Shares]:
     """Number of pods -> shares."""
     found: dict[int, Shares] = {}
-    with Plane("--pleg-mode", mode) as plane:
+    with Plane("--pleg-mode", mode, "--max-pods", str(sizes[-1])) as plane:
         until(mode, lambda: plane.status()["pleg"]["beat"]["note"].startswith(mode))
         node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
         made = 0

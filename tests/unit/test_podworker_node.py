@@ -29,6 +29,11 @@ def gpus(*health, connected=True):
     return {"example.com/gpu": ResourceInventory("example.com/gpu", connected, devices)}
 
 
+def test_node_status_allocatable_pods_are_those_of_the_flag():
+    status = node_status(view(max_pods=250), {"capacity": {"pods": "110"}}, T1)
+    assert (status["capacity"]["pods"], status["allocatable"]["pods"]) == ("250", "250")
+
+
 def test_a_new_node():
     node = new_node(view(ready=False, message="container runtime is down"), T1)
     assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "n1"

@@ -128,6 +128,7 @@ def test_settings_feature_gates_are_read() -> None:
         ("--container-log-max-size=big", "is no size"),
         ("--container-log-max-size=0", "is no size"),
         ("--container-log-max-files=1", "too few"),
+        ("--max-pods=0", "too few"),
         ("--allowed-unsafe-sysctls=kernel.sem,vm.swappiness", "'vm.swappiness' is no sysctl of a namespace"),
         ("--runtime-config=resource.k8s.io/v1=false", "is not NAME=true or NAME=false"),
         ("--runtime-config=resource.k8s.io/v1alpha3=off", "is not NAME=true or NAME=false"),

@@ -14,7 +14,6 @@ from protocols.messages.pleg import PodStatus
 from protocols.process.settings import Settings
 
 JSON = "application/json"
-MAX_PODS = 110
 
 
 class PodPages:
@@ -120,7 +119,7 @@ def kubelet_configuration(settings: Settings, port: int) -> dict[str, Any]:
             {"numaNode": int(node), "limits": limits} for node, limits in sorted(alignment.reservedMemory.items())
         ],
         "allowedUnsafeSysctls": list(settings.allowed_unsafe_sysctls),
-        "maxPods": MAX_PODS,
+        "maxPods": settings.max_pods,
         "containerLogMaxSize": str(settings.container_log_max_size),
         "containerLogMaxFiles": settings.container_log_max_files,
         "containerRuntimeEndpoint": settings.runtime_endpoint,

@@ -38,6 +38,7 @@ class NodeController:
                 on_ready=self._on_ready,
                 on_trouble=self._on_trouble,
                 record=self.event,
+                max_pods=settings.max_pods,
             )
         )
         self._images = NodeImages(BusRuntime(context.bus).images, self._agent.wake)

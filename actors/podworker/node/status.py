@@ -14,7 +14,6 @@ from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE
 from protocols.node.cpulist import parse_list
 
-MAX_PODS = 110
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
 KUBELET_VERSION = "v1.36.0+nodeplane"
@@ -49,6 +48,7 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     """`<name>://<version>`."""
     inventory: Mapping[str, ResourceInventory] | None = None
     """None until the device manager has reported: devices in the API's status are retained."""
+    max_pods: int = 110
     port: int = 0
     """Port of the node endpoint (logs, exec); 0 = none."""
     placement: Placement | None = None
@@ -169,7 +169,7 @@ def is_ready(node: Object) -> bool:
 
 
 def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str, str]:
-    found = {"ephemeral-storage": f"{inputs.machine.storage_kib}Ki", "pods": str(MAX_PODS)}
+    found = {"ephemeral-storage": f"{inputs.machine.storage_kib}Ki", "pods": str(inputs.max_pods)}
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
     if inputs.inventory is not None:

@@ -109,6 +109,7 @@ class NodeStatusOptions(msgspec.Struct, frozen=True):
     """Called with the reason why the API is not updated, and with "" when it is again."""
     record: Callable[[str, str, str], None] = lambda kind, reason, message: None
     """Records an event of the node: type, reason, message."""
+    max_pods: int = 110
 
 
 class NodeStatusUpdater:
@@ -222,6 +223,7 @@ class NodeStatusUpdater:
             machine=self._options.machine,
             ready=self._readiness.ready(now),
             message="; ".join(state.faults),
+            max_pods=self._options.max_pods,
             runtime=state.runtime,
             inventory=state.inventory if self._adopted else None,
             port=state.port,
