@@ -146,4 +146,6 @@ async def test_critical_pod_ends_another_one_and_starts(tmp_path):
         manager.on_add(wanting("critical", "6", priority=2_000_000_000))
         await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["critical"])
         assert fake.statuses.reasons() == {"plain": "Preempting"}
+        (disrupted,) = [c for c in fake.statuses.by_uid["plain"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert (disrupted["status"], disrupted["reason"]) == ("True", "TerminationByKubelet")
         assert ("Warning", "Preempting", "Preempted in order to admit critical pod") in fake.recorder.events

@@ -23,6 +23,11 @@ OWN = (
     "PodResizeInProgress",
     RESTARTING_ALL,
 )
+PREEMPTED = Waiting("Preempting", "Preempted in order to admit critical pod")
+DISRUPTED = {
+    "DisruptionTarget": Waiting("TerminationByKubelet", "Pod was preempted by Kubelet to accommodate a critical pod.")
+}
+"""Condition of a preempted pod. Other writers set it as well: it is retained, not owned."""
 PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 
@@ -113,7 +118,7 @@ def compute_conditions(
         computed.append(_restarting_all(restarting_all, phase))
     observed = observed_generation(spec)
     ours = [{**_timed(condition, old.get(condition["type"]), now), **observed} for condition in computed]
-    return ours + [c for kind, c in old.items() if kind not in OWN]
+    return ours + [c for kind, c in old.items() if kind not in OWN and kind not in (more or {})]
 
 
 def observed_generation(spec: PodSpec) -> Object:

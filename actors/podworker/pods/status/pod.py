@@ -10,9 +10,11 @@ from actors.podworker.model.types import APP, INIT, ContainerSpec, PodSpec, Wait
 from actors.podworker.pods.probes.results import Verdict
 from actors.podworker.pods.restarts.restart_all import WAITING, is_due
 from actors.podworker.pods.status.conditions import (
+    DISRUPTED,
     FAILED,
     OWN,
     PENDING,
+    PREEMPTED,
     RESTARTING_ALL,
     TERMINAL,
     compute_conditions,
@@ -73,6 +75,8 @@ def compute_status(inputs: StatusInputs) -> Object:
     now = format_ns(inputs.now_ns)
     sandbox = runtime_status.current_sandbox(inputs.runtime)
     more = {} if phase in TERMINAL else inputs.sizes.conditions
+    if inputs.ended_early == PREEMPTED:
+        more = {**more, **DISRUPTED}
     restarting_all = _restarting_all(inputs) if inputs.spec.restarts_in_place else None
     conditions = compute_conditions(
         inputs.spec, statuses, phase, sandbox is not None, before, now, more, restarting_all

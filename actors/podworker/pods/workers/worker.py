@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.types import SECOND, PodSpec, Stage, Waiting, read_pod
+from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
+from actors.podworker.pods.status.conditions import PREEMPTED
 from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
 from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
 from actors.podworker.pods.workers.node_room import NodeRoom
@@ -42,7 +43,6 @@ SLOT_S = 2.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 10.0
 EVENT_AFTER_S, EVENT_AGAIN_S = 1.5, 30.0
 """A pod that fails for this long records an event, and again after the second time."""
-PREEMPTED = Waiting("Preempting", "Preempted in order to admit critical pod")
 log = logging.getLogger("podworker")
 
 
