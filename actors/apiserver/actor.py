@@ -55,6 +55,7 @@ from actors.apiserver.resources import (
     events,
     namespaces,
     nodes,
+    registrations,
     virtual,
 )
 from actors.apiserver.resources.admission import policies, webhooks
@@ -63,12 +64,12 @@ from actors.apiserver.resources.pods import pods
 from actors.apiserver.resources.policy import budgets, limits, network_policies, quotas
 from actors.apiserver.resources.rbac import rbac
 from actors.apiserver.resources.rbac.bootstrap import Bootstrap
-from actors.apiserver.resources.services import network
+from actors.apiserver.resources.services import addresses, network
 from actors.apiserver.resources.services.kubernetes_service import ApiAddress, KubernetesService
 from actors.apiserver.resources.services.repair import repair
 from actors.apiserver.resources.services.services import ServiceStrategy, service_networks
 from actors.apiserver.resources.storage import attachments, volumes
-from actors.apiserver.resources.workloads import core
+from actors.apiserver.resources.workloads import autoscaling, core
 from actors.apiserver.resources.workloads.apps import apps
 from actors.apiserver.resources.workloads.batch import batch
 from actors.apiserver.storage.metrics import StoreMetrics
@@ -124,6 +125,9 @@ TABLE: Table = Table(
         quotas.QUOTAS,
         *virtual.REVIEWS,
         *virtual.USAGE,
+        autoscaling.AUTOSCALERS,
+        *addresses.ROWS,
+        registrations.REGISTRATIONS,
         definitions.DEFINITIONS,
     )
 )
@@ -225,7 +229,7 @@ class ApiServer:
             with suppress(NodeplaneError):
                 await self._serving.filled(row)
         self._context.ready(f"serving {self._context.settings.api_url}")
-        bootstrap = Bootstrap(self._storage, self.replicas, self._authorities)
+        bootstrap = Bootstrap(self._storage, self.replicas, self._authorities, self._served_versions)
         self._context.spawn(self._create_defaults(bootstrap), "bootstrap")
         self._context.spawn(self._definition_controller.run(self._context.spawn), "definitions")
 
@@ -238,6 +242,9 @@ class ApiServer:
             settings.advertise_address, settings.port, settings.service_cluster_ip_range, settings.leader_elect
         )
         await KubernetesService(self._storage, self.replicas, address).run()
+
+    def _served_versions(self) -> dict[str, list[str]]:
+        return Table(self._catalog.table.built_in).versions()
 
     def _authorities(self) -> tuple[str, str]:
         layout = self._context.layout

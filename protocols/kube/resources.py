@@ -117,6 +117,14 @@ MUTATINGWEBHOOKCONFIGURATIONS = Resource(
 CERTIFICATESIGNINGREQUESTS = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", False
 )
+HORIZONTALPODAUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", True)
+IPADDRESSES = Resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", False)
+SERVICECIDRS = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False)
+VOLUMEATTRIBUTESCLASSES = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", False)
+REGISTRATION = "apiregistration.k8s.io"
+APISERVICES = Resource(
+    REGISTRATION, "v1", "apiservices", "APIService", False, etcd_prefix=f"{REGISTRATION}/apiservices"
+)
 
 ALL = (
     NAMESPACES,
@@ -170,6 +178,11 @@ ALL = (
     VALIDATINGWEBHOOKCONFIGURATIONS,
     MUTATINGWEBHOOKCONFIGURATIONS,
     CERTIFICATESIGNINGREQUESTS,
+    HORIZONTALPODAUTOSCALERS,
+    IPADDRESSES,
+    SERVICECIDRS,
+    VOLUMEATTRIBUTESCLASSES,
+    APISERVICES,
 )
 """Every served resource, in the order discovery shows them."""
 

@@ -279,3 +279,52 @@ def test_watch_gets_a_bookmark_before_its_end_though_nothing_changed(plane: Plan
         events = [json.loads(line) for line in answer]
     assert events[0]["type"] == "BOOKMARK"
     assert int(events[0]["object"]["metadata"]["resourceVersion"]) >= int(version)
+
+
+STORED: dict[str, tuple[str, Object, Object]] = {
+    "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers": (
+        "web",
+        {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}},
+        {"spec": {"maxReplicas": 0, "scaleTargetRef": {"kind": "Deployment"}}},
+    ),
+    "/apis/networking.k8s.io/v1/ipaddresses": (
+        "10.0.0.7",
+        {"spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "web"}}},
+        {"spec": {"parentRef": {"resource": "services"}}},
+    ),
+    "/apis/networking.k8s.io/v1/servicecidrs": (
+        "more",
+        {"spec": {"cidrs": ["10.1.0.0/16", "2001:db8::/64"]}},
+        {"spec": {"cidrs": ["10.1.0.0/16", "10.2.0.0/16"]}},
+    ),
+    f"{STORAGE}volumeattributesclasses": (
+        "gold",
+        {"driverName": "d.example.com", "parameters": {"iops": "1"}},
+        {"driverName": "d.example.com"},
+    ),
+    "/apis/apiregistration.k8s.io/v1/apiservices": (
+        "v1.example.com",
+        {"spec": {"group": "example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}},
+        {"spec": {"group": "example.com", "version": "v1", "service": {"name": "a", "namespace": "b"}}},
+    ),
+}
+"""Kinds that are only stored: a name, a valid object, an invalid one."""
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.rpartition("/")[2])
+def test_kind_for_the_controller_manager_is_stored(client: Client, path: str) -> None:
+    name, good, bad = STORED[path]
+    answer = send(client, "POST", path, {"metadata": {"name": name}, **bad})
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+    created(client, path, name, **good)
+    table = client.ask("GET", path, None, {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}).json
+    assert name in [row["cells"][0] for row in table["rows"]]
+
+
+def test_each_built_in_version_has_an_api_service(client: Client) -> None:
+    listed = client.ask("GET", "/apis/apiregistration.k8s.io/v1/apiservices").json["items"]
+    found = {each["metadata"]["name"]: each for each in listed}
+    groups = client.ask("GET", "/apis").json["groups"]
+    wanted = {f"{version['version']}.{group['name']}" for group in groups for version in group["versions"]}
+    assert wanted | {"v1."} <= found.keys()
+    assert {each["status"]["conditions"][0]["status"] for each in found.values()} == {"True"}

@@ -182,7 +182,7 @@ def _alias(package: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import admission, core, others, policy, resource, workloads, zeros
+    from actors.apiserver.api.schemas import admission, core, others, policy, resource, stored_only, workloads, zeros
 
     core_texts = (
         core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE,
@@ -194,15 +194,18 @@ def registry() -> Registry:
     texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
     texts[f"{API}apiextensions.v1"] = (others.EXTENSIONS,)
     texts[f"{API}autoscaling.v1"] = (others.AUTOSCALING,)
+    texts[f"{API}autoscaling.v2"] = (stored_only.AUTOSCALING_V2,)
+    texts[f"{API}apiregistration.v1"] = (stored_only.APIREGISTRATION,)
     for name in OTHER_GROUPS:
         texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
+    texts[f"{API}networking.v1"] += (stored_only.ADDRESSES,)
     texts[f"{API}apps.v1"] = (workloads.APPS,)
     texts[f"{API}batch.v1"] = (workloads.BATCH,)
-    texts[f"{API}storage.v1"] = (others.STORAGE, workloads.STORAGE_ATTACHMENTS)
+    texts[f"{API}storage.v1"] = (others.STORAGE, workloads.STORAGE_ATTACHMENTS, stored_only.VOLUME_CLASSES)
     texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
     texts[f"{API}admissionregistration.v1"] = (admission.ADMISSION,)
     texts[f"{API}certificates.v1"] = (admission.CERTIFICATES,)
-    return Registry(texts, {**zeros.ZEROS, **admission.ZEROS})
+    return Registry(texts, {**zeros.ZEROS, **admission.ZEROS, **stored_only.ZEROS})
 
 
 @functools.lru_cache(maxsize=64)

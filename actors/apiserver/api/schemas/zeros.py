@@ -288,6 +288,8 @@ EventSeries: count lastObservedTime
 """
 
 NETWORKING_V1 = """
+IPAddress: metadata spec
+ServiceCIDR: metadata spec status
 IPBlock: cidr
 NetworkPolicy: metadata spec
 NetworkPolicyPort: ?endPort ?port ?protocol
@@ -393,6 +395,7 @@ CSIDriverSpec: ?attachRequired ?fsGroupPolicy ?nodeAllocatableUpdatePeriodSecond
 CSINode: metadata spec
 CSINodeDriver: name nodeID topologyKeys
 CSINodeSpec: drivers
+VolumeAttributesClass: metadata driverName
 StorageClass: metadata provisioner ?allowVolumeExpansion ?reclaimPolicy ?volumeBindingMode
 TokenRequest: audience ?expirationSeconds
 VolumeNodeResources: ?count

@@ -14,6 +14,7 @@ from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.resources.classes import system_classes
+from actors.apiserver.resources.registrations import registrations
 from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage
 from actors.apiserver.writes.metadata import stamp_new
 from protocols.errors import NodeplaneError
@@ -30,6 +31,7 @@ KINDS = {
     "Role": "roles.rbac.authorization.k8s.io",
     "RoleBinding": "rolebindings.rbac.authorization.k8s.io",
     "PriorityClass": "priorityclasses.scheduling.k8s.io",
+    "APIService": "apiservices.apiregistration.k8s.io",
 }
 """Replica of each kind."""
 AUTHENTICATION = "extension-apiserver-authentication"
@@ -50,12 +52,19 @@ class Bootstrap:
     """
 
     def __init__(
-        self, storage: Storage, replicas: Mapping[str, Replica], authorities: Callable[[], tuple[str, str]]
+        self,
+        storage: Storage,
+        replicas: Mapping[str, Replica],
+        authorities: Callable[[], tuple[str, str]],
+        versions: Callable[[], dict[str, list[str]]],
     ) -> None:
-        """`authorities` returns the CAs of clients and of front proxies, the latter empty if there is none."""
+        """`authorities` returns the CAs of clients and of front proxies, the latter empty if there is none.
+
+        `versions` returns the built-in versions by group.
+        """
         self._storage = storage
         self._replicas = {kind: replicas[store] for kind, store in KINDS.items()}
-        self._authorities = authorities
+        self._authorities, self._versions = authorities, versions
 
     async def run(self) -> None:
         """Write the defaults, with retries until the store accepts them. Start once the replicas are filled."""
@@ -72,7 +81,7 @@ class Bootstrap:
         from actors.apiserver.resources.rbac.defaults import default_objects
 
         first = [*map(namespace, NAMESPACES), *system_classes(), authentication(*self._authorities())]
-        return [*first, *default_objects()]
+        return [*first, *default_objects(), *registrations(self._versions())]
 
     async def _write(self, wanted: Iterable[Object]) -> None:
         """Create the missing objects, many in one write; complete the others one by one."""
@@ -103,7 +112,7 @@ class Bootstrap:
         from actors.apiserver.resources.rbac.defaults import missing_in
 
         held = self._held(obj)
-        if held is None or obj["kind"] in ("Namespace", "PriorityClass"):
+        if held is None or obj["kind"] in ("Namespace", "PriorityClass", "APIService"):
             return None
         return updated(held.obj, obj) if obj["kind"] == "ConfigMap" else missing_in(held.obj, obj)
 

@@ -1,6 +1,6 @@
 """PersistentVolumes on nodes: attachments of volumes, and the capacities that CSI drivers report."""
 
-from actors.apiserver.api.causes import Cause, invalid, required
+from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
@@ -49,6 +49,20 @@ class AttachmentStrategy(Strategy):
         return [*self.validate_create(new), invalid("spec", new.get("spec"), "field is immutable")]
 
 
+class AttributesStrategy(Strategy):
+    def validate_create(self, obj: Object) -> list[Cause]:
+        driver = obj.get("driverName") or ""
+        causes = [invalid("driverName", driver, fault) for fault in subdomain_faults(driver)] if driver else []
+        causes = causes if driver else [required("driverName")]
+        if not obj.get("parameters"):
+            causes.append(required("parameters", "must contain at least one key/value pair"))
+        return causes
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        changed = [name for name in ("driverName", "parameters") if new.get(name) != old.get(name)]
+        return [forbidden(name, f"updates to {name} are forbidden.") for name in changed]
+
+
 CAPACITIES = Resource(
     group="storage.k8s.io",
     version="v1",
@@ -82,4 +96,17 @@ ATTACHMENTS = Resource(
     returns_object=True,
 )
 
-ROWS = (CAPACITIES, ATTACHMENTS)
+ATTRIBUTES = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    plural="volumeattributesclasses",
+    singular="volumeattributesclass",
+    kind="VolumeAttributesClass",
+    namespaced=False,
+    strategy=AttributesStrategy(),
+    short_names=("vac",),
+    columns=(NAME, Column("DriverName", cell("driverName")), AGE),
+    returns_object=True,
+)
+
+ROWS = (CAPACITIES, ATTACHMENTS, ATTRIBUTES)
