@@ -50,6 +50,8 @@ from protocols.dra.types import Attribute, Device
 
 DEVICE = Device("d", {"a.example.com/n": Attribute("int", 1)}, {})
 TRUE = 'device.driver == "a.example.com"'
+FIRST, SECOND, THIRD = (f"['{word}'].exists(x, x + '.example.com' == device.driver)" for word in "abc")
+"""Not simple: for the worker."""
 CRASH, ENDLESS, GROWS = (f"device.driver == '{word}'" for word in ("crash", "endless", "grows"))
 """Expressions of which the fixture `engine` makes what a fault of the engine would."""
 
@@ -356,19 +358,27 @@ def test_ended_check_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_selections_are_found_once_and_sent_once(worker: Worker) -> None:
     selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
     with pytest.raises(SelectorPending):
-        selections.result(TRUE, "a.example.com", DEVICE)
+        selections.result(FIRST, "a.example.com", DEVICE)
 
     async def find(*expressions: str) -> None:
         await selections.find(expressions, {"a.example.com": [DEVICE]})
 
-    asyncio.run(find(TRUE))
-    assert selections.result(TRUE, "a.example.com", DEVICE)
-    asyncio.run(find(TRUE, "device.driver == 'b'"))
+    asyncio.run(find(FIRST))
+    assert selections.result(FIRST, "a.example.com", DEVICE)
+    asyncio.run(find(FIRST, SECOND))
     sent = [each.devices.devices is not None for each in worker.asked if isinstance(each, Select)]
     assert sent == [True, False]
     worker.engine = Engine()  # it starts anew and has no devices
-    asyncio.run(find("device.driver == 'c'"))
-    assert not selections.result("device.driver == 'c'", "a.example.com", DEVICE)
+    asyncio.run(find(THIRD))
+    assert not selections.result(THIRD, "a.example.com", DEVICE)
+
+
+def test_simple_selector_is_evaluated_in_the_process(worker: Worker) -> None:
+    selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
+    asyncio.run(selections.find([TRUE], {"a.example.com": [DEVICE]}))
+    assert worker.asked == [CheckSelector(TRUE)]
+    assert selections.result(TRUE, "a.example.com", DEVICE)
+    assert not selections.result(TRUE, "b.example.com", DEVICE)
 
 
 def test_ended_selector_is_asked_again_after_its_pause(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ class Engine:
     def _check_selector(self, question: CheckSelector) -> Answer:
         self._begin(question.source)
         program = compiled(question.source)
-        return Checked(cost=program.cost)
+        return Checked(program.serialized, program.cost)
 
     def _check_policy(self, question: CheckPolicy) -> Answer:
         self._begin(question.source)

@@ -1,18 +1,31 @@
 """Selectors evaluated for devices: what pure code asks, one device at a time, and the shell finds for many at once.
 
-`matches` raises SelectorPending for a device that was not asked about before; the shell then awaits `Selections.find`
+The worker compiles all selectors; simple ones are then evaluated here, from the checked tree. For the others `matches`
+raises SelectorPending for a device that was not asked about before; the shell then awaits `Selections.find`
 with all devices that the search may reach and runs the pure code again. Results are kept until many others came.
 """
 
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ClassVar, Protocol
 
+from protocols.cel.programs import Program, compiled
+from protocols.cel.text.source import CompileError
 from protocols.cel.worker.client import CelClient
 from protocols.cel.worker.local import wire_of
-from protocols.cel.worker.messages import Devices, Fault, Forgotten, Select, Selected, encode, error_of
+from protocols.cel.worker.messages import (
+    Checked,
+    CheckSelector,
+    Devices,
+    Fault,
+    Forgotten,
+    Select,
+    Selected,
+    encode,
+    error_of,
+)
 from protocols.dra.types import Device
 from protocols.errors import NodeplaneError
 
@@ -24,6 +37,8 @@ SENT = 256
 """Batches of devices that the worker is believed to have."""
 SECONDS = 5.0
 """Time for one selector and the devices of one search."""
+PROGRAMS = 1024
+"""Selectors whose checked trees are kept."""
 Result = bool | Fault
 
 
@@ -43,6 +58,7 @@ class Selections:
 
     def __init__(self, client: CelClient) -> None:
         self._client = client
+        self._programs: OrderedDict[str, Program] = OrderedDict()
         self._known: OrderedDict[str, dict[int, tuple[Device, Result, float]]] = OrderedDict()
         self._count = 0
         self._sent: OrderedDict[tuple[int, ...], tuple[int, tuple[Device, ...]]] = OrderedDict()
@@ -50,6 +66,9 @@ class Selections:
 
     def result(self, expression: str, driver: str, device: Device) -> bool:
         """Raises CelError, SelectorPending."""
+        program = self._programs.get(expression)
+        if program is not None and program.is_simple:
+            return program.matches(driver, device)
         found = self._known.get(expression, {}).get(id(device))
         if found is None or (found[2] and time.monotonic() > found[2]):
             raise SelectorPending(expression, driver, device)
@@ -59,7 +78,11 @@ class Selections:
 
     async def find(self, expressions: Iterable[str], devices: Mapping[str, Sequence[Device]]) -> None:
         """Evaluate expressions for devices by driver. Raises WorkerAway."""
-        for expression in dict.fromkeys(expressions):
+        wanted = list(dict.fromkeys(expressions))
+        await self._compile([expression for expression in wanted if expression not in self._programs])
+        for expression in wanted:
+            if (program := self._programs.get(expression)) is not None and program.is_simple:
+                continue
             end = time.monotonic() + SECONDS
             for driver, members in devices.items():
                 known = self._known.get(expression, {})
@@ -67,6 +90,16 @@ class Selections:
                 new = [each for each in members if not _holds(known.get(id(each)), now)]
                 for at in range(0, len(new), BATCH):
                     await self._evaluate(expression, driver, tuple(new[at : at + BATCH]), end)
+
+    async def _compile(self, expressions: Sequence[str]) -> None:
+        """Have expressions compiled. Those with errors get them again with the devices."""
+        found = await self._client.ask([encode(CheckSelector(each)) for each in expressions]) if expressions else ()
+        for expression, answer in zip(expressions, found, strict=True):
+            if isinstance(answer, Checked):
+                with suppress(CompileError):
+                    self._programs[expression] = Program.from_checked(expression, answer.cost, answer.serialized)
+        while len(self._programs) > PROGRAMS:
+            self._programs.popitem(last=False)
 
     async def _evaluate(self, expression: str, driver: str, devices: tuple[Device, ...], end: float) -> None:
         start, again = 0, False
@@ -145,8 +178,6 @@ def matches(expression: str, driver: str, device: Device) -> bool:
     """Return True if a selector holds for a device. Raises CelError, SelectorPending."""
     if _results is not None:
         return _results.result(expression, driver, device)
-    from protocols.cel.programs import compiled
-
     return compiled(expression).matches(driver, device)
 
 
