@@ -21,7 +21,7 @@ from actors.cel.turns import QUEUED_PER_OWNER, Turns
 from protocols.cel.programs import Program, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker import asking, client, sandbox
-from protocols.cel.worker.asking import NotAnswered, Process, answer
+from protocols.cel.worker.asking import NotAnswered, Process, answer, needed
 from protocols.cel.worker.forked import ForkedSelections
 from protocols.cel.worker.loading import ANY_SCOPE, load
 from protocols.cel.worker.local import Engine, wire_of
@@ -309,6 +309,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
     made = Worker()
     monkeypatch.setattr(client, "_client", made)
     monkeypatch.setattr(Process, "remote", True)
+    monkeypatch.setattr(Process, "simple", None)
     Process.checks.clear()
     return made
 
@@ -341,6 +342,28 @@ def test_settled_drops_errors_of_a_pass_with_placeholders(worker: Worker) -> Non
         return found
 
     assert not isinstance(asyncio.run(client.settled(work)), Fault)
+
+
+def evaluated(source: str) -> Callable[[], Awaitable[Answer]]:
+    async def work() -> Answer:
+        return needed(EvaluatePolicy((Expression(source, ANY_SCOPE),), {"object": {"n": 1}}))
+
+    return work
+
+
+def test_simple_policy_is_evaluated_in_the_process_once_it_was_checked(worker: Worker) -> None:
+    simple, other = "object.n == 1", "[1].all(x, x == object.n)"
+    for source in (simple, other, simple, other):
+        assert asyncio.run(client.settled(evaluated(source))) == Evaluated((Value(True),))
+    asked = [each.expressions[0].source for each in worker.asked if isinstance(each, EvaluatePolicy)]
+    assert asked == [simple, other, other]
+
+
+def test_policy_that_does_not_compile_is_a_fault_each_time(worker: Worker) -> None:
+    for _ in range(2):
+        found = asyncio.run(client.settled(evaluated("object.n ==")))
+        assert isinstance(found, Evaluated)
+        assert isinstance(found.outcomes[0], Fault)
 
 
 def test_question_outside_of_settled_never_reaches_the_engine(worker: Worker) -> None:

@@ -8,10 +8,22 @@ worker computes answers at once.
 
 from collections import OrderedDict
 from contextvars import ContextVar
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from protocols.cel.worker.messages import Answer, CheckPolicy, CheckSelector, Fault, Question, encode, error_of
+from protocols.cel.worker.messages import (
+    Answer,
+    CheckPolicy,
+    CheckSelector,
+    EvaluatePolicy,
+    Fault,
+    Question,
+    encode,
+    error_of,
+)
 from protocols.errors import NodeplaneError
+
+if TYPE_CHECKING:
+    from protocols.cel.worker.simple import SimplePolicies
 
 CHECKS = 4096
 """Answers to checks of single expressions that a process keeps; they do not depend on data."""
@@ -43,6 +55,7 @@ class Process:
 
     remote: ClassVar[bool] = False
     checks: ClassVar[OrderedDict[bytes, Answer]] = OrderedDict()
+    simple: ClassVar["SimplePolicies | None"] = None
 
 
 def _known(question: Question) -> Answer | None:
@@ -50,16 +63,34 @@ def _known(question: Question) -> Answer | None:
         from protocols.cel.worker.local import Engine
 
         return Engine().answer(question)
+    asking = current.get()
+    if isinstance(question, EvaluatePolicy) and (found := _simple(question, asking)) is not None:
+        return found
+    return _answered(question, asking)
+
+
+def _answered(question: Question, asking: Asking | None) -> Answer | None:
     key = encode(question)
     found = Process.checks.get(key)
     if found is not None:
         return found
-    asking = current.get()
     if asking is None:
         raise NotAnswered
     if (found := asking.answers.get(key)) is None:
         asking.missing[key] = question
     return found
+
+
+def _simple(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
+    """Evaluate a question of simple expressions here; those not seen before are checked with the next questions."""
+    from protocols.cel.worker.simple import SimplePolicies
+
+    if Process.simple is None:
+        Process.simple = SimplePolicies()
+    for each in Process.simple.unknown(question):
+        if (checked := _answered(CheckPolicy(each.source, each.scope, ()), asking)) is not None:
+            Process.simple.add(each, checked)
+    return Process.simple.answer(question)
 
 
 def answer(question: Question) -> Answer | None:

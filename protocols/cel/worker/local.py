@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from protocols.cel import policies
+from protocols.cel.costs.estimate import cost_of
 from protocols.cel.evaluation.running import Budget
 from protocols.cel.libraries import authorizing
 from protocols.cel.programs import Program, compiled
@@ -61,6 +62,8 @@ ASKED = 256
 _SHARED = Extras(shared=True)
 Begin = Callable[[str], None]
 """Called with each expression before it reaches the engine. Raises Ended."""
+PolicyPrograms = Callable[[str, policies.Scope], policies.Program]
+"""Return the program of a policy's expression. Raises CompileError."""
 
 
 def nothing(source: str) -> None:
@@ -89,8 +92,8 @@ def wire_of(device: Device) -> WireDevice:
 class Engine:
     """Answers questions, one after the other; keeps the devices it was sent last."""
 
-    def __init__(self, begin: Begin = nothing) -> None:
-        self._begin = begin
+    def __init__(self, begin: Begin = nothing, program: PolicyPrograms = policies.program) -> None:
+        self._begin, self._program = begin, program
         self._devices: OrderedDict[int, tuple[str, list[Device]]] = OrderedDict()
         self._kept = 0
 
@@ -121,8 +124,10 @@ class Engine:
 
     def _check_policy(self, question: CheckPolicy) -> Answer:
         self._begin(question.source)
-        policies.check(question.source, policies.Scope(*question.scope), question.results)
-        return Checked()
+        scope = policies.Scope(*question.scope)
+        policies.check(question.source, scope, question.results)
+        serialized = policies.program(question.source, scope).serialized
+        return Checked(serialized, cost_of(serialized))
 
     def _check_rules(self, question: CheckRules) -> Answer:
         checker = Checker(question.of, max(1, question.count))
@@ -193,7 +198,7 @@ class Engine:
             return Fault("evaluation", SPENT)
         try:
             self._begin(source)
-            return Value(policies.program(source, scope).value(data, budget))
+            return Value(self._program(source, scope).value(data, budget))
         except MemoryError:
             raise
         except Exception as error:

@@ -1,0 +1,52 @@
+"""Simple expressions of policies, evaluated in the process that asks from trees that the worker checked.
+
+They have no loops and no patterns, so they cost microseconds, at most linear in the objects of the write.
+"""
+
+from collections import OrderedDict
+
+from protocols.cel import policies
+from protocols.cel.evaluation.simple import is_simple
+from protocols.cel.text.source import CompileError
+from protocols.cel.worker.local import Engine
+from protocols.cel.worker.messages import Answer, Checked, EvaluatePolicy, Expression
+
+PROGRAMS = 1024
+LARGEST = 64 * 1024
+"""Bytes of a checked tree that is kept."""
+
+
+class SimplePolicies:
+    """Programs of simple expressions; None for those that are left to the worker."""
+
+    def __init__(self) -> None:
+        self._programs: OrderedDict[Expression, policies.Program | None] = OrderedDict()
+        self._engine = Engine(program=self._program)
+
+    def unknown(self, question: EvaluatePolicy) -> list[Expression]:
+        """Return the expressions that were not checked yet."""
+        return [each for each in question.expressions if each not in self._programs]
+
+    def add(self, expression: Expression, checked: Answer) -> None:
+        """Keep the program of a checked expression if it is simple; with errors it is left to the worker."""
+        program = None
+        if isinstance(checked, Checked) and len(checked.serialized) <= LARGEST:
+            try:
+                if is_simple(checked.serialized, checked.cost):
+                    program = policies.Program(checked.serialized)
+            except (CompileError, ValueError):
+                program = None
+        self._programs[expression] = program
+        if len(self._programs) > PROGRAMS:
+            self._programs.popitem(last=False)
+
+    def answer(self, question: EvaluatePolicy) -> Answer | None:
+        """Return the answer, or None if an expression is left to the worker."""
+        if any(self._programs.get(each) is None for each in question.expressions):
+            return None
+        return self._engine.answer(question)
+
+    def _program(self, source: str, scope: policies.Scope) -> policies.Program:
+        found = self._programs[Expression(source, tuple(scope))]
+        assert found is not None
+        return found
