@@ -1,16 +1,16 @@
 """How an expression of each kind is compiled and evaluated, as the API server and the scheduler do."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.apiserver.custom.rule.cel_type import cel_type_of
 from actors.apiserver.custom.schema.node import Node
-from protocols.cel import policies, programs, validation
+from protocols.cel import policies, programs
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import Scope
-from protocols.cel.rules.cel_type import size_of
-from protocols.cel.rules.evaluate import HAS_OLD
-from protocols.cel.rules.messages import Messages
+from protocols.cel.rules import evaluate
+from protocols.cel.rules.check import Checker
 from protocols.cel.rules.values import converted
 from protocols.cel.text.mutations import as_maps
 from protocols.cel.text.source import CelError, EvaluationError
@@ -80,19 +80,18 @@ def _mutation(text: str) -> list[Callable[[], Any]]:
     return _policy(as_maps(text))
 
 
-_checkers: list[Any] = []
+@functools.cache
+def _checker() -> Checker:
+    assert TYPE is not None
+    return Checker(TYPE, 1)
 
 
 def _rule(text: str) -> list[Callable[[], Any]]:
     assert TYPE is not None
-    cel_type = TYPE
-    if not _checkers:
-        messages = Messages()
-        this = messages.type_of(cel_type)
-        _checkers.append(validation.checker(messages.pool(), this))
-    validation.worst(validation.checked(_checkers[0], text), {"self": size_of(cel_type)})
-    program = validation.compiled(HAS_OLD, text)
-    values = [converted(each, cel_type) for each in VALUES]
+    _checker().check(text, False)
+    evaluate.program.cache_clear()
+    program = evaluate.program(text, False)
+    values = [converted(each, TYPE) for each in VALUES]
     return [*(lambda each=each: program.value(each, values[0], True) for each in values)]
 
 
