@@ -258,6 +258,65 @@ def test_costs_while_running_are_upstreams(expression: str, value: Any, cost: in
     assert CALL_LIMIT - budget.left == cost
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "cel.bind(x, 1 / 0, true) && cel.bind(x, [][0], x == 1 || true)",
+        "timestamp('9999-12-31T23:59:59Z').getFullYear('Europe/Berlin') == 10000",
+        "timestamp('0001-01-01T00:00:00Z').getFullYear('America/New_York') == 0",
+        "timestamp('2024-02-29T23:30:00Z').getDayOfYear('+02:00') == 60",
+        "duration('1h1.5s').getMilliseconds() == 3601500 && string(duration('90s')) == '90s'",
+        "string(1e6) == '1e+06' && string(123456.0) == '123456' && string(1.0 / 0.0) == '+Inf'",
+        "string(timestamp('2020-01-01T00:00:00.120Z')) == '2020-01-01T00:00:00.12Z'",
+        "!has(object.n.x) && object.n.?x == optional.none() && object.s[?0] == optional.none()",
+        "'abc'.indexOf('z', 99) == -1 && 'abc'.indexOf('', 1) == 1 && ''.split('') == []",
+        "{1: 'a'}[dyn(1u)] == 'a' && dyn(1.0) in {1: 2} && !(dyn(1) in {dyn(true): 2}) && {dyn(true): 2}[dyn(true)] == 2",
+        "dyn(1) == dyn(1u) && dyn(1) == dyn(1.0) && dyn(true) != dyn(1) && [1] == [dyn(1.0)] && dyn(1) != dyn('1')",
+        "9223372036854775807 > 9223372036854775806.0 || true",
+        "-7 / 2 == -3 && -7 % 2 == -1 && 7 % -2 == 1 && 7u / 2u == 3u",
+        "google.protobuf.Int64Value{value: 3} == 3 && google.protobuf.BoolValue{} == false",
+        "'ab'.findAll('a*') == ['a', ''] && 'baaac'.findAll('a*') == ['', 'aaa', ''] && 'é'.findAll('') == ['', '']",
+        "'a%sb'.format([{'k': [1, 2.5, true, null]}]) == 'a{k: [1, 2.5, true, null]}b'",
+        "math.round(-1.5) == -2.0 && math.ceil(-0.5) == 0.0 && math.bitShiftRight(-1, 60) == 15",
+        "[1, 2, 3].map(x, x > 1, x * 2) == [4, 6] && [3, 1, 2].sortBy(x, -x) == [3, 2, 1]",
+        "type(optional.of(1)) == optional_type && type(type(1)) == type && type(quantity('1')) != int",
+        "optional.of(1).optMap(x, x + 1).value() == 2 && !optional.none().optMap(x, 1 / 0).hasValue()",
+    ],
+)
+def test_semantics_are_upstreams(expression: str) -> None:
+    assert policy(expression, {"n": 1, "s": "text"}) is True
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("9223372036854775807 * 2", "integer overflow"),
+        ("1u - 2u", "unsigned integer overflow"),
+        ("-(-9223372036854775807 - 1)", "integer overflow"),
+        ("1 % 0", "modulus by zero"),
+        ("int(1e300)", "integer overflow"),
+        ("int('a')", 'strconv.ParseInt: parsing "a": invalid syntax'),
+        ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", "timestamp overflow"),
+        ("duration('2562047h') + duration('2562047h')", "duration overflow"),
+        ("[1][-1]", "index out of bounds: -1"),
+        ("object.zz", "no such key: zz"),
+        ("object.n.zz", "no such key: zz"),
+        ("dyn(1) + dyn('a')", "no such overload: _[+]_"),
+        ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
+        ("'%d'.format(['a'])", "%d cannot format a value of type string"),
+        ("optional.none().value()", "optional.none.. dereference"),
+        ("timestamp('2020-01-01T00:00:00Z').getHours('Nowhere/City')", "unknown time zone Nowhere/City"),
+        ("{'a': 1, 'a': 2}", "Failed with repeated key a"),
+        ("[].min()", "min called on empty list"),
+        ("string(b'\\xff')", "invalid UTF-8 in bytes, cannot convert to string"),
+    ],
+)
+def test_errors_are_upstreams(expression: str, fault: str) -> None:
+    program = policies.program(expression, Scope())
+    with pytest.raises(EvaluationError, match=fault):
+        program.value({"object": {"n": 1, "s": "text"}})
+
+
 def test_limits_are_upstreams() -> None:
     assert (LIMIT, CALL_LIMIT, policies.COST) == (1_000_000, 1_000_000, 10_000_000)
     assert running.TABLES

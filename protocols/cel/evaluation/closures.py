@@ -27,6 +27,7 @@ from protocols.cel.functions.values import (
     Optional,
     Spent,
     TypeName,
+    Uint,
     charge,
     key_of,
     no_overload,
@@ -184,13 +185,35 @@ def _entry(maker: Maker, entry: Entry, scope: Scope) -> tuple[Code, Code, bool]:
     return maker.code(entry.key, scope), maker.code(entry.value, scope), entry.optional
 
 
+_WRAPPERS: dict[str, tuple[Any, str]] = {
+    "BoolValue": (False, "bool"),
+    "BytesValue": (b"", "bytes"),
+    "DoubleValue": (0.0, "double"),
+    "FloatValue": (0.0, "double"),
+    "Int32Value": (0, "int"),
+    "Int64Value": (0, "int"),
+    "StringValue": ("", "string"),
+    "UInt32Value": (Uint(0), "uint"),
+    "UInt64Value": (Uint(0), "uint"),
+}
+"""Protobuf's wrappers: a message of one is its value. Value without the field, and the conversion of the field."""
+
+
 def _message(maker: Maker, node: Message, scope: Scope) -> Code:
-    text = f"unsupported message: {node.name}"
+    """Only wrappers can be made: nothing in Kubernetes takes another message."""
+    wrapper = _WRAPPERS.get(node.name.removeprefix("google.protobuf."))
+    if wrapper is not None and len(node.fields) < 2:
+        default, kind = wrapper
+        if not node.fields:
+            return Code(lambda frame: default, 40)
+        run, cost = function(kind, (maker.code(node.fields[0][1], scope),))
+        return Code(run, cost + 40)
+    fault = EvaluationError(f"unsupported message: {node.name}")
 
-    def run(frame: Frame) -> Any:
-        raise EvaluationError(text)
+    def fail(frame: Frame) -> Any:
+        raise fault.with_traceback(None)
 
-    return Code(run, 40)
+    return Code(fail, 40)
 
 
 def _call(maker: Maker, node: Call, scope: Scope) -> Code:
