@@ -71,8 +71,12 @@ TABLE: dict[str, Entry] = {
     "actors/apiserver/http/endpoints/writing.py": Entry(1, "clients", BODY),
     "actors/apiserver/http/nodes/dialing.py": Entry(1, "a node", "64 KiB, no deeper than the reader"),
     "actors/apiserver/http/nodes/usage.py": Entry(1, "a node", "4 MiB, declared fields, long ones in a thread"),
+    "actors/apiserver/http/telemetry/shutdown_bookmarks.py": Entry(1, ROOT_FILE, "MOST_BYTES, declared fields"),
     "actors/apiserver/reads/reader.py": Entry(1, "clients: continue tokens", "the URL, 64 KiB; declared fields"),
     "actors/apiserver/storage/storage.py": Entry(1, "the store, which others may share", OBJECT),
+    "actors/apiserver/writes/admission/policies/evaluation.py": Entry(
+        1, "the CEL worker, by expressions of users", "a message of the worker"
+    ),
     "actors/apiserver/writes/admission/policies/webhook.py": Entry(
         2, "webhooks", "3 MiB, declared fields, in a thread; patches as bodies"
     ),
@@ -81,7 +85,7 @@ TABLE: dict[str, Entry] = {
     "actors/apiserver/writes/ownership/fields.py": Entry(1, "clients: managedFields", BODY),
     "actors/apiserver/writes/patch.py": Entry(1, "clients", BODY),
     "actors/apiserver/writes/patches/json_patch.py": Entry(1, OWN, "a copy of an object, encoded before"),
-    "actors/apiserver/writes/validation.py": Entry(2, "clients", f"{BODY}; numbers are skipped"),
+    "actors/apiserver/writes/validation.py": Entry(3, "clients", f"{BODY}; numbers are skipped"),
     "actors/controllers/lifecycle/pod_gc.py": Entry(1, OWN, "tolerations encoded before"),
     "actors/controllers/services/endpoints.py": Entry(1, OWN, "ports encoded before"),
     "actors/cri/fault_injection.py": Entry(2, "the container runtime", MESSAGE),
@@ -114,6 +118,7 @@ TABLE: dict[str, Entry] = {
     "actors/runtime/operations/containers.py": Entry(1, ROOT_FILE, "records of our own"),
     "actors/runtime/operations/host_paths.py": Entry(1, ROOT_FILE, "declared fields"),
     "actors/runtime/rpc/dispatch.py": Entry(1, "clients of the embedded runtime", MESSAGE),
+    "actors/runtime/rpc/runtime_service.py": Entry(1, OWN, "a field encoded before"),
     "actors/runtime/shim/channel.py": Entry(2, "the runtime, on the shim's socket", "one message; file of our own"),
     "actors/runtime/spec/oci.py": Entry(1, ROOT_FILE, "specs of our own"),
     "actors/runtime/state/directory.py": Entry(1, ROOT_FILE, "64 MiB, declared fields"),
@@ -124,7 +129,10 @@ TABLE: dict[str, Entry] = {
     "actors/store/server/private_endpoint.py": Entry(1, "the plane's own processes", "16 MiB of a frame"),
     "actors/watchcache/cache/store_state.py": Entry(1, "the store, which others may share", OBJECT),
     "protocols/bus/frames.py": Entry(5, "actors of this root", "declared fields; counted and dropped if wrong"),
-    "protocols/cel/libraries/authorizing.py": Entry(4, OWN, "values of expressions encoded before"),
+    "protocols/cel/worker/evaluator.py": Entry(1, "the process that asks the worker", "a frame, declared fields"),
+    "protocols/cel/worker/messages.py": Entry(
+        4, "the CEL worker and who asks it", "the frame, declared fields; the worker is killed for others"
+    ),
     "protocols/etcd/members.py": Entry(1, "etcd", MESSAGE),
     "protocols/kube/jsons.py": Entry(5, "callers", "linear; no number costs more than a microsecond"),
     "protocols/kube/protobuf/values.py": Entry(1, "clients: embedded JSON", BODY),
@@ -137,7 +145,7 @@ TABLE: dict[str, Entry] = {
     "protocols/streams/channels.py": Entry(1, "clients: sizes of terminals", "one frame, declared fields"),
     "protocols/streams/spdy_frames.py": Entry(2, "clients and nodes: headers", "LARGEST_HEADERS of plain text"),
     "protocols/streams/websocket_channels.py": Entry(1, "the container runtime", "one frame, declared fields"),
-    "protocols/wire/methods.py": Entry(4, "device plugins, drivers, kubelet, runtimes", MESSAGE),
+    "protocols/wire/methods.py": Entry(3, "device plugins, drivers, kubelet, runtimes", MESSAGE),
     "supervisor/chaos/stage.py": Entry(1, "manifests of users", "64 MiB, no aliases, 200 levels"),
     "supervisor/cli/flags.py": Entry(1, OWN, "flags of the command"),
     "supervisor/cli/inspect/tap.py": Entry(2, "actors of this root", "one message"),

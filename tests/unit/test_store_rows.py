@@ -3,7 +3,6 @@
 import random
 import shutil
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from actors.store.file.rows import DAMAGED
 from actors.store.model.errors import HistoryDamaged, StoreCorrupt
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Change, Commit, KeyValue
+from protocols.process.tasks import Threads
 
 FLIPS = 30
 Content = dict[bytes, KeyValue]
@@ -143,7 +143,8 @@ async def test_page_that_cannot_be_read_is_data_loss_of_that_read(filled: Path) 
         raise sqlite3.DatabaseError("database disk image is malformed")
 
     core = object.__new__(Core)
-    with ThreadPoolExecutor(1) as core._reading, sqlite3.connect(":memory:", check_same_thread=False) as core._reader:
+    core._reading = Threads("test")
+    with closing(core._reading), closing(sqlite3.connect(":memory:", check_same_thread=False)) as core._reader:
         with pytest.raises(HistoryDamaged, match=r"etcdserver: corrupt cluster: .*malformed") as caught:
             await core.read(torn)
         assert caught.value.grpc == "DATA_LOSS"

@@ -25,6 +25,7 @@ from protocols.cel.worker.messages import (
     Value,
     error_of,
 )
+from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 
 SECONDS = 1.0
@@ -94,7 +95,7 @@ class Input:
                 case Evaluated(outcomes):
                     return outcomes
                 case Undecided(checks):
-                    decisions |= {check: self._decide(msgspec.json.decode(check)) for check in checks}
+                    decisions |= {check: self._decide(read_json(check)) for check in checks}
                 case _:
                     return None
         raise EvaluationError(UNDECIDED)
