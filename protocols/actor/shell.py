@@ -24,7 +24,7 @@ from protocols.bus import Bus, BusOptions, Call
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, load_settings
-from protocols.process.tasks import awaited, one_line
+from protocols.process.tasks import FAILURES, awaited, one_line
 from protocols.process.texts import LineFormatter, printable
 from protocols.trace import RECORDER, serve_spans
 
@@ -169,6 +169,7 @@ def _unhandled(context: Context, details: dict[str, Any]) -> None:
     error, what = details.get("exception"), details.get("message", "in the event loop")
     if isinstance(error, MemoryError):
         return context.fail(error, "memory")
+    FAILURES["callback"] += 1
     context.log.error("%s: %s", what, one_line(error) if error else "no exception")
     return context.log.debug("%s", what, exc_info=error)
 

@@ -93,7 +93,8 @@ class Tasks:
         self, work: Coroutine[Any, Any, T], kind: str, subject: str = "", on_failure: Failed | None = None
     ) -> asyncio.Task[T]:
         """Start a task named "KIND SUBJECT"; the kind is a constant, since failures are counted by it."""
-        task = asyncio.get_running_loop().create_task(work, name=f"{kind} {subject}".rstrip())
+        name = f"{kind} {subject}" if subject else kind
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(done, kind, on_failure or self._on_failure))
         return task

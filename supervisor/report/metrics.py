@@ -10,6 +10,7 @@ import msgspec
 
 from protocols.bus import Bus, BusError
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
+from protocols.process.tasks import FAILURES
 from supervisor.tree.states import SERVING
 from supervisor.tree.tree import Tree
 
@@ -33,6 +34,8 @@ def own_text(tree: Tree, started_at: float, certificates_end: float | None = Non
             *_head("nodeplane_supervisor_uptime_seconds", "gauge", "Seconds since the supervisor started."),
             uptime,
             *_certificates(certificates_end),
+            *_head("nodeplane_task_failures_total", "counter", "Tasks that failed, by kind."),
+            *(f'nodeplane_task_failures_total{{task="{kind}"}} {count}' for kind, count in FAILURES.items()),
             "",
         )
     )

@@ -18,6 +18,7 @@ from actors.store.server.private_endpoint import Connection as StoreConnection
 from actors.store.server.private_endpoint import PrivateEndpoint
 from protocols.process.tasks import FAILURES, Tasks
 from supervisor.plane.supervisor import Supervisor
+from supervisor.report.metrics import own_text
 from tests.support.waiting import until_async
 
 
@@ -68,6 +69,8 @@ async def test_housekeeping_of_the_supervisor_is_restarted(caplog: pytest.LogCap
     await running
     assert FAILURES == {"housekeeping": 1, "announcement": 1}
     assert "task housekeeping failed: ZeroDivisionError: a bug" in caplog.text
+    text = own_text(Mock(children={}), 0.0)
+    assert 'nodeplane_task_failures_total{task="housekeeping"} 1' in text
 
 
 async def test_reader_of_a_plugin_ends_its_stream(caplog: pytest.LogCaptureFixture) -> None:
