@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import HEARTBEAT, METRICS, Empty, Heartbeat, MetricsText
 from protocols.process.settings import save_settings
 from tests.support.settings import plane_settings
+from tests.support.waiting import until
 
 
 class Stage:
@@ -134,10 +134,7 @@ def test_a_fault_ends_the_process_with_one_line(stage: Stage, fault: str, line: 
 
 def await_lock(stage: Stage) -> None:
     """From its first sign on the bus on, signals are obeyed."""
-    deadline = time.monotonic() + 60
-    while not (stage.run_dir / "toy.rpc").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until("its address on the bus", (stage.run_dir / "toy.rpc").exists, every=0.01)
 
 
 def test_a_callback_that_fails_is_one_line_and_no_more(stage: Stage) -> None:

@@ -3,7 +3,6 @@
 import base64
 import json
 import ssl
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +11,14 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support import waiting
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.authority import Authority
+from tests.support.waiting import until_async
 
 BOT = "system:serviceaccount:default:bot"
 PODS = "/api/v1/namespaces/default/pods"
+OK = 200
 PATIENCE = 60.0
 
 
@@ -32,10 +34,7 @@ def plane() -> Iterator[Plane]:
 
 
 def until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    waiting.until("what the test expects", holds, PATIENCE)
 
 
 def may_list(plane: Plane) -> bool:
@@ -247,9 +246,9 @@ async def test_what_a_node_reads_and_signs(plane: Plane) -> None:
     async def node(method: str, path: str, body: Any = None) -> int:
         return (await ask(plane, method, path, body, user="podworker"))[0]
 
-    deadline = time.monotonic() + PATIENCE
-    while await node("GET", f"{secrets}/used") != 200:  # once the server shows the pod that names it
-        assert time.monotonic() < deadline
+    await until_async(
+        "the server shows the pod that names it", lambda: node("GET", f"{secrets}/used"), PATIENCE, good=OK.__eq__
+    )
     assert await node("GET", f"{secrets}?fieldSelector=metadata.name%3Dused") == 200
     assert await node("GET", f"{secrets}/unused") == 403
     assert await node("GET", secrets) == 403

@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from protocols.serving.connection import HEAD_BYTES
 from protocols.serving.unauthenticated import Limits
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.tls_words import CONFIGMAPS, request, said
+from tests.support.waiting import until
 
 PER_ADDRESS = Limits().per_address
 PATIENCE_S = 60.0
@@ -99,7 +99,4 @@ def test_descriptors_of_a_storm_come_back(plane: Plane) -> None:
     with contextlib.ExitStack() as held:
         for _ in range(PER_ADDRESS):
             held.enter_context(raw(plane))
-    deadline = time.monotonic() + PATIENCE_S
-    while descriptors(plane) > before + 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until("descriptors come back", lambda: descriptors(plane), PATIENCE_S, good=lambda count: count <= before + 5)

@@ -23,6 +23,7 @@ from protocols.bus import Bus, BusOptions, NameTaken, Op, Replica, ResourceExhau
 from protocols.bus import frames as wire
 from protocols.bus.types import Call
 from tests.support.bus_worker import Number, Picture, options
+from tests.support.waiting import until_async
 
 
 class Workers:
@@ -69,9 +70,7 @@ async def bus_of(name: str, run_dir: Path) -> Any:
 async def until(true: Callable[[], bool], within: float = 60.0) -> float:
     """Seconds until it is true; fails after `within`."""
     began = time.monotonic()
-    while not true():
-        assert time.monotonic() - began < within, "did not happen in time"
-        await asyncio.sleep(0.005)
+    await until_async("what the test expects", true, within, 0.005)
     return time.monotonic() - began
 
 

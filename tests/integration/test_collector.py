@@ -1,7 +1,6 @@
 """Owners, evictions and the ends of namespaces: API server, controllers and scheduler, driven with kubectl."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,12 +23,7 @@ def plane() -> Iterator[Plane]:
 
 
 def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}\n{plane.logs()}")
+    return plane.until(what, true, timeout)
 
 
 def configmap(plane: Plane, name: str, owner: str = "", uid: str = "", **more: Any) -> str:

@@ -1,7 +1,6 @@
 """Scheduler and controllers against the real API server, driven with kubectl, and killed on the way."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,12 +22,7 @@ def plane() -> Iterator[Plane]:
 
 
 def until(plane: Plane, true: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}\n{plane.logs()}")
+    return plane.until(what, true, timeout)
 
 
 def events(plane: Plane, name: str, reason: str) -> list[Any]:

@@ -3,7 +3,6 @@ notice."""
 
 import asyncio
 import json
-import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from protocols.etcd import EtcdClient, EtcdOptions
 from tests.support.api_judge import Answer, Client
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.plane import Plane as WholePlane
+from tests.support.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 KEYS = "/registry/configmaps/default/"
@@ -162,9 +162,7 @@ def test_deleting_it_takes_a_right_of_its_own(scene: Scene) -> None:
     ):
         assert scene.client.ask("POST", f"{rbac}/{path}", json.dumps(body).encode(), JSON).status == 201
     stranger = Client(scene.plane.port, scene.plane.tls("stranger"))
-    deadline = time.monotonic() + 60
-    while stranger.ask("GET", f"{MAPS}/before").status != 200:
-        assert time.monotonic() < deadline
+    until("the role holds", lambda: stranger.ask("GET", f"{MAPS}/before"), good=lambda answer: answer.status == 200)
     refused = stranger.ask("DELETE", f"{MAPS}/no-json", json.dumps({IGNORE: True}).encode(), JSON)
     assert refused.status == 403
     assert 'not permitted to do "unsafe-delete-ignore-read-errors"' in refused.json["message"]

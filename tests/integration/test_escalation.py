@@ -1,7 +1,6 @@
 """Nobody raises anybody above themselves: every way a role or binding comes to grant more, played by a real client."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.support.api_judge import Answer, Client, fault
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.waiting import until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES, BINDINGS = f"{RBAC}/clusterroles", f"{RBAC}/clusterrolebindings"
@@ -54,14 +54,17 @@ class Scene:
         return answer
 
 
+def is_ok(answer: Answer) -> bool:
+    return answer.status == 200
+
+
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
     """An API server with a user of few rights."""
     with running_plane() as plane:
         made = Scene(plane)
-        deadline = time.monotonic() + 60
-        while made.ask("PATCH", f"{ROLES}/held", {"metadata": {"labels": {"seen": "yes"}}}, MERGE).status != 200:
-            assert time.monotonic() < deadline
+        body = {"metadata": {"labels": {"seen": "yes"}}}
+        until("the role holds", lambda: made.ask("PATCH", f"{ROLES}/held", body, MERGE), good=is_ok)
         yield made
         made.client.close()
 
@@ -132,8 +135,6 @@ def test_right_to_escalate_one_name_is_none_to_create_it(scene: Scene) -> None:
         assert made.status == 201
     big = json.dumps(role("big", HELD)).encode()
     assert scene.client.ask("POST", ROLES, big, {"Content-Type": JSON}).status == 201
-    deadline = time.monotonic() + 60
-    while scene.ask("PATCH", f"{ROLES}/big", {"rules": [MORE]}, MERGE).status != 200:
-        assert time.monotonic() < deadline
+    until("the role holds", lambda: scene.ask("PATCH", f"{ROLES}/big", {"rules": [MORE]}, MERGE), good=is_ok)
     assert scene.ask("DELETE", f"{ROLES}/big", {}).status == 200
     assert scene.ask("POST", ROLES, role("big", MORE)).status == 403

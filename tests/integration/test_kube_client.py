@@ -18,6 +18,7 @@ from protocols.kubeclient.events import WAITING, EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from supervisor.pki.certificates import begin, wanted
 from tests.support.kube_server import KubeServer, failure
+from tests.support.waiting import until_async
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +89,7 @@ async def world(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World
 
 
 async def until(true: Callable[[], object], timeout: float = 60.0) -> None:
-    end = asyncio.get_running_loop().time() + timeout
-    while not true():
-        assert asyncio.get_running_loop().time() < end, "it did not come true in time"
-        await asyncio.sleep(0.01)
+    await until_async("what the test expects", true, timeout, 0.01)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError
 from supervisor.cli.main import main as nodeplane
 from supervisor.client.connection import Asking, ask
+from tests.support import waiting
 
 HERE = Path(__file__).parent
 REPO = HERE.parents[1]
@@ -29,13 +30,7 @@ T = TypeVar("T")
 
 
 def until(holds: Callable[[], T], what: str, timeout: float = 60.0) -> T:
-    deadline, answer = time.monotonic() + timeout, None
-    while time.monotonic() < deadline:
-        answer = holds()
-        if answer:
-            return answer
-        time.sleep(0.1)  # each question takes milliseconds of the processors that the plane needs
-    raise AssertionError(f"{what} did not come about; last: {answer!r}")
+    return waiting.until(what, holds, timeout, 0.1)  # each question takes milliseconds of what the plane needs
 
 
 class FakePlane:

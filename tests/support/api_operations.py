@@ -8,6 +8,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.support.waiting import until_async
+
 JSON = {"Content-Type": "application/json"}
 DEADLINE = 30.0
 
@@ -44,9 +46,7 @@ async def events(stream: aiohttp.StreamReader, count: int) -> list[tuple[str, An
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not await holds():  # noqa: ASYNC110  # the state of another process
-            await asyncio.sleep(0.05)
+    await until_async("what the operation needs", holds, DEADLINE, 0.05)
 
 
 CONTAINER = {"name": "c", "image": "i"}

@@ -10,12 +10,11 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -29,6 +28,7 @@ from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
 from tests.support.settings import plane_settings
+from tests.support.waiting import saw, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 USERS = {
@@ -39,6 +39,7 @@ USERS = {
     "stranger": ("stranger", ""),
 }
 READY_SECONDS = 60.0
+T = TypeVar("T")
 
 
 class Plane:
@@ -77,16 +78,14 @@ class Plane:
         """They are written once the server is ready; from then on it writes nothing by itself. Lists are counted, so
         the last of them, which follows them, is asked for by its name."""
         path = f"{self.url}/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
-        deadline = time.monotonic() + READY_SECONDS
-        while not self._is_there(path):
-            assert time.monotonic() < deadline, f"the default roles are not there:\n{self.logs()}"
-            time.sleep(0.02)
+        self.until("the default roles are there", lambda: self._is_there(path), READY_SECONDS)
 
     def _is_there(self, url: str) -> bool:
         try:
             with urllib.request.urlopen(url, timeout=30, context=self.tls()) as answer:
                 return bool(answer.status == 200)
         except urllib.error.HTTPError as error:
+            saw(f"{url}: {error}")
             error.close()
             return False
 
@@ -135,16 +134,19 @@ class Plane:
         return process.wait(30)
 
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                if self.get_text("/readyz")[0] == 200:
-                    return
-            dead = [name for name, process in self.processes.items() if process.poll() is not None]
-            if dead:
-                break
-            time.sleep(0.05)
-        raise AssertionError(f"plane is not ready:\n{self.logs()}")
+        self.until("the plane is ready", self._readiness, READY_SECONDS, good=lambda answer: answer[0] == 200)
+
+    def _readiness(self) -> tuple[int, str]:
+        dead = {name: code for name, process in self.processes.items() if (code := process.poll()) is not None}
+        assert not dead, f"ended: {dead}"
+        return self.get_text("/readyz")
+
+    def until(self, what: str, holds: Callable[[], T], timeout: float = 60.0, good: Callable[[T], object] = bool) -> T:
+        """`until`, and the logs when it is in vain."""
+        try:
+            return until(what, holds, timeout, good=good)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from None
 
     def get_text(self, path: str) -> tuple[int, str]:
         """One anonymous GET, by hand."""

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,9 @@ class Traefik:
 
     def servers(self) -> set[str]:
         """The addresses it sends requests for the route to."""
-        with (
-            suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/http/services", timeout=20) as answer,
-        ):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/http/services", timeout=20) as answer:
             found = [each.get("loadBalancer", {}).get("servers", []) for each in json.load(answer)]
-            return {server["url"].split("/")[2].partition(":")[0] for servers in found for server in servers}
-        return set()
+        return {server["url"].split("/")[2].partition(":")[0] for servers in found for server in servers}
 
 
 @contextmanager

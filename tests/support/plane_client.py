@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from tests.support.waiting import saw
+
 PATHS = {
     "configmap": "/api/v1/namespaces/{namespace}/configmaps",
     "devicetaintrule": "/apis/resource.k8s.io/v1beta2/devicetaintrules",
@@ -50,6 +52,8 @@ _kept: dict[Path, tuple[list[int], http.client.HTTPSConnection]] = {}
 def read(root: Path, path: str) -> bytes:
     """Return the body of a GET, or b"" while nobody serves it."""
     status, body = ask(root, "GET", path)
+    if status not in (0, 200):
+        saw(f"GET {path}: {status} {body.decode(errors='replace')}")
     return body if status == 200 else b""
 
 
@@ -64,7 +68,8 @@ def ask(root: Path, method: str, path: str, body: str = "") -> tuple[int, bytes]
         elif connection:
             connection.close()
         return _answer(root, stamps, connect(root), method, path, body)
-    except (OSError, http.client.HTTPException):
+    except (OSError, http.client.HTTPException) as error:
+        saw(f"{method} {path}: {error!r}")
         return 0, b""
 
 

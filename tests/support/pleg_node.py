@@ -16,6 +16,7 @@ from protocols.messages import cri, pleg
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, save_settings
 from tests.support.actor_process import Process, start_actor
+from tests.support.waiting import until_async
 
 
 class Heard:
@@ -191,7 +192,4 @@ async def agrees(node: PlegNode, runtime: Any, timeout: float = 60.0) -> None:
 
 
 async def eventually(holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> None:
-    deadline = time.monotonic() + timeout
-    while not holds():
-        assert time.monotonic() < deadline, f"did not come about within {timeout:g} s: {what}"
-        await asyncio.sleep(0.005)
+    await until_async(what, holds, timeout, 0.005)

@@ -5,7 +5,7 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ import aiohttp
 import yaml
 
 from tests.support.connections import Connections
+from tests.support.waiting import until_async
 
 
 class Target(Protocol):
@@ -145,12 +146,8 @@ class Crowd:
         return True
 
 
-async def until(holds: object, what: str, within: float = 60.0) -> None:
-    assert callable(holds)
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} did not come about within {within:g} s"
-        await asyncio.sleep(0.02)
+async def until(holds: Callable[[], object], what: str, within: float = 60.0) -> None:
+    await until_async(what, holds, within)
 
 
 class Churn:

@@ -16,6 +16,7 @@ from protocols.process.settings import save_settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.actor_process import Process, start_actor
 from tests.support.settings import plane_settings
+from tests.support.waiting import until_async
 
 OPTIONS = [
     ("grpc.default_authority", "localhost"),
@@ -26,11 +27,7 @@ OPTIONS = [
 
 
 async def until(holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> Any:
-    deadline = time.monotonic() + timeout
-    while not (found := holds()):
-        assert time.monotonic() < deadline, what or "did not come about in time"
-        await asyncio.sleep(0.005)
-    return found
+    return await until_async(what or "what is waited for", holds, timeout, 0.005)
 
 
 def alive(pid: int) -> bool:

@@ -1,4 +1,8 @@
-"""Wait for what must come about: poll with a deadline that a busy machine does not miss."""
+"""Wait for what must come about: poll with a deadline that a busy machine does not miss.
+
+A wait that ends in vain says what it last saw: the last answer or OSError, and what a client of the tests noted with
+`saw` below that answer.
+"""
 
 import asyncio
 import time
@@ -6,31 +10,82 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+LONGEST = 2000
+"""Characters of each thing seen."""
+
+_below = ""
 
 
 class Late(AssertionError):
     """Raised when something that had to come about did not within its time."""
 
 
-def until(what: str, holds: Callable[[], T], timeout: float = 60.0, every: float = 0.05) -> T:
-    """Poll `holds` until it gives something true; Late names what was waited for and the last answer."""
-    deadline, answer = time.monotonic() + timeout, None
-    while time.monotonic() < deadline:
+def saw(text: str) -> None:
+    """Note why the answer that a wait is about to get is empty: an error, a status."""
+    global _below
+    _below = text
+
+
+def until(
+    what: str,
+    holds: Callable[[], T],
+    timeout: float = 60.0,
+    every: float = 0.05,
+    good: Callable[[T], object] = bool,
+) -> T:
+    """Poll `holds` until its answer is `good`, and return that; an OSError is an answer that is not."""
+    wait = _Wait(what, timeout)
+    while wait.goes_on():
         began = time.monotonic()
-        answer = holds()
-        if answer:
-            return answer
+        try:
+            answer = holds()
+        except OSError as error:
+            wait.last = error
+        else:
+            if good(answer):
+                return answer
+            wait.last = answer
         time.sleep(max(every, min(2 * (time.monotonic() - began), 1.0)))  # kubectl may take a third of a core, not all
-    raise Late(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
+    raise wait.late()
 
 
-async def until_async(what: str, holds: Callable[[], Any], timeout: float = 60.0, every: float = 0.02) -> Any:
+async def until_async(
+    what: str,
+    holds: Callable[[], Any],
+    timeout: float = 60.0,
+    every: float = 0.02,
+    good: Callable[[Any], object] = bool,
+) -> Any:
     """Poll `holds`, which may be a coroutine function, in the event loop."""
-    deadline, answer = time.monotonic() + timeout, None
-    while time.monotonic() < deadline:
-        got = holds()
-        answer = await got if asyncio.iscoroutine(got) else got
-        if answer:
-            return answer
+    wait = _Wait(what, timeout)
+    while wait.goes_on():
+        try:
+            got = holds()
+            answer = await got if asyncio.iscoroutine(got) else got
+        except OSError as error:
+            wait.last = error
+        else:
+            if good(answer):
+                return answer
+            wait.last = answer
         await asyncio.sleep(every)
-    raise Late(f"{what} did not come about within {timeout:g} s; last: {answer!r}")
+    raise wait.late()
+
+
+class _Wait:
+    """One wait, with the last answer."""
+
+    def __init__(self, what: str, timeout: float) -> None:
+        self._what, self._timeout = what, timeout
+        self._deadline = time.monotonic() + timeout
+        self.last: object = None
+        saw("")
+
+    def goes_on(self) -> bool:
+        return time.monotonic() < self._deadline
+
+    def late(self) -> Late:
+        below = f"; below it: {_below[:LONGEST]}" if _below else ""
+        return Late(
+            f"{self._what} did not come about within {self._timeout:g} s; last: {self.last!r:.{LONGEST}}{below}"
+        )

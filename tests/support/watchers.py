@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect, read_object
+from tests.support.waiting import saw
 
 SILENCE_S = 90.0
 """Longer than it takes to the next bookmark: a watch of which nothing comes is no broken one."""
@@ -50,8 +51,10 @@ class ApiWatcher:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            try:
                 self._watch()
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                saw(f"watch of {self._path}: {error!r}")
             time.sleep(0.02)
 
     def _watch(self) -> None:

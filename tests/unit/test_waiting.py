@@ -1,0 +1,69 @@
+"""Waits of the tests: one that ends in vain says what it last saw."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support import plane_client
+from tests.support.apiserver_plane import Plane
+from tests.support.waiting import Late, until, until_async
+
+
+def in_turn(*answers: object) -> Callable[[], Any]:
+    left = list(answers)
+
+    def holds() -> Any:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return holds
+
+
+def wait(holds: Callable[[], Any], timeout: float = 60.0, **options: Any) -> Any:
+    return until("it", holds, timeout, 0.001, **options)
+
+
+def wait_in_a_loop(holds: Callable[[], Any], timeout: float = 60.0, **options: Any) -> Any:
+    return asyncio.run(until_async("it", holds, timeout, 0.001, **options))
+
+
+both = pytest.mark.parametrize("wait", [wait, wait_in_a_loop])
+
+
+@both
+def test_wait_goes_on_over_errors_until_the_answer_is_good(wait: Callable[..., Any]) -> None:
+    assert wait(in_turn(0, ConnectionRefusedError(), 3)) == 3
+    assert wait(in_turn(500, 200), good=lambda status: status == 200) == 200
+
+
+@both
+def test_wait_in_vain_shows_the_last_error(wait: Callable[..., Any]) -> None:
+    with pytest.raises(Late, match=r"it did not come about within 0.02 s; last: SSLError\('certificate verify failed'"):
+        wait(in_turn(ssl.SSLError("certificate verify failed")), 0.02)
+
+
+@both
+def test_wait_in_vain_shows_the_last_answer(wait: Callable[..., Any]) -> None:
+    with pytest.raises(Late, match="last: 503"):
+        wait(in_turn(503), 0.02, good=lambda status: status == 200)
+
+
+def test_wait_for_an_object_shows_why_nobody_answered(tmp_path: Any) -> None:
+    """The object is {} either way: not there, or nobody to ask."""
+    with pytest.raises(Late, match=r"last: \{\}; below it: GET /api/v1/nodes: FileNotFoundError"):
+        wait(lambda: plane_client.read_object(tmp_path, "/api/v1/nodes"), 0.02)
+
+
+def test_plane_that_does_not_get_ready_shows_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.apiserver_plane.READY_SECONDS", 0.02)
+    plane = Plane()
+    try:
+        with pytest.raises(AssertionError, match=r"the plane is ready .* last: ConnectionRefused"):
+            plane.wait_ready()
+    finally:
+        plane.close()
