@@ -49,7 +49,7 @@ SCALES = Resource(
         Column("Age", cells.age),
     ),
 )
-"""How a Scale is shown."""
+"""The row of a Scale, for its columns."""
 
 
 class Scaling:
