@@ -4,35 +4,27 @@ The engine accepts literals that always fail: invalid patterns, durations and ti
 upstream, the check rejects them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocols.cel.evaluation.tree import (
+    NO_VARIABLE,
+    Call,
+    ListLiteral,
+    MapLiteral,
+    Node,
+    Types,
+    parts_of,
+    places_of,
+    text_of,
+    tree_of,
+    types_of,
+)
 from protocols.cel.functions.conversions import read_duration, read_timestamp
-from protocols.cel.functions.strings import is_pattern
+from protocols.cel.functions.patterns import is_pattern
 from protocols.cel.libraries.functions import as_written, renamed
 from protocols.cel.libraries.named import EngineText, engine_text
-from protocols.cel.text.nodes import (
-    ARGUMENTS,
-    CALL,
-    CHECKED,
-    EXPRESSION,
-    FUNCTION,
-    ID,
-    KEY,
-    LIST,
-    LOOP,
-    SOURCE,
-    STRUCT,
-    TYPES,
-    VALUE,
-    VARIABLE,
-    messages,
-    nodes_of,
-    number_of,
-    parts,
-    text_of,
-)
 from protocols.cel.text.source import (
     CompileError,
     EvaluationError,
@@ -49,8 +41,6 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 
-_POSITIONS = 4
-"""Field of the source."""
 _CHECKS: Mapping[str, Callable[[str], object]] = {
     "matches": is_pattern,
     "duration": read_duration,
@@ -69,46 +59,32 @@ class Fault(NamedTuple):
 
 def literal_faults(serialized: bytes) -> list[Fault]:
     """Return the faulty literals of a checked expression, in their order."""
-    checked = message(serialized, CHECKED)
-    source = message(checked, SOURCE)
-    places = {number_of(each, 1): number_of(each, 2) for each in messages(source, _POSITIONS)}
-    types = {number_of(each, 1): message(each, 2) for each in messages(checked, TYPES)}
-    found = _walk(message(checked, EXPRESSION), types, False)
+    places = places_of(serialized)
+    found = _walk(tree_of(serialized), types_of(serialized), False)
     return sorted({Fault(places.get(id_, 0), message) for id_, message in found})
 
 
-def _walk(node: bytes, types: dict[int, bytes], formats: bool) -> Iterator[tuple[int, str]]:
+def _walk(node: Node, types: Types, formats: bool) -> Iterator[tuple[int, str]]:
     """`formats`: within the arguments of `format`, which may be of any kinds."""
-    for number, each in fields(node):
-        if not isinstance(each, bytes):
-            continue
-        if number == CALL:
-            name = message(each, FUNCTION).decode()
-            yield from _of_call(name, each)
-            formats = formats or name == "format"
-        elif number == LIST and not formats:
-            yield from _of_one_kind(messages(each, 1), types)
-        elif number == STRUCT and not formats and not message(each, 1):
-            entries = messages(each, 2)
-            yield from _of_one_kind([message(part, KEY) for part in entries], types)
-            yield from _of_one_kind([message(part, VALUE) for part in entries], types)
-        for part in parts(number, each):
-            yield from _walk(part, types, formats)
+    if isinstance(node, Call):
+        if node.name in _CHECKS and node.parts and not _fits(node.name, text_of(node.parts[-1])):
+            yield node.parts[-1].id, f"invalid {node.name} argument"
+        formats = formats or node.name == "format"
+    elif isinstance(node, ListLiteral) and not formats:
+        yield from _of_one_kind(node.parts, types)
+    elif isinstance(node, MapLiteral) and not formats:
+        yield from _of_one_kind([entry.key for entry in node.entries], types)
+        yield from _of_one_kind([entry.value for entry in node.entries], types)
+    for part in parts_of(node):
+        yield from _walk(part, types, formats)
 
 
-def _of_call(name: str, call: bytes) -> Iterator[tuple[int, str]]:
-    arguments = messages(call, ARGUMENTS)
-    if name in _CHECKS and arguments and not _fits(name, text_of(arguments[-1])):
-        yield number_of(arguments[-1], ID), f"invalid {name} argument"
-
-
-def _of_one_kind(nodes: list[bytes], types: dict[int, bytes]) -> Iterator[tuple[int, str]]:
+def _of_one_kind(nodes: Sequence[Node], types: Types) -> Iterator[tuple[int, str]]:
     """Yield the first part of another type. Dynamic parts fit: they may have a type upstream."""
-    ids = [number_of(node, ID) for node in nodes]
-    kinds = [_named(types.get(id_, b"")) for id_ in ids]
-    for id_, kind in zip(ids[1:], kinds[1:], strict=True):
+    kinds = [_named(types.get(node.id, b"")) for node in nodes]
+    for node, kind in zip(nodes[1:], kinds[1:], strict=True):
         if kind != kinds[0] and "dyn" not in kind + kinds[0]:
-            yield id_, f"expected type '{kinds[0]}' but found '{kind}'"
+            yield node.id, f"expected type '{kinds[0]}' but found '{kind}'"
             return
 
 
@@ -123,7 +99,7 @@ def _named(kind: bytes) -> str:
         if number == 9:
             return value.decode()
         if number == 14:
-            inner = [_named(part) for part in messages(value, 2)]
+            inner = [_named(part) for number, part in fields(value) if number == 2 and isinstance(part, bytes)]
             return message(value, 1).decode() + (f"({', '.join(inner)})" if inner else "")
     return "dyn"
 
@@ -169,14 +145,17 @@ _SORTING = "sortBy"
 
 def _check_sorting(serialized: bytes, text: EngineText) -> None:
     """Raise CompileError for a `sortBy` without a variable, of which the native library makes an unsound tree."""
-    loops = (
-        body for node in nodes_of(message(message(serialized, CHECKED), EXPRESSION)) for body in messages(node, LOOP)
-    )
-    if all(message(body, VARIABLE) for body in loops):
+    try:
+        tree_of(serialized)
+    except CompileError as error:
+        if str(error) != NO_VARIABLE:
+            raise
+        fault = str(error)
+    else:
         return
     found = tokens(text.text)
     at = next((each.end + 1 for each, after in pairwise(found) if each.text == _SORTING and after.text == "("), 0)
-    raise _refusal(text, pointed(text.text, at, "argument is not an identifier"))
+    raise _refusal(text, pointed(text.text, at, fault))
 
 
 def result_type(expression: "cel.Expression") -> str:

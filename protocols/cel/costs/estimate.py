@@ -5,7 +5,7 @@ are seen before anything is evaluated. Sizes are pessimistic where nothing is kn
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from protocols.cel.costs.rules import RULES, linear
 from protocols.cel.costs.sizes import (
@@ -17,25 +17,24 @@ from protocols.cel.costs.sizes import (
     Size,
     element,
     largest,
-    pattern_cost,
     product,
     selected,
     total,
 )
-from protocols.cel.text.nodes import (
-    CALL,
-    CHECKED,
-    CONST,
-    EXPRESSION,
-    IDENT,
-    LIST,
-    LOOP,
-    SELECT,
-    STRUCT,
-    messages,
+from protocols.cel.evaluation.tree import (
+    Call,
+    Const,
+    Ident,
+    ListLiteral,
+    Loop,
+    MapLiteral,
+    Message,
+    Node,
+    Select,
     text_of,
+    tree_of,
 )
-from protocols.wire.protobuf import Value, fields, message
+from protocols.cel.functions.patterns import pattern_cost
 
 LIMIT = 1_000_000
 
@@ -55,72 +54,61 @@ Scope = Mapping[str, Size]
 
 
 def cost_of(serialized: bytes, names: Scope | None = None) -> int:
-    """Return the cost of a checked expression as the engine serializes it.
+    """Return the cost of a checked expression as the native library serializes it. Raises CompileError.
 
     `names` are sizes of variables other than those of devices.
     """
-    return _walk(message(message(serialized, CHECKED), EXPRESSION), names or {}).cost
+    return _walk(tree_of(serialized), names or {}).cost
 
 
-def _walk(node: bytes, scope: Scope) -> Worst:
-    for number, value in fields(node):
-        if (walk := _WALKS.get(number)) is not None and isinstance(value, bytes):
-            return walk(value, scope)
-    return Worst(0, ONE)
+def _walk(node: Node, scope: Scope) -> Worst:
+    return _WALKS[type(node)](node, scope)
 
 
-def _const(value: bytes, scope: Scope) -> Worst:
-    lengths = [len(each) for number, each in fields(value) if number in (6, 7) and isinstance(each, bytes)]
-    return Worst(0, Size(lengths[0], lengths[0]) if lengths else ONE)
+def _const(node: Const, scope: Scope) -> Worst:
+    value = node.value
+    return Worst(0, Size(len(value), len(value)) if isinstance(value, str | bytes) else ONE)
 
 
-def _ident(value: bytes, scope: Scope) -> Worst:
-    name = message(value, 1).decode()
-    if name in scope:
-        return Worst(1, scope[name])
-    return NAMES.get(name, Worst(1, UNKNOWN))
+def _ident(node: Ident, scope: Scope) -> Worst:
+    if node.name in scope:
+        return Worst(1, scope[node.name])
+    return NAMES.get(node.name, Worst(1, UNKNOWN))
 
 
-def _select(value: bytes, scope: Scope) -> Worst:
-    operand = _walk(message(value, 1), scope)
-    return Worst(total(operand.cost, 1), selected(operand.size, message(value, 2).decode()))
+def _select(node: Select, scope: Scope) -> Worst:
+    operand = _walk(node.operand, scope)
+    return Worst(total(operand.cost, 1), selected(operand.size, node.field))
 
 
-def _call(value: bytes, scope: Scope) -> Worst:
-    name, target, arguments = "", b"", []
-    for number, each in fields(value):
-        if isinstance(each, bytes):
-            if number == 1:
-                target = each
-            elif number == 2:
-                name = each.decode()
-            elif number == 3:
-                arguments.append(each)
-    parts = [_walk(each, scope) for each in ([target] if target else []) + arguments]
+def _call(node: Call, scope: Scope) -> Worst:
+    name, parts = node.name, [_walk(part, scope) for part in node.parts]
     if name == "lists.range":
-        parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], arguments[-1:], strict=True)]
-    elif name in ("matches", "find", "findAll") and arguments:
-        at = -1 if name == "matches" else -len(arguments)
-        parts[at] = Worst(pattern_cost(text_of(arguments[at])), parts[at].size)
-    if name == "_?._" and (field := text_of(arguments[-1])) is not None:
+        parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], node.parts[-1:], strict=True)]
+    elif name in ("matches", "find", "findAll") and len(parts) > 1:
+        parts[1] = Worst(pattern_cost(text_of(node.parts[1])), parts[1].size)
+    if name == "_?._" and (field := text_of(node.parts[-1])) is not None:
         return Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
     own, size = RULES.get(name, linear)([part.size for part in parts])
     return Worst(total(own, *(part.cost for part in parts)), size)
 
 
-def _list(value: bytes, scope: Scope) -> Worst:
-    parts = [_walk(each, scope) for each in messages(value, 1)]
+def _list(node: ListLiteral, scope: Scope) -> Worst:
+    parts = [_walk(part, scope) for part in node.parts]
     deep = total(len(parts), *(part.size.deep for part in parts))
     size = Declared(len(parts), deep, largest([part.size for part in parts])) if parts else Size(0, deep)
     return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), size)
 
 
-def _struct(value: bytes, scope: Scope) -> Worst:
-    parts, count = [], 0
-    for number, entry in fields(value):
-        if number == 2 and isinstance(entry, bytes):
-            count += 1
-            parts += [_walk(each, scope) for k, each in fields(entry) if k in (3, 4) and isinstance(each, bytes)]
+def _map(node: MapLiteral, scope: Scope) -> Worst:
+    return _made([_walk(part, scope) for entry in node.entries for part in (entry.key, entry.value)], len(node.entries))
+
+
+def _message(node: Message, scope: Scope) -> Worst:
+    return _made([_walk(part, scope) for _, part in node.fields], len(node.fields))
+
+
+def _made(parts: list[Worst], count: int) -> Worst:
     deep = total(count, *(part.size.deep for part in parts))
     return Worst(total(30, 4 * _beyond(count), *(part.cost for part in parts)), Size(count, deep))
 
@@ -130,20 +118,17 @@ def _beyond(count: int) -> int:
     return max(0, count - 16)
 
 
-def _comprehension(value: bytes, scope: Scope) -> Worst:
-    part: dict[int, bytes] = {number: each for number, each in fields(value) if isinstance(each, bytes)}
-    over, start = _walk(part[2], scope), _walk(part[4], scope)
-    item, accumulator = element(over.size), part[3].decode()
-    inner = {**scope, part[1].decode(): item, accumulator: start.size}
-    if 8 in part:
-        inner[part[8].decode()] = item
+def _comprehension(node: Loop, scope: Scope) -> Worst:
+    over, start = _walk(node.over, scope), _walk(node.start, scope)
+    item, accumulator = element(over.size), node.accumulator
+    inner = {**scope, **dict.fromkeys(node.variables, item), accumulator: start.size}
     turns = over.size.length
-    step = _walk(part[6], inner) if turns else Worst(0, ONE)
+    step = _walk(node.step, inner) if turns else Worst(0, ONE)
     if turns and step.size.deep > start.size.deep:
         inner[accumulator] = grown = _grown(start.size, step.size, turns)
-        step = Worst(_walk(part[6], inner).cost, grown)
-    condition = _walk(part[5], inner) if turns else Worst(0, ONE)
-    result = _walk(part[7], {**scope, accumulator: inner[accumulator]})
+        step = Worst(_walk(node.step, inner).cost, grown)
+    condition = _walk(node.condition, inner) if turns else Worst(0, ONE)
+    result = _walk(node.result, {**scope, accumulator: inner[accumulator]})
     turn = total(condition.cost, step.cost)
     return Worst(total(over.cost, start.cost, product(turns, turn), result.cost), result.size)
 
@@ -156,21 +141,21 @@ def _grown(start: Size, step: Size, turns: int) -> Size:
     return Size(length, deep) if item is None else Declared(length, deep, item)
 
 
-_WALKS: Mapping[int, Callable[[bytes, Scope], Worst]] = {
-    CONST: _const,
-    IDENT: _ident,
-    SELECT: _select,
-    CALL: _call,
-    LIST: _list,
-    STRUCT: _struct,
-    LOOP: _comprehension,
+_WALKS: Mapping[type[Node], Callable[[Any, Scope], Worst]] = {
+    Const: _const,
+    Ident: _ident,
+    Select: _select,
+    Call: _call,
+    ListLiteral: _list,
+    MapLiteral: _map,
+    Message: _message,
+    Loop: _comprehension,
 }
 
 
-def _literal(node: bytes) -> Size:
+def _literal(node: Node) -> Size:
     """Return the size of lists.range of this argument."""
-    for number, value in fields(node):
-        if number == CONST and isinstance(value, bytes):
-            count: Value = next((each for kind, each in fields(value) if kind == 3), 0)
-            return Size(min(int(count), FAR), min(int(count), FAR)) if isinstance(count, int) else ONE
-    return Size(FAR, FAR)
+    if not isinstance(node, Const) or type(node.value) is not int:
+        return Size(FAR, FAR)
+    count = min(max(0, node.value), FAR)
+    return Size(count, count)

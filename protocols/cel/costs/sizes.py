@@ -1,11 +1,6 @@
-"""Upper bounds on the sizes of values, from which costs follow, and the cost of compiling regular expressions.
-
-Numbers are capped at FAR. The engine compiles a pattern each time it is used: RE2 never backtracks, but Unicode classes
-and counted repetitions make programs of megabytes out of a few characters.
-"""
+"""Upper bounds on the sizes of values, from which costs follow. Numbers are capped at FAR."""
 
 import math
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -85,28 +80,3 @@ def together(sizes: list[Size]) -> Size:
 
 def _together(sizes: list[Size]) -> Size:
     return Size(total(*(size.length for size in sizes)), total(*(size.deep for size in sizes)))
-
-
-_COUNT = re.compile(r"\{(\d{1,9})(?:,(\d{0,9}))?\}")
-_TABLE = re.compile(r"\\[pP]")
-_WIDE = re.compile(r"\\[DSWX]|\[\^|\[\[:\^|\(\?[a-zA-Z]*i|[^\x00-\x7f]|\.")
-WIDE = 100
-"""A class that most of Unicode is in."""
-TABLE = 20_000
-"""A class that is looked up in Unicode's tables."""
-FREE = 1000
-"""Patterns up to here cost what upstream says: by their length, at the place where they are used."""
-
-
-LARGEST = 6_000_000
-"""Most units the engine spends on a pattern before it rejects it as too large."""
-
-
-def pattern_cost(pattern: str | None) -> int:
-    """In units; a pattern that is no literal may be as large as the engine lets any be."""
-    if pattern is None:
-        return LARGEST
-    size = len(pattern) + WIDE * len(_WIDE.findall(pattern)) + TABLE * len(_TABLE.findall(pattern))
-    for match in _COUNT.finditer(pattern):
-        size = min(FAR, size * max(1, int(match[1]), int(match[2] or 0)))
-    return max(0, size - FREE)

@@ -1,5 +1,6 @@
 """The checked tree of an expression, read from what the native library serializes (a CheckedExpr)."""
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -8,36 +9,31 @@ import msgspec
 
 from protocols.cel.functions.values import NANO, Duration, Timestamp, Uint
 from protocols.cel.libraries.functions import WRITTEN
-from protocols.cel.text.nodes import (
-    ARGUMENTS,
-    CALL,
-    CHECKED,
-    CONST,
-    EXPRESSION,
-    FUNCTION,
-    IDENT,
-    KEY,
-    LIST,
-    LOOP,
-    OPTIONAL_ENTRY,
-    SELECT,
-    STRUCT,
-    TARGET,
-    VALUE,
-)
 from protocols.cel.text.source import CompileError
 from protocols.wire.protobuf import fields, message, varints
 
+_CHECKED = 2
+"""Field of the CheckedExpr in what the library writes."""
+_TYPES, _EXPRESSION, _SOURCE = 3, 4, 5
+"""Fields of a CheckedExpr."""
+_ID, _CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 2, 3, 4, 5, 6, 7, 8, 9
+"""Fields of an expression; all but ID are its kinds, of which it has one."""
+_PLACES = 4
+"""Field of the source."""
+
 
 class Const(msgspec.Struct, frozen=True):
+    id: int
     value: Any
 
 
 class Ident(msgspec.Struct, frozen=True):
+    id: int
     name: str
 
 
 class Select(msgspec.Struct, frozen=True):
+    id: int
     operand: "Node"
     field: str
     test: bool
@@ -45,12 +41,14 @@ class Select(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
+    id: int
     name: str
     parts: "tuple[Node, ...]"
     """The target of a method first."""
 
 
 class ListLiteral(msgspec.Struct, frozen=True):
+    id: int
     parts: "tuple[Node, ...]"
     optional: frozenset[int]
 
@@ -62,15 +60,18 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class MapLiteral(msgspec.Struct, frozen=True):
+    id: int
     entries: tuple[Entry, ...]
 
 
 class Message(msgspec.Struct, frozen=True):
+    id: int
     name: str
     fields: "tuple[tuple[str, Node], ...]"
 
 
 class Loop(msgspec.Struct, frozen=True):
+    id: int
     variables: tuple[str, ...]
     over: "Node"
     accumulator: str
@@ -81,102 +82,143 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 Node = Const | Ident | Select | Call | ListLiteral | MapLiteral | Message | Loop
-NULL = Const(None)
+Types = dict[int, bytes]
+Places = dict[int, int]
 
 
+@functools.lru_cache(maxsize=8)
 def tree_of(serialized: bytes) -> Node:
     """Raises CompileError for a part that no macro makes."""
-    return _node(message(message(serialized, CHECKED), EXPRESSION))
+    return _node(message(message(serialized, _CHECKED), _EXPRESSION))
+
+
+def types_of(serialized: bytes) -> Types:
+    """Return the types of nodes by their ids, as the library writes them."""
+    return {_number(each, 1): message(each, 2) for each in _messages(message(serialized, _CHECKED), _TYPES)}
+
+
+def places_of(serialized: bytes) -> Places:
+    """Return the characters at which nodes begin, by their ids."""
+    source = message(message(serialized, _CHECKED), _SOURCE)
+    return {_number(each, 1): _number(each, 2) for each in _messages(source, _PLACES)}
+
+
+def parts_of(node: Node) -> tuple[Node, ...]:
+    """Return the direct parts of a node."""
+    if isinstance(node, Call | ListLiteral):
+        return node.parts
+    if isinstance(node, Select):
+        return (node.operand,)
+    if isinstance(node, MapLiteral):
+        return tuple(part for entry in node.entries for part in (entry.key, entry.value))
+    if isinstance(node, Message):
+        return tuple(part for _, part in node.fields)
+    if isinstance(node, Loop):
+        return (node.over, node.start, node.condition, node.step, node.result)
+    return ()
+
+
+def text_of(node: Node) -> str | None:
+    """Return the value of a string literal, None for any other expression."""
+    return node.value if isinstance(node, Const) and type(node.value) is str else None
+
+
+def _number(data: bytes, field: int) -> int:
+    return next((value for number, value in fields(data) if number == field and isinstance(value, int)), 0)
+
+
+def _messages(data: bytes, field: int) -> list[bytes]:
+    return [each for number, each in fields(data) if number == field and isinstance(each, bytes)]
 
 
 def _node(data: bytes) -> Node:
+    id_ = 0
     for number, body in fields(data):
-        if (read := _READERS.get(number)) is not None and isinstance(body, bytes):
-            return read(body)
+        if number == _ID and isinstance(body, int):
+            id_ = body
+        elif (read := _READERS.get(number)) is not None and isinstance(body, bytes):
+            return read(id_, body)
     raise CompileError("compilation failed: an empty expression")
 
 
-def _const(body: bytes) -> Const:
+def _const(id_: int, body: bytes) -> Const:
+    return Const(id_, _value(body))
+
+
+def _value(body: bytes) -> Any:
     for number, value in fields(body):
         if number == 1:
-            return NULL
+            return None
         if isinstance(value, int):
-            return Const(bool(value) if number == 2 else _signed(value) if number == 3 else Uint(value))
+            return bool(value) if number == 2 else _signed(value) if number == 3 else Uint(value)
         if number == 5:
-            return Const(struct.unpack("<d", value)[0])
+            return struct.unpack("<d", value)[0]
         if number in (6, 7):
-            return Const(value.decode() if number == 6 else value)
+            return value.decode() if number == 6 else value
         nanos = sum(_signed(each) * (NANO if part == 1 else 1) for part, each in fields(value) if isinstance(each, int))
-        return Const(Duration(nanos) if number == 8 else Timestamp(nanos))
-    return NULL
+        return Duration(nanos) if number == 8 else Timestamp(nanos)
+    return None
 
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _ident(body: bytes) -> Ident:
-    return Ident(message(body, 1).decode().removeprefix("."))
+def _ident(id_: int, body: bytes) -> Ident:
+    return Ident(id_, message(body, 1).decode().removeprefix("."))
 
 
-def _select(body: bytes) -> Select:
+def _select(id_: int, body: bytes) -> Select:
     test = any(number == 3 and value for number, value in fields(body))
-    return Select(_node(message(body, 1)), message(body, 2).decode(), test)
+    return Select(id_, _node(message(body, 1)), message(body, 2).decode(), test)
 
 
-def _call(body: bytes) -> Call:
+def _call(id_: int, body: bytes) -> Call:
     target, arguments, name = [], [], ""
     for number, value in fields(body):
         if isinstance(value, bytes):
-            if number == FUNCTION:
+            if number == 2:
                 name = value.decode()
-            elif number == TARGET:
+            elif number == 1:
                 target.append(_node(value))
-            elif number == ARGUMENTS:
+            elif number == 3:
                 arguments.append(_node(value))
-    return Call(WRITTEN.get(name, name), (*target, *arguments))
+    return Call(id_, WRITTEN.get(name, name), (*target, *arguments))
 
 
-def _list(body: bytes) -> ListLiteral:
+def _list(id_: int, body: bytes) -> ListLiteral:
     parts, optional = [], set()
     for number, value in fields(body):
         if number == 1 and isinstance(value, bytes):
             parts.append(_node(value))
         elif number == 2:
             optional.update(varints(value))
-    return ListLiteral(tuple(parts), frozenset(optional))
+    return ListLiteral(id_, tuple(parts), frozenset(optional))
 
 
-def _struct(body: bytes) -> MapLiteral | Message:
+def _struct(id_: int, body: bytes) -> MapLiteral | Message:
     name = message(body, 1).decode()
     entries, named = [], []
-    for number, entry in fields(body):
-        if number != 2 or not isinstance(entry, bytes):
-            continue
-        value = _node(message(entry, VALUE))
+    for entry in _messages(body, 2):
+        value = _node(message(entry, 4))
         if name:
             named.append((message(entry, 2).decode(), value))
         else:
-            optional = any(kind == OPTIONAL_ENTRY and each for kind, each in fields(entry))
-            entries.append(Entry(_node(message(entry, KEY)), value, optional))
-    return Message(name, tuple(named)) if name else MapLiteral(tuple(entries))
+            entries.append(Entry(_node(message(entry, 3)), value, bool(_number(entry, 5))))
+    return Message(id_, name, tuple(named)) if name else MapLiteral(id_, tuple(entries))
 
 
-def _loop(body: bytes) -> Loop:
+def _loop(id_: int, body: bytes) -> Loop:
     part = {number: value for number, value in fields(body) if isinstance(value, bytes)}
     if 1 not in part or 3 not in part:
-        raise CompileError("compilation failed: argument is not an identifier")
+        raise CompileError(NO_VARIABLE)
     names = tuple(part[number].decode() for number in (1, 8) if number in part)
     over, start, condition, step, result = (_node(part[number]) for number in (2, 4, 5, 6, 7))
-    return Loop(names, over, part[3].decode(), start, condition, step, result)
+    return Loop(id_, names, over, part[3].decode(), start, condition, step, result)
 
 
-_READERS: dict[int, Callable[[bytes], Node]] = {
-    CONST: _const,
-    IDENT: _ident,
-    SELECT: _select,
-    CALL: _call,
-    LIST: _list,
-    STRUCT: _struct,
-    LOOP: _loop,
-}
+NO_VARIABLE = "argument is not an identifier"
+"""The text of CompileError for a loop without a variable, which the library makes of `sortBy(1, 2)`."""
+_READERS: dict[int, Callable[[int, bytes], Node]] = {
+    _CONST: _const, _IDENT: _ident, _SELECT: _select, _CALL: _call, _LIST: _list, _STRUCT: _struct, _LOOP: _loop,
+}  # fmt: skip

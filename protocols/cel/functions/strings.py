@@ -1,13 +1,12 @@
 """The library of strings: indexing, splitting, replacing, patterns and `format`."""
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from protocols.cel.costs.sizes import pattern_cost
 from protocols.cel.functions.conversions import write_double, write_duration, write_timestamp
 from protocols.cel.functions.operators import MAPS
+from protocols.cel.functions.patterns import UNITS, matcher_of, pattern_cost
 from protocols.cel.functions.registry import define
 from protocols.cel.functions.values import (
     Duration,
@@ -25,10 +24,6 @@ from protocols.cel.text.source import EvaluationError
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-PATTERN_MEMORY = 1 << 20
-"""Bytes of a compiled pattern; reading one takes at most some 30 ms."""
-PATTERN_UNITS = 60_000
-"""Most that reading a pattern is charged."""
 
 
 def _walk(text: str, *_: Any) -> int:
@@ -118,52 +113,25 @@ _QUOTES['"'] = '\\"'
 _QUOTED = str.maketrans(_QUOTES)
 
 
-def _matcher(pattern: str) -> Any:
-    """Raises EvaluationError."""
-    found = _compiled(pattern)
-    if isinstance(found, str):
-        raise EvaluationError(found)
-    return found
-
-
-@functools.lru_cache(maxsize=512)
-def _compiled(pattern: str) -> Any:
-    """Return a pattern of RE2, or the text of its fault."""
-    import re2
-
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        text = error.args[0] if error.args else b""
-        return f"error parsing regexp: {text.decode(errors='replace') if isinstance(text, bytes) else text}"
-
-
-def is_pattern(text: str) -> bool:
-    return not isinstance(_compiled(text), str)
-
-
 def _pattern_price(text: str, pattern: str) -> int:
     """Upstream's, and what reading an unusual pattern takes."""
     walked = tenth(len(text) + 1) * max(1, math.ceil(len(pattern) * 0.25))
-    return walked + min(PATTERN_UNITS, pattern_cost(pattern)) + 2
+    return walked + min(UNITS, pattern_cost(pattern)) + 2
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _matcher(pattern).search(text.encode()) is not None
+    return matcher_of(pattern).search(text.encode()) is not None
 
 
 def _find(text: str, pattern: str) -> str:
-    return next(_found(_matcher(pattern), text.encode()), "")
+    return next(_found(matcher_of(pattern), text.encode()), "")
 
 
 def _find_all(frame: Frame, text: str, pattern: str, most: int = -1) -> list[str]:
     if most == 0:
         return []
     made: list[str] = []
-    for each in _found(_matcher(pattern), text.encode()):
+    for each in _found(matcher_of(pattern), text.encode()):
         charge(frame, 10)
         made.append(each)
         if len(made) == most:
