@@ -1,6 +1,7 @@
 """systemd's protocol of readiness and watchdog, over NOTIFY_SOCKET and without a library.
 
-A socket that is gone or full loses the message, as systemd's own timeouts act then.
+A socket that is gone or full loses the message, as systemd's own timeouts act then. Readiness is sent again with the
+next message: `systemctl start` waits for it.
 """
 
 import os
@@ -14,16 +15,19 @@ class Notifier:
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        self._status = ""
+        self._status = self._unsent = ""
         self.watchdog_s = _watchdog(environment)
 
     def ready(self, status: str) -> None:
         self._status = status
-        self._send(f"READY=1\nSTATUS={status}")
+        self._unsent = f"READY=1\nSTATUS={status}"
+        self._send()
 
     def status(self, status: str) -> None:
-        """Set the line that `systemctl status` shows."""
-        if status != self._status:
+        """Set the line that `systemctl status` shows. Called once a second, it also sends readiness that was lost."""
+        if self._unsent:
+            self.ready(status)
+        elif status != self._status:
             self._status = status
             self._send(f"STATUS={status}")
 
@@ -35,12 +39,15 @@ class Notifier:
     def stopping(self) -> None:
         self._send("STOPPING=1")
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str = "") -> None:
+        """Send what was lost, then `text`."""
         if not self._address:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sock:
-                sock.sendto(text.encode(), self._address)
+                for message in filter(None, (self._unsent, text)):
+                    sock.sendto(message.encode(), self._address)
+                    self._unsent = ""
         except OSError:
             return  # systemd is busy: its timeout acts
 

@@ -40,6 +40,35 @@ def test_notifier_reaches_path_and_abstract_sockets(root: Path, abstract: bool) 
         assert told == [b"READY=1\nSTATUS=up", b"STATUS=1 of 2", b"WATCHDOG=1", b"STOPPING=1"]
 
 
+def test_notifier_readiness_that_a_busy_systemd_did_not_take_is_sent_again(root: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(f"{root}/notify")
+        notifier = Notifier({"NOTIFY_SOCKET": f"{root}/notify"})
+        queued = _fill(f"{root}/notify")
+        notifier.ready("up")
+        notifier.status("up")
+        assert [listener.recv(100) for _ in range(queued)] == [b"other"] * queued
+        notifier.status("up")
+        notifier.status("up")
+        assert listener.recv(100) == b"READY=1\nSTATUS=up"
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.recv(100)
+
+
+def _fill(address: str) -> int:
+    """Send until the queue is full; return the number of messages."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.connect(address)
+        for count in range(100_000):
+            try:
+                sock.send(b"other")
+            except BlockingIOError:
+                return count
+    raise AssertionError("the queue has no end")
+
+
 def test_notifier_without_listener_or_for_another_process_is_silent(root: Path) -> None:
     Notifier({}).ready("nobody listens")
     Notifier({"NOTIFY_SOCKET": str(root / "notify")}).stopping()
