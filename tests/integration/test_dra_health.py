@@ -119,6 +119,39 @@ async def test_quick_flaps_end_in_the_latest() -> None:
         await lab.says(DEVICE, "Unhealthy", "20")
 
 
+async def test_driver_that_reports_without_end_leaves_time_for_others() -> None:
+    """1,000 devices that flap with every report, as fast as reports are taken."""
+    async with running_lab() as lab:
+        loud, calm = await healthy_driver(lab), lab.stub("calm.example.com")
+        calm.info.supported_versions.append(HEALTH_V1)
+        calm.health = [told_health("dev-0")]
+        await calm.start()
+        await lab.settled(calm)
+        await lab.prepare(asks("p", claim("a")))
+        over = asyncio.Event()
+
+        async def flood() -> int:
+            turn = 0
+            while not over.is_set():
+                turn += 1
+                state = health.HEALTHY if turn % 2 else health.UNHEALTHY
+                loud.report(*(told_health(f"dev-{at}", state, message=str(turn)) for at in range(1000)))
+                await asyncio.sleep(0)
+            return turn
+
+        flooding = asyncio.create_task(flood())
+        try:
+            async with asyncio.timeout(60):
+                await lab.prepare(asks("q", claim("b", "calm.example.com")))
+                calm.report(told_health("dev-0", health.UNHEALTHY, message="ECC"))
+                await lab.says("calm.example.com/n1/dev-0", "Unhealthy", "ECC")
+                await lab.unprepare("q")
+        finally:
+            over.set()
+        turns = await flooding
+        await lab.says(DEVICE, "Healthy" if turns % 2 else "Unhealthy", str(turns))
+
+
 async def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
     async with running_lab() as lab:
         driver = await healthy_driver(lab)
