@@ -14,6 +14,7 @@ from aiohttp import web
 from protocols.errors import NodeplaneError
 from protocols.streams.channels import ERROR, LARGEST_MESSAGE, STDERR, STDOUT, TUNNEL, V4, V5
 from protocols.streams.connections import FORWARD, VERSION_HEADER, Socket, Spdy, offered, upgrade, wants_spdy
+from protocols.streams.masked import MaskedSocket
 from protocols.streams.port_channels import PortChannels
 from protocols.streams.spdy_channels import OFFERED, SpdyChannels
 from protocols.streams.websocket_channels import BASE64_V4, CODECS, UNNAMED, WebsocketChannels
@@ -112,7 +113,7 @@ async def accept_websocket(request: web.BaseRequest, protocol: str) -> web.WebSo
     No pings are sent: clients that read only now and then, like Python's, answer them too late. TCP notices lost peers.
     """
     protocols = (protocol,) if protocol else ()
-    response = web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE)
+    response = MaskedSocket(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE)
     await response.prepare(request)
     keep_alive(request.transport)
     return response

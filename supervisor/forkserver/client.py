@@ -93,7 +93,7 @@ def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
     wanted = [*PRELOADED, *dict.fromkeys(modules)]
     command = [sys.executable, "-P", "-m", SERVER, str(theirs.fileno()), str(os.getpid()), *wanted]
     try:
-        with theirs, open(log, "ab") as output:
+        with theirs, open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

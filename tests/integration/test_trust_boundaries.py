@@ -5,10 +5,13 @@ import contextlib
 import http.client
 import ipaddress
 import json
+import os
 import re
 import socket
 import ssl
+import stat
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -238,6 +241,34 @@ def test_a_process_without_credentials_gets_nothing_at_any_socket(plane: Plane) 
         404,
         404,
     ]
+
+
+AS_NOBODY = """
+import os, socket, sys
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+for path in sys.argv[1:]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        try:
+            peer.connect(path)
+            print("connected to", path)
+        except PermissionError:
+            pass
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_another_user_reaches_no_socket_of_bus_store_runtime_and_kubelet(plane: Plane) -> None:
+    """Neither by the modes of the directories, nor by those of the sockets once a directory is open."""
+    sockets = [path for path in plane.root.rglob("*") if path.is_socket()]
+    assert {"store.sock", "runtime.sock", "kubelet.sock", "devices.rpc", "devices.pub"} <= {
+        each.name for each in sockets
+    }
+    ask = [sys.executable, "-I", "-c", AS_NOBODY, *map(str, sockets)]
+    assert subprocess.run(ask, capture_output=True, text=True, check=True).stdout == ""
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (*sockets, *plane.root.glob("logs/*.log"))}
+    assert modes == {0o600}
+    private = [plane.root, *(plane.root / name for name in ("run", "pki", "logs", "store", "runtime"))]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o700}
 
 
 def test_metrics_page_holds_no_secret_material(plane: Plane) -> None:
