@@ -169,14 +169,17 @@ class HangingCalls:
         self._running: dict[str, asyncio.Future[Any]] = {}
 
     async def run(self, key: str, work: Callable[[], T], seconds: float) -> T:
-        """Return the call's answer, or raise its exception. Raises TimeoutError, TooManyHung."""
-        running = self._running.get(key)
+        """Return the call's answer, or raise its exception. Raises TimeoutError, TooManyHung at the deadline."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (running := self._running.get(key)) is None and len(self._running) >= self._most:
+            if (left := until - loop.time()) <= 0:
+                raise TooManyHung(f"{self._most} calls do not return; is a file server away?")
+            await asyncio.wait(self._running.values(), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if running is None:
-            if len(self._running) >= self._most:
-                raise TooManyHung(f"{len(self._running)} calls do not return; is a file server away?")
-            running = self._running[key] = asyncio.get_running_loop().create_future()
+            running = self._running[key] = loop.create_future()
             threading.Thread(target=self._call, args=(key, work, running), name=self._name, daemon=True).start()
-        done, _ = await asyncio.wait((running,), timeout=seconds)
+        done, _ = await asyncio.wait((running,), timeout=until - loop.time())
         if not done:
             raise TimeoutError
         answer: T = running.result()

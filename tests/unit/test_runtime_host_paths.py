@@ -1,5 +1,7 @@
 """Sources and mount points of the embedded runtime on the host."""
 
+import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.runtime.model.containers import Container
-from actors.runtime.model.errors import InvalidRequest
+from actors.runtime.model.errors import HostPathAway, InvalidRequest
 from actors.runtime.operations import host_paths
 from actors.runtime.operations.host_paths import MountPoints, make_sources
 from protocols.wire import cri_pb2 as pb
@@ -98,3 +100,22 @@ def test_source_missing_is_made_as_a_directory(tmp_path: Path) -> None:
     assert paths[0].stat().st_mode & 0o777 == 0o755
     with pytest.raises(InvalidRequest, match=r'mount "/m": host path ".*/file/below": not a directory'):
         make_sources([pb.Mount(container_path="/m", host_path=str(tmp_path / "file" / "below"))])
+
+
+async def test_host_path_that_does_not_answer_fails_its_container_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back, exists = threading.Event(), os.path.exists
+    monkeypatch.setattr(
+        host_paths.os.path, "exists", lambda path: back.wait() if str(path).startswith("/nfs") else exists(path)
+    )
+    monkeypatch.setattr(host_paths, "SOURCES_S", 0.05)
+    try:
+        for _ in range(2):
+            with pytest.raises(HostPathAway, match=r"do not answer within 0.05 s; is a file server away\? /nfs/a"):
+                await host_paths.ready_sources([pb.Mount(container_path="/m", host_path="/nfs/a")])
+        monkeypatch.setattr(host_paths, "SOURCES_S", 60.0)
+        await host_paths.ready_sources([pb.Mount(container_path="/m", host_path=str(tmp_path / "d"))])
+        assert (tmp_path / "d").is_dir()
+    finally:
+        back.set()

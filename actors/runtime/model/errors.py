@@ -57,6 +57,13 @@ class StartFailed(RuntimeFault):
     grpc: ClassVar[str] = "UNKNOWN"
 
 
+class HostPathAway(RuntimeFault):
+    """Raised when the file system of a mounted host path does not answer; the container can be created later."""
+
+    http: ClassVar[int] = 504
+    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
 class ExecFailed(RuntimeFault):
     """Raised when a command could not be executed in a container, or the container ended meanwhile."""
 

@@ -24,7 +24,7 @@ from actors.runtime.model.containers import (
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, StartFailed, StopTimedOut, WrongState
 from actors.runtime.model.pods import Clock, Pods, container_key, new_id, running_containers
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
-from actors.runtime.operations.host_paths import MountPoints, make_sources
+from actors.runtime.operations.host_paths import MountPoints, ready_sources
 from actors.runtime.operations.image_volumes import resolve_images
 from actors.runtime.spec import command
 from actors.runtime.state.container_events import ContainerEvents
@@ -83,13 +83,13 @@ class Containers:
         return self._deps.processes if container.hollow is None else self._deps.hollow
 
     async def create(self, sandbox_id: str, config: pb.ContainerConfig) -> str:
-        """Raises NotFound, InvalidRequest, CdiUnusable, WrongState, NameReserved, StateNotWritten."""
+        """Raises NotFound, InvalidRequest, CdiUnusable, WrongState, NameReserved, HostPathAway, StateNotWritten."""
         sandbox = self._deps.pods.sandbox(sandbox_id)
         image = self._deps.images.of(config.image)
         config = await asyncio.to_thread(resolve_images, config, self._deps.images) if config.mounts else config
         script = command.check(config, sandbox.config, image)
         if config.mounts and script is None:
-            await asyncio.to_thread(make_sources, config.mounts)
+            await ready_sources(config.mounts)
         _require_ready(sandbox)
         nodes: tuple[DeviceNode, ...] = ()
         if config.CDI_devices and script is None:

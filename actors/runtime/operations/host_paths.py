@@ -17,12 +17,19 @@ from pathlib import Path
 import msgspec
 
 from actors.runtime.model.containers import Container
-from actors.runtime.model.errors import InvalidRequest
+from actors.runtime.model.errors import HostPathAway, InvalidRequest
 from actors.runtime.spec.isolation import mount_targets, namespaces_allowed
+from protocols.process.tasks import HangingCalls, TooManyHung
 from protocols.wire import cri_pb2 as pb
 
 FILE = "mount-points.json"
 _ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+SOURCES_S = 10.0
+SOURCES = HangingCalls("host paths", most=64)
+"""A dead network file system never answers, and must not take the threads of other containers."""
+MAX_SHOWN = 256
 
 
 def make_sources(mounts: Sequence[pb.Mount]) -> None:
@@ -36,6 +43,18 @@ def make_sources(mounts: Sequence[pb.Mount]) -> None:
             if namespaces_allowed():
                 why = os.strerror(error.errno or 0).lower()
                 raise InvalidRequest(f'mount "{mount.container_path}": host path "{mount.host_path}": {why}') from None
+
+
+async def ready_sources(mounts: Sequence[pb.Mount]) -> None:
+    """Create missing host paths, whose file systems may be away. Raises InvalidRequest, HostPathAway."""
+    paths = " ".join(sorted(mount.host_path for mount in mounts if mount.host_path))
+    try:
+        await SOURCES.run(paths, lambda: make_sources(mounts), SOURCES_S)
+    except TimeoutError:
+        text = f"host paths do not answer within {SOURCES_S:g} s; is a file server away? {paths[:MAX_SHOWN]}"
+        raise HostPathAway(text) from None
+    except TooManyHung as error:
+        raise HostPathAway(str(error)) from None
 
 
 class MountPoints:
