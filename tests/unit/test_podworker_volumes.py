@@ -21,6 +21,7 @@ from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
 from protocols.kube.errors import ApiAway
+from tests.support.waiting import until_async
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 
 NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
@@ -241,6 +242,11 @@ def test_a_volume_lies_below_its_pod():
         VolumePaths(spec, Path("/root-dir")).path("../../x")
 
 
+async def ended(kept):
+    """The refresh of the volumes, if there is one."""
+    await until_async("refreshed", lambda: not kept._tasks)
+
+
 async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     volumes = [
         {"name": "e", "emptyDir": {}},
@@ -263,13 +269,13 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     assert fake.objects.reads == reads  # not within a minute
     kept._due = 0.0
     kept.refresh(NODE)
-    await kept._task
+    await ended(kept)
     assert (path / "k").read_text() == "2"
     assert fake.objects.tokens == 1
     fake.objects.fail = ApiAway("gone")
     kept._due = 0.0
     kept.refresh(NODE)
-    await kept._task
+    await ended(kept)
     assert (path / "k").read_text() == "2"
 
 
@@ -288,7 +294,7 @@ async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path):
     fake.objects.items[CONFIG_MAP, "d"] = {"data": {"k": "2"}}
     kept._due, kept._tokens = 0.0, {}
     kept.refresh(NODE)
-    await kept._task
+    await ended(kept)
     paths = VolumePaths(spec, tmp_path)
     assert [(paths.path(name) / "k").read_text() for name in ("gone", "stays")] == ["1", "2"]
     assert fake.objects.tokens == 2
@@ -308,9 +314,8 @@ async def test_changed_labels_refresh_only_files_that_show_metadata(tmp_path, fi
     await volumes.prepare(NODE)
     labels["x"] = "2"
     volumes.refresh(NODE)
-    assert (volumes._task is not None) is refreshed
-    if volumes._task is not None:
-        await volumes._task
+    assert bool(volumes._tasks) is refreshed
+    await ended(volumes)
         assert fake.objects.reads == 2
 
 
