@@ -87,7 +87,7 @@ def _grow(plane: Plane, node: str, made: int, size: int) -> None:
     plane.kubectl(
         "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), timeout=180
     )
-    until(f"{size} running", lambda: _running(plane) >= size, 240, every=1.0)
+    until(f"{size} running", lambda: _running(plane), 240, every=1.0, good=lambda count: count >= size)
 
 
 def _running(plane: Plane) -> int:
