@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.api_judge import Answer, Client
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.waiting import until
 from tests.support.webhook_server import Hooks, Object, Respond
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -218,14 +219,21 @@ def test_webhook_that_hangs_fails_by_its_policy_and_delays_nobody(scene: Scene) 
     with scene.configured(VALIDATING, "h1", hang, timeoutSeconds=2):
         answer = scene.until(lambda: scene.create("h1"), lambda answer: answer.status == 500)
         assert '?timeout=2s": context deadline exceeded' in answer.json["message"]
+    with scene.configured(VALIDATING, "h3", hang, timeoutSeconds=30):
         other = Scene(scene.plane, scene.hooks)
-        held = threading.Thread(target=other.create, args=("h1",))
+
+        def asked(_: object = None) -> bool:
+            return any("/h30?" in path for path, _ in scene.hooks.reviews)
+
+        held = threading.Thread(target=lambda: other.until(lambda: other.create("h3"), asked))
         held.start()
-        began = time.monotonic()
+        until("the webhook is asked", asked)
         for _ in range(5):
             assert scene.create("free").status == 201
-        assert time.monotonic() - began < 1.5, "others wait for the webhook"
+        assert held.is_alive(), "others wait for the webhook"
+        scene.hooks.leave.set()
         held.join()
+        scene.hooks.leave.clear()
         other.client.renew()
     with scene.configured(VALIDATING, "h2", hang, timeoutSeconds=1, failurePolicy="Ignore"):
         assert scene.create("h2").status == 201
