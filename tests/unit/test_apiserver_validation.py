@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 from typing import Any
 
 import msgspec
@@ -194,3 +195,13 @@ def test_warnings_of_a_patch_stand_in_the_order_of_their_names() -> None:
     review.text(b"{}", "application/merge-patch+json", {})
     review.body(body, body_kind(TABLE.of("configmaps"), ""))
     assert review.warnings == ['unknown field "after"', 'unknown field "metadata.odd"', 'unknown field "zero"']
+
+
+def test_duplicates_below_a_long_key_take_linear_time() -> None:
+    """Each field below the key once got the whole path as a text of its own: 40 GB of them here."""
+    wide = ",".join(f'"{number}":1' for number in range(40_000))
+    raw = f'{{"{"k" * 1_000_000}":{{{wide},"a":1,"a":2}}}}'.encode()
+    began = time.process_time()
+    [found] = duplicates(raw, msgspec.json.decode(raw), thorough=True)
+    assert found == "k" * 4096
+    assert time.process_time() - began < 3

@@ -14,10 +14,12 @@ from actors.apiserver.api.errors import BadRequest, Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.writes.fields import WrongType, clean, clean_field, complete
+from actors.apiserver.writes.fields import Path, WrongType, clean, clean_field, complete, shown
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 
+LONGEST_SHOWN = 4096
+"""Characters of the path of a duplicate field."""
 MAX_DUPLICATES = 100
 """Duplicate fields of one body that are reported."""
 _encode = msgspec.json.Encoder().encode
@@ -48,7 +50,7 @@ def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
     except RecursionError:
         return []
     found: list[str] = []
-    _collect(marked, "", found)
+    _collect(marked, (), found)
     return found[:MAX_DUPLICATES]
 
 
@@ -72,15 +74,20 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return marked
 
 
-def _collect(value: Any, path: str, found: list[str]) -> None:
+def _collect(value: Any, path: Path, found: list[str]) -> None:
+    """Find repeated keys. Only their paths become texts: one for each field takes breadth times length of the keys."""
+    if len(found) >= MAX_DUPLICATES:
+        return
     if isinstance(value, dict):
         if isinstance(value, _Marked):
-            found += [f"{path}.{key}".removeprefix(".") for key in value.repeated]
+            found += [shown((path, key))[:LONGEST_SHOWN] for key in value.repeated[:MAX_DUPLICATES]]
         for key, part in value.items():
-            _collect(part, f"{path}.{key}", found)
+            if isinstance(part, dict | list):
+                _collect(part, (path, key), found)
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            _collect(part, f"{path}[{index}]", found)
+            if isinstance(part, dict | list):
+                _collect(part, (path, index), found)
 
 
 def in_order(raw: bytes, warnings: list[str]) -> list[str]:
