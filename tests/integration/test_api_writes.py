@@ -328,3 +328,8 @@ def test_each_built_in_version_has_an_api_service(client: Client) -> None:
     wanted = {f"{version['version']}.{group['name']}" for group in groups for version in group["versions"]}
     assert wanted | {"v1."} <= found.keys()
     assert {each["status"]["conditions"][0]["status"] for each in found.values()} == {"True"}
+
+
+def test_limit_range_without_limits_has_null(client: Client) -> None:
+    path = "/api/v1/namespaces/default/limitranges"
+    assert created(client, path, "none", spec={"limits": []})["spec"] == {"limits": None}

@@ -32,6 +32,15 @@ class LimitRangeStrategy(Strategy):
             if item.get("type") == CONTAINER and all(isinstance(item.get(name) or {}, dict) for name in MAPS):
                 _default_item(item)
 
+    def prepare_create(self, obj: Object) -> None:
+        """Store no limits as null, as upstream's conversion does."""
+        spec = obj.get("spec")
+        if isinstance(spec, dict) and spec.get("limits") == []:
+            spec["limits"] = None
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        self.prepare_create(new)
+
     def validate_create(self, obj: Object) -> list[Cause]:
         return list(_causes(items(obj, "spec", "limits")))
 
