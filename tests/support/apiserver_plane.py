@@ -67,7 +67,7 @@ class Plane:
 
     def start(self) -> None:
         self.prepare()
-        for instance in ("store", "watchcache", "cel-apiserver-0", "apiserver-0"):
+        for instance in ("store", "watchcache", "apiserver-0"):
             if instance != "store" or self._etcd or self.settings.runs_store:
                 self.spawn(instance)
         self.wait_ready()
@@ -121,6 +121,9 @@ class Plane:
                 assert answer.status == 201
 
     def spawn(self, instance: str) -> None:
+        """Start a process; an API server with the worker for its expressions."""
+        if instance.startswith("apiserver-") and (worker := f"cel-{instance}") not in self.processes:
+            self.spawn(worker)
         path = self.root / f"{instance}.log"
         if instance != "store" or not self._etcd:
             self.processes[instance] = start_actor(instance, self.settings.layout.settings, path)
