@@ -344,9 +344,9 @@ def test_settled_drops_errors_of_a_pass_with_placeholders(worker: Worker) -> Non
     assert not isinstance(asyncio.run(client.settled(work)), Fault)
 
 
-def evaluated(source: str) -> Callable[[], Awaitable[Answer]]:
+def evaluated(source: str, value: object = 1) -> Callable[[], Awaitable[Answer]]:
     async def work() -> Answer:
-        return needed(EvaluatePolicy((Expression(source, ANY_SCOPE),), {"object": {"n": 1}}))
+        return needed(EvaluatePolicy((Expression(source, ANY_SCOPE),), {"object": {"n": value}}))
 
     return work
 
@@ -357,6 +357,13 @@ def test_simple_policy_is_evaluated_in_the_process_once_it_was_checked(worker: W
         assert asyncio.run(client.settled(evaluated(source))) == Evaluated((Value(True),))
     asked = [each.expressions[0].source for each in worker.asked if isinstance(each, EvaluatePolicy)]
     assert asked == [simple, other, other]
+
+
+def test_simple_policy_over_a_large_object_is_left_to_the_worker(worker: Worker) -> None:
+    source = "object.n == object.n"
+    for value, count in (([1] * 100, 1), ([1] * 1_000, 1), ([1] * 36_000, 2), ([1] * 100, 2)):
+        assert asyncio.run(client.settled(evaluated(source, value))) == Evaluated((Value(True),))
+        assert sum(isinstance(each, EvaluatePolicy) for each in worker.asked) == count
 
 
 def test_policy_that_does_not_compile_is_a_fault_each_time(worker: Worker) -> None:

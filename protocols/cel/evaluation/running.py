@@ -30,11 +30,13 @@ CALL_LIMIT = 1_000_000
 class Budget:
     """Cost that several expressions may have together: all rules of an object, or all expressions of a policy."""
 
-    __slots__ = ("left",)
+    __slots__ = ("call", "left")
 
-    def __init__(self, units: int) -> None:
+    def __init__(self, units: int, call: int = CALL_LIMIT) -> None:
         self.left = units
         """Below 0 once it is exceeded; the expression that did so has ended with its own result."""
+        self.call = call
+        """Limit of each expression."""
 
 
 class Expression:
@@ -52,23 +54,21 @@ class Expression:
 
     def evaluate(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
         """Return the result. Raises EvaluationError."""
-        frame: Frame = [CALL_LIMIT - self._cost, *values, *self._pad]
         if budget is None:
-            return _guarded(self._run, frame)
-        try:
-            return _guarded(self._run, frame)
-        finally:
-            budget.left -= CALL_LIMIT - max(0, frame[0])
+            return _guarded(self._run, [CALL_LIMIT - self._cost, *values, *self._pad])
+        return self._charged(self._run, values, budget)
 
     def plain(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
         """As `evaluate`, with a result of JSON's types. Raises EvaluationError for a result that has none."""
         run = self._run
-        frame: Frame = [CALL_LIMIT - self._cost, *values, *self._pad]
+        return self._charged(lambda frame: plain(frame, run(frame)), values, budget or Budget(CALL_LIMIT))
+
+    def _charged(self, run: Closure, values: Sequence[Any], budget: Budget) -> Any:
+        frame: Frame = [budget.call - self._cost, *values, *self._pad]
         try:
-            return _guarded(lambda frame: plain(frame, run(frame)), frame)
+            return _guarded(run, frame)
         finally:
-            if budget is not None:
-                budget.left -= CALL_LIMIT - max(0, frame[0])
+            budget.left -= budget.call - max(0, frame[0])
 
 
 def _guarded(run: Closure, frame: Frame) -> Any:

@@ -13,7 +13,7 @@ import msgspec
 
 from protocols.cel import policies
 from protocols.cel.costs.estimate import cost_of
-from protocols.cel.evaluation.running import Budget
+from protocols.cel.evaluation.running import CALL_LIMIT, Budget
 from protocols.cel.libraries import authorizing
 from protocols.cel.programs import Program, compiled
 from protocols.cel.rules import evaluate
@@ -92,8 +92,11 @@ def wire_of(device: Device) -> WireDevice:
 class Engine:
     """Answers questions, one after the other; keeps the devices it was sent last."""
 
-    def __init__(self, begin: Begin = nothing, program: PolicyPrograms = policies.program) -> None:
-        self._begin, self._program = begin, program
+    def __init__(self, begin: Begin = nothing, program: PolicyPrograms = policies.program, cost: int = COST) -> None:
+        """`cost`: limit of all expressions of one policy."""
+        self._begin, self._program, self._cost = begin, program, cost
+        self.spent = False
+        """True if the last policy reached the limit."""
         self._devices: OrderedDict[int, tuple[str, list[Device]]] = OrderedDict()
         self._kept = 0
 
@@ -171,7 +174,7 @@ class Engine:
 
     def _evaluate_policy(self, question: EvaluatePolicy) -> Answer:
         decisions = _Decisions(dict(question.decisions))
-        budget = Budget(COST)
+        budget = Budget(self._cost, min(self._cost, CALL_LIMIT))
         end = time.monotonic() + question.seconds
         data = {
             **question.data,
@@ -187,6 +190,7 @@ class Engine:
                     outcomes += [Skipped()] * (len(question.expressions) - number)
                     break
                 outcomes.append(self._policy_value(each.source, policies.Scope(*each.scope), data, end, budget))
+        self.spent = budget.left <= 0
         if decisions.asked:
             return Undecided(tuple(decisions.asked))
         return Evaluated(tuple(outcomes))

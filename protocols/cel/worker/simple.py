@@ -1,6 +1,7 @@
 """Simple expressions of policies, evaluated in the process that asks from trees that the worker checked.
 
-They have no loops and no patterns, so they cost microseconds, at most linear in the objects of the write.
+They have no loops and no patterns, so they cost microseconds. What turns out to be dearer, since it compares large
+parts of the objects, is left to the worker.
 """
 
 from collections import OrderedDict
@@ -14,6 +15,8 @@ from protocols.cel.worker.messages import Answer, Checked, EvaluatePolicy, Expre
 PROGRAMS = 1024
 LARGEST = 64 * 1024
 """Bytes of a checked tree that is kept."""
+COST = 10_000
+"""Units of all expressions of one question here: some 5 ms."""
 
 
 class SimplePolicies:
@@ -21,7 +24,7 @@ class SimplePolicies:
 
     def __init__(self) -> None:
         self._programs: OrderedDict[Expression, policies.Program | None] = OrderedDict()
-        self._engine = Engine(program=self._program)
+        self._engine = Engine(program=self._program, cost=COST)
 
     def unknown(self, question: EvaluatePolicy) -> list[Expression]:
         """Return the expressions that were not checked yet."""
@@ -44,9 +47,10 @@ class SimplePolicies:
         """Return the answer, or None if an expression is left to the worker."""
         if any(self._programs.get(each) is None for each in question.expressions):
             return None
-        return self._engine.answer(question)
+        found = self._engine.answer(question)
+        return None if self._engine.spent else found
 
     def _program(self, source: str, scope: policies.Scope) -> policies.Program:
-        found = self._programs[Expression(source, tuple(scope))]
+        found = self._programs[Expression(source, (scope.params, scope.authorizer, scope.variables))]
         assert found is not None
         return found
