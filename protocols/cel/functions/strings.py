@@ -88,7 +88,7 @@ def _split(text: str, by: str, most: int = -1) -> list[str]:
 
 def _split_price(text: str, by: str, most: int = -1) -> int:
     """Upstream's, and the texts of the result."""
-    return max(1, tenth(2 * len(text)), len(text) // 4 if not by else text.count(by) // 2)
+    return max(1, tenth(2 * len(text)), len(text) // 2 if not by else text.count(by))
 
 
 def _replace_price(text: str, old: str, new: str, most: int = -1) -> int:
