@@ -130,6 +130,35 @@ async def test_gate_off_no_pod_goes_for_devices_but_for_room() -> None:
     assert leaving(api) == ["other"]
 
 
+NEVER: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "more devices than a node has": ((), {"count": 3}),
+    "a selector that selects nothing": (('device.driver == "nobody.example.com"',), {}),
+    "a selector that fails": (('device.attributes["d.example.com"].none == 1',), {}),
+    "a class that is not there": ((), {"deviceClassName": "none"}),
+}
+
+
+@pytest.mark.parametrize("why", NEVER)
+async def test_claim_that_can_never_fit_evicts_nobody(why: str) -> None:
+    api, (expressions, exactly) = MemoryApi(), NEVER[why]
+    put_class(api)
+    for node in ("n1", "n2"):
+        put_node(api, node)
+        put_slice(api, node, *devices(2))
+        for at in range(2):
+            using(api, f"{node}-{at}", node, at, priority=1)
+    async with asyncio.timeout(60), Life(api):
+        put_claim(api, "c", *expressions, **exactly)
+        put_pod(api, "high", "c", priority=9)
+        await until("it is told why", lambda: says(api, "high"))
+        put_claim(api, "possible")
+        put_pod(api, "other", "possible", priority=2)
+        await until("one innocent goes, for the pod that it helps", lambda: len(leaving(api)) == 1)
+        assert nominated(api, "other")
+        assert nominated(api, "high") == ""
+    assert len(leaving(api)) == 1
+
+
 async def test_shared_claim_is_freed_only_if_all_its_pods_can_go() -> None:
     api = MemoryApi()
     put_class(api)
