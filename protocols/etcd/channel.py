@@ -10,7 +10,7 @@ from protocols.etcd.options import PRIVATE, SOCKET, EtcdOptions
 from protocols.etcd.transport.connection_channel import ConnectionChannel
 from protocols.etcd.transport.http2_connection import http2_channel
 from protocols.etcd.transport.private_connection import private_channel
-from protocols.process.tls import Renewed
+from protocols.process.tls import Renewed, client_context
 
 Contexts = Callable[[], ssl.SSLContext]
 """Makes the TLS context of the next connection."""
@@ -34,7 +34,7 @@ def contexts_of(options: EtcdOptions) -> Contexts | None:
 def context_of(options: EtcdOptions) -> ssl.SSLContext:
     """Raises BadEndpoint."""
     try:
-        context = ssl.create_default_context(cafile=str(options.ca))
+        context = client_context(options.ca)
         if options.cert is not None and options.key is not None:
             context.load_cert_chain(options.cert, options.key)
     except (OSError, ssl.SSLError) as error:

@@ -19,7 +19,7 @@ from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
 from protocols.kube.resources import Resource
 from protocols.process.rates import backoff_delay
-from protocols.process.tls import Renewed
+from protocols.process.tls import Renewed, client_context
 
 LINE_LIMIT = 16 << 20
 """Bytes one event may have."""
@@ -304,7 +304,7 @@ def _retry_after(code: int, header: str) -> float | None:
 
 def _tls(options: ClientOptions) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=str(options.ca))
+        context = client_context(options.ca)
         if options.cert is not None:
             context.load_cert_chain(str(options.cert), str(options.key))
     except (OSError, ssl.SSLError) as error:

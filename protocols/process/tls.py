@@ -57,6 +57,20 @@ class Renewed(Generic[Made]):
         return self._made
 
 
+def client_context(ca: Path | bytes | None = None) -> ssl.SSLContext:
+    """Return a context that verifies servers by these CAs, a file or PEM; None: by the system's.
+
+    Since 3.13 Python's default demands key identifiers and key usages that certificates of other people lack; programs
+    in Go, which Kubernetes' are, do without. Raises OSError, of which SSLError is one, and ValueError.
+    """
+    if isinstance(ca, bytes):
+        context = ssl.create_default_context(cadata=ca.decode("ascii"))
+    else:
+        context = ssl.create_default_context(cafile=ca)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
 class ServerContexts(msgspec.Struct, frozen=True):
     """Contexts of a listening socket; each handshake uses both in turn.
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from protocols.kube.jsons import read_json
 from protocols.messages.podworker import INSTANCE
+from protocols.process.tls import client_context
 from supervisor.base.errors import SupervisorError
 from supervisor.pki.node_config import MEND, USER, NodeConfig, NodeConfigInvalid
 
@@ -139,7 +140,7 @@ def _tls(what: NodeConfig, directory: Path) -> ssl.SSLContext:
     pair.touch(mode=0o600)
     pair.write_bytes(what.client.certificate + b"\n" + what.client.key)
     try:
-        context = ssl.create_default_context(cadata=what.ca.decode("ascii"))
+        context = client_context(what.ca)
         context.load_cert_chain(pair)
     except (ssl.SSLError, ValueError) as error:
         raise NodeConfigInvalid(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving
+from protocols.process.tls import Renewed, ServerContexts, client_context, server_contexts, serving
 from tests.support.authority import Authority, write_self_signed
 from tests.support.store_lab import short_directory
 
@@ -164,3 +164,22 @@ def test_a_server_that_signs_its_own_certificate_passes_strict_verification(tmp_
     pair = Pair(server, strict(tmp_path / "ca.crt"))
     pair.shake()
     assert pair.client.getpeercert()
+
+
+@pytest.mark.parametrize("given", [Path, bytes, None])
+def test_servers_of_others_are_verified_as_programs_in_go_do(
+    pki: Path, given: type | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever Python runs this, its default is that of 3.13."""
+    default = ssl.create_default_context
+
+    def of_3_13(**options: Any) -> ssl.SSLContext:
+        context = default(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", of_3_13)
+    file = pki / "ours" / "ca.crt"
+    context = client_context(file.read_bytes() if given is bytes else given(file) if given else None)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)

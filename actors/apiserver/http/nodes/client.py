@@ -20,7 +20,7 @@ from yarl import URL
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location
 from protocols.messages.podworker import serving_name
-from protocols.process.tls import Renewed
+from protocols.process.tls import Renewed, client_context
 from protocols.streams.accepting import keep_alive
 from protocols.streams.channels import LARGEST_MESSAGE
 from protocols.streams.connections import no_redirects
@@ -132,7 +132,7 @@ class NodeClient:
 
 
 def _context(options: NodeClientOptions) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(options.ca))
+    context = client_context(options.ca)
     if options.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -17,6 +17,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.writes.admission.policies.webhook import Service, Webhook, WebhookFailed
 from protocols.kube.meta import SERVICE_NAME_LABEL, Object
+from protocols.process.tls import client_context
 
 ANSWER_BYTES = 3 * 1024 * 1024
 CONNECTIONS, PER_HOST = 64, 16
@@ -72,7 +73,7 @@ def _endpoints(found: Object, service: str, port: Any) -> Iterable[tuple[str, in
 @functools.lru_cache(maxsize=CONTEXTS)
 def _context(ca: bytes) -> ssl.SSLContext:
     """Return the context that trusts these CAs. Raises ValueError, ssl.SSLError."""
-    return ssl.create_default_context(cadata=ca.decode("ascii")) if ca else ssl.create_default_context()
+    return client_context(ca or None)
 
 
 def _asked(webhook: Webhook, target: Destination) -> str:
