@@ -46,12 +46,14 @@ def spawn(coro: Any, name: str) -> asyncio.Task[None]:
 async def port_of_a_start(options: StoreOptions, *, orderly: bool = True) -> int:
     store = Store(options)
     tasks: list[asyncio.Task[None]] = []
-    await store.start(lambda coro, name: tasks.append(spawn(coro, name)))
-    address = options.address_file.read_text().strip()
-    assert address == store.address
-    await store.stop()
-    for task in tasks:
-        task.cancel()
+    try:
+        await store.start(lambda coro, name: tasks.append(spawn(coro, name)))
+        address = options.address_file.read_text().strip()
+        assert address == store.address
+    finally:
+        await store.stop()
+        for task in tasks:
+            task.cancel()
     if not orderly:
         options.address_file.write_text(address)
     return int(address.rpartition(":")[2])
