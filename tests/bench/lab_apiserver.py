@@ -15,6 +15,7 @@ from actors.apiserver.actor import ApiServer
 from actors.apiserver.http.routing.handler import Handler
 from actors.apiserver.http.routing.server import Server
 from protocols.actor import run_actor
+from protocols.cel.worker.process import with_worker
 
 EVERY_S = 0.001
 METER = "lab_longest_turn_seconds"
@@ -52,4 +53,4 @@ class LabApiServer(ApiServer):
 
 
 if __name__ == "__main__":
-    run_actor("apiserver", LabApiServer, None)
+    run_actor("apiserver", with_worker(LabApiServer), None)

@@ -5,6 +5,7 @@ from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.writing import Writing
 from protocols.actor import run_actor
+from protocols.cel.worker.process import with_worker
 
 SPIN = "spin"
 _create = Writing.create
@@ -18,4 +19,4 @@ async def _spinning(self: Writing, request: Request) -> Reply:
 
 if __name__ == "__main__":
     Writing.create = _spinning  # type: ignore[method-assign]
-    run_actor("apiserver", ApiServer, None)
+    run_actor("apiserver", with_worker(ApiServer), None)
