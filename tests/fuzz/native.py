@@ -39,6 +39,7 @@ EXPRESSIONS = {
     ".getMilliseconds()": "upstream gives all of a duration, not the rest",
     ".sortBy(": "the library's sort is not stable",
     "timestamp('9999-12-31T23:59:59Z')": "the library ends with the year 9999 in each zone",
+    ".?a[": "the library takes an element that a number lacks as one that is there",
     ")[": "the library takes an element that an optional list lacks as one that is there",
 }
 """Parts of expressions whose outcomes differ, and why."""

@@ -258,13 +258,19 @@ def _decimal(frame: Frame, value: Any, precision: int) -> str:
     return str(int(value))
 
 
+_ENDLESS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Texts that `%f` and `%e` take for numbers."""
+
+
 def _floating(verb: str) -> Callable[[Frame, Any, int], str]:
     def write(frame: Frame, value: Any, precision: int) -> str:
+        if type(value) is str:
+            value = _ENDLESS.get(value, value)
         if type(value) not in (float, int, Uint):
             raise _fault(verb, value)
         number = float(value)
         if not math.isfinite(number):
-            return write_double(number)
+            return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
         charge(frame, 40)
         return f"{number:.{6 if precision < 0 else precision}{verb}}"
 
