@@ -38,7 +38,14 @@ class ObjectLog:
         return self._db
 
     def open(self) -> LoadedState:
-        """Create or load the file; raise StoreCorrupt or StoreUnusable."""
+        """Create or load the file; raise StoreCorrupt or StoreUnusable, and then hold it no longer."""
+        try:
+            return self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> LoadedState:
         path = self._options.file
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,10 +61,8 @@ class ObjectLog:
             text = f"cannot use the store's directory {path.parent}: {error.strerror}; make it writable"
             raise StoreUnusable(text) from None
         except sqlite3.OperationalError as error:
-            self.close()
             raise StoreUnusable(f"cannot open the store's file {path}: {error}; free space or mend access") from None
         except sqlite3.DatabaseError as error:
-            self.close()
             raise corrupt_file(path, str(error)) from None
 
     def _configure(self) -> None:
