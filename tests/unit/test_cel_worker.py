@@ -18,6 +18,9 @@ import pytest
 from actors.cel.evaluators import Death, Evaluators
 from actors.cel.quarantine import FIRST_S, FORGIVEN_S, LONGEST_S, SIZE, Quarantine
 from actors.cel.turns import QUEUED_PER_OWNER, Turns
+from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
+from actors.scheduler.model.claim_demand import Demand
+from actors.scheduler.model.views import NodeView
 from protocols.cel.programs import Program, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker import asking, client, sandbox
@@ -432,3 +435,19 @@ def test_command_survives_a_selector(engine: None) -> None:
         assert forked.result(TRUE, "a.example.com", DEVICE)
     finally:
         forked.close()
+
+
+def test_scheduling_cycle_leaves_slow_selectors_to_a_background_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(*_: object) -> None:
+        await asyncio.sleep(30)
+
+    def pending(*_: object) -> None:
+        raise SelectorPending(TRUE, "a.example.com", DEVICE)
+
+    monkeypatch.setattr(DeviceFit, "_searched", pending)
+    monkeypatch.setattr(DeviceFit, "_find", slow)
+    monkeypatch.setattr(DeviceFit, "_state", lambda *_: (None, 0, 0))
+    fit, node = DeviceFit.__new__(DeviceFit), NodeView("n", {}, (), {}, True, False)
+    with pytest.raises(SearchTakesLong) as left:
+        asyncio.run(fit._search_at_once(Demand(), node, [node], time.monotonic() + 60))
+    assert left.value.deep

@@ -47,6 +47,10 @@ from protocols.dra.types import Device, DeviceClass, PoolId
 from protocols.errors import NodeplaneError
 from protocols.kube.selectors import selects
 
+SELECT_AT_ONCE_S = 0.1
+"""Time that a scheduling cycle waits for the evaluation of selectors; a SearchWorker waits for the rest."""
+ENDED_S = 5.0
+"""Time for which the error of a selector that was ended is kept: its owner sees it, then it is tried again."""
 SELECTIONS = 4
 """Rounds in which selectors are evaluated for one search; the first finds all, unless results are dropped meanwhile."""
 SLICES_CHANGE = "selectors could not be evaluated for all devices; too many results are needed at once"
@@ -82,6 +86,8 @@ class Answer(NamedTuple):
     """Revisions of the pools: devices freed; devices freed or taken."""
     fit: Fit
     fault: Fault | None = None
+    until: float = 0.0
+    """Monotonic time from which it is searched again, 0 if only changes decide."""
 
 
 Answers = dict[str, Answer]
@@ -184,8 +190,7 @@ class DeviceFit:
             if deep:
                 state = self._state(node)
                 fit, fault = await self._search_turns(demand, node, state[0], end, turns)
-                if not isinstance(fault, AllocationEnded):
-                    self._keep(demand, node, Answer(*state, fit, fault))
+                self._keep(demand, node, _answer(*state, fit, fault))
                 if isinstance(fault, TimedOut):
                     return fault
             else:
@@ -218,7 +223,7 @@ class DeviceFit:
     def _known(self, demand: Demand, node: NodeView) -> Answer | None:
         """Devices taken since leave a node that had no solution without, and another's solution if it has none."""
         answer = self._cached_answers(demand.signature).get(node.name)
-        if answer is None:
+        if answer is None or (answer.until and time.monotonic() > answer.until):
             return None
         view, freed, changed = self._state(node)
         if answer.view is not view or answer.freed != freed:
@@ -273,7 +278,11 @@ class DeviceFit:
             try:
                 return self._searched(demand, node, nodes)
             except SelectorPending:
-                await self._find(demand, self._state(node)[0])
+                try:
+                    async with asyncio.timeout(SELECT_AT_ONCE_S):
+                        await self._find(demand, self._state(node)[0])
+                except TimeoutError:
+                    raise SearchTakesLong(demand, nodes, deep=True) from None
         raise AllocationFault(SLICES_CHANGE)
 
     async def _find(self, demand: Demand, view: View) -> None:
@@ -282,7 +291,8 @@ class DeviceFit:
         for pool in view.pools:
             devices.setdefault(pool.pool.id.driver, []).extend(offer.device for offer in pool.offers)
         try:
-            await selections.find(expressions_of(demand.unallocated, self._inputs.classes), devices)
+            owner = demand.unallocated[0].key.partition("/")[0]
+            await selections.find(expressions_of(demand.unallocated, self._inputs.classes), devices, owner)
         except WorkerAway as error:
             raise AllocationEnded(str(error)) from None
 
@@ -294,10 +304,8 @@ class DeviceFit:
             while (found := attempt.advance(TURN_STEPS)) is None:
                 if time.monotonic() > end:
                     raise SearchTakesLong(demand, nodes, deep=True)
-        except AllocationEnded as fault:
-            return Answer(*state, *_failed(node, fault))
         except (NodeFault, AllocationFault, TimedOut) as fault:
-            return self._keep(demand, node, Answer(*state, *_failed(node, fault)))
+            return self._keep(demand, node, _answer(*state, *_failed(node, fault)))
         return self._keep(demand, node, Answer(*state, _fit(demand, attempt, found)))
 
     async def _search_turns(
@@ -330,6 +338,11 @@ class DeviceFit:
         used = used if used is not None else self._inputs.used(demand)
         ground = Ground(view.pools, used, self._inputs.classes, self._inputs.engine, self._inputs.gates)
         return Attempt(AttemptOptions(demand.unallocated, ground))
+
+
+def _answer(view: View, freed: int, changed: int, fit: Fit, fault: Fault | None) -> Answer:
+    until = time.monotonic() + ENDED_S if isinstance(fault, AllocationEnded) else 0.0
+    return Answer(view, freed, changed, fit, fault, until)
 
 
 def _fit(demand: Demand, attempt: Attempt, found: bool) -> Fit:

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from protocols.cel.programs import Program, compiled
 from protocols.cel.text.source import CompileError
@@ -53,6 +53,11 @@ class SelectorPending(NodeplaneError):
         self.expression, self.driver, self.device = expression, driver, device
 
 
+class _Search(NamedTuple):
+    end: float
+    owner: str
+
+
 class Selections:
     """Results by expression and device, by the identity of the device: an unchanged one stays the same object."""
 
@@ -76,24 +81,27 @@ class Selections:
             raise error_of(found[1])
         return found[1]
 
-    async def find(self, expressions: Iterable[str], devices: Mapping[str, Sequence[Device]]) -> None:
+    async def find(
+        self, expressions: Iterable[str], devices: Mapping[str, Sequence[Device]], owner: str = ""
+    ) -> None:  # fmt: skip
         """Evaluate expressions for devices by driver. Raises WorkerAway."""
         wanted = list(dict.fromkeys(expressions))
-        await self._compile([expression for expression in wanted if expression not in self._programs])
+        await self._compile([expression for expression in wanted if expression not in self._programs], owner)
         for expression in wanted:
             if (program := self._programs.get(expression)) is not None and program.is_simple:
                 continue
-            end = time.monotonic() + SECONDS
+            search = _Search(time.monotonic() + SECONDS, owner)
             for driver, members in devices.items():
                 known = self._known.get(expression, {})
                 now = time.monotonic()
                 new = [each for each in members if not _holds(known.get(id(each)), now)]
                 for at in range(0, len(new), BATCH):
-                    await self._evaluate(expression, driver, tuple(new[at : at + BATCH]), end)
+                    await self._evaluate(expression, driver, tuple(new[at : at + BATCH]), search)
 
-    async def _compile(self, expressions: Sequence[str]) -> None:
+    async def _compile(self, expressions: Sequence[str], owner: str) -> None:
         """Have expressions compiled. Those with errors get them again with the devices."""
-        found = await self._client.ask([encode(CheckSelector(each)) for each in expressions]) if expressions else ()
+        questions = [encode(CheckSelector(each)) for each in expressions]
+        found = await self._client.ask(questions, owner) if questions else ()
         for expression, answer in zip(expressions, found, strict=True):
             if isinstance(answer, Checked):
                 with suppress(CompileError):
@@ -101,14 +109,14 @@ class Selections:
         while len(self._programs) > PROGRAMS:
             self._programs.popitem(last=False)
 
-    async def _evaluate(self, expression: str, driver: str, devices: tuple[Device, ...], end: float) -> None:
+    async def _evaluate(self, expression: str, driver: str, devices: tuple[Device, ...], search: _Search) -> None:
         start, again = 0, False
         while start < len(devices):
-            if time.monotonic() > end:
+            if time.monotonic() > search.end:
                 fault = Fault("ended", f"the selector took more than {SECONDS:g} s for the devices of one search", 1.0)
                 return self._keep(expression, devices[start:], [fault] * (len(devices) - start))
             question = Select(expression, self._devices(driver, devices, again), start)
-            (found,) = await self._client.ask([encode(question)])
+            (found,) = await self._client.ask([encode(question)], search.owner)
             if isinstance(found, Forgotten):
                 again = True
             elif isinstance(found, Selected):
@@ -181,7 +189,7 @@ def matches(expression: str, driver: str, device: Device) -> bool:
     return compiled(expression).matches(driver, device)
 
 
-async def find(expressions: Iterable[str], devices: Mapping[str, Sequence[Device]]) -> None:
+async def find(expressions: Iterable[str], devices: Mapping[str, Sequence[Device]], owner: str = "") -> None:
     """Have the worker evaluate expressions for devices by driver; nothing without a worker. Raises WorkerAway."""
     if isinstance(_results, Selections):
-        await _results.find(expressions, devices)
+        await _results.find(expressions, devices, owner)
