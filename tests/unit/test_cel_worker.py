@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import time
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -221,7 +222,10 @@ def test_cancelled_work_leaves_no_answer_for_the_next(engine: None) -> None:
 
 def locked_up(attempt: Callable[[], Any]) -> int:
     """Run an attempt in a sandbox; return the errno that it failed with, 0 if it did not."""
-    parent, pid = os.getpid(), os.fork()
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not use
+        pid = os.fork()
     if pid == 0:
         code = 255
         try:

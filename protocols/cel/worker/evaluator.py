@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -39,7 +40,10 @@ class Evaluator:
         self._page = mmap.mmap(-1, PAGE)
         ours, theirs = socket.socketpair()
         parent = os.getpid()
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            # From 3.12 on Python warns of threads. The child uses nothing that another thread could have locked.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
         if self.pid == 0:
             _main(theirs, self._page, parent, load)
         theirs.close()
