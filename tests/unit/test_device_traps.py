@@ -27,6 +27,7 @@ FORKING = {
     "supervisor/forkserver/client.py",
     "supervisor/forkserver/server.py",
     "supervisor/report/console.py",
+    "protocols/cel/worker/evaluator.py",
 }
 
 
