@@ -44,7 +44,8 @@ class Console:
 
     def ready(self, text: str) -> None:
         if self.foreground and self._journal:
-            self._show(text, journal.INFO)
+            for line in text.splitlines():
+                self._show(line, journal.INFO)
         elif self.foreground:
             with suppress(OSError):
                 print(text, flush=True)

@@ -130,7 +130,7 @@ def test_owner_of_unserved_kind_counts_as_living() -> None:
     graph = Graph()
     node = GraphNode(NODES, "", "n", "u", (owner("x"),))
     assert graph.owner_state(node, node.owners[0]) is OwnerState.LIVING
-    scaler = Owner("autoscaling/v2", "HorizontalPodAutoscaler", "r", "x")
+    scaler = Owner("example.com/v1", "Scaler", "r", "x")
     assert graph.owner_state(thing("1"), scaler) is OwnerState.LIVING
 
 
