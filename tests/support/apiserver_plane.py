@@ -20,8 +20,10 @@ import aiohttp
 import msgspec
 
 from protocols.bus import Bus, BusOptions
+from protocols.cel.worker.messages import worker_of
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import save_settings
+from supervisor.base.groups import EVALUATING
 from tests.support.actor_process import Process, start_actor
 from tests.support.authority import Authority
 from tests.support.connections import Connections, Responses
@@ -121,9 +123,9 @@ class Plane:
                 assert answer.status == 201
 
     def spawn(self, instance: str) -> None:
-        """Start a process; an API server with the worker for its expressions."""
-        if instance.startswith("apiserver-") and (worker := f"cel-{instance}") not in self.processes:
-            self.spawn(worker)
+        """Start a process, with the worker for its expressions if it has some."""
+        if instance.partition("-")[0] in EVALUATING and worker_of(instance) not in self.processes:
+            self.spawn(worker_of(instance))
         path = self.root / f"{instance}.log"
         if instance != "store" or not self._etcd:
             self.processes[instance] = start_actor(instance, self.settings.layout.settings, path)
