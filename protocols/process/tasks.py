@@ -1,4 +1,4 @@
-"""Owners of tasks: whoever starts one declares who is told when it fails.
+"""Owners of tasks: whoever starts one declares the policy for its failure.
 
 `asyncio.create_task`, `asyncio.ensure_future` and executors are used here alone.
 tests/unit/test_tasks.py checks that. The policies:
@@ -83,7 +83,7 @@ async def cancel(*tasks: asyncio.Task[Any]) -> None:
 
 
 class Tasks:
-    """The tasks of one owner. `on_failure` is told of each that fails, unless `start` names another."""
+    """The tasks of one owner. `on_failure` is called for each that fails, unless `start` names another."""
 
     def __init__(self, on_failure: Failed = report) -> None:
         self._on_failure = on_failure

@@ -1,4 +1,4 @@
-"""Tell expressions that may be evaluated beside other work: nearly all selectors that people write."""
+"""Find expressions that may be evaluated beside other work: nearly all selectors in use."""
 
 from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Node, Select, tree_of
 

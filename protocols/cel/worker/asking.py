@@ -1,4 +1,4 @@
-"""How pure code asks the CEL worker without waiting for it.
+"""Ask the CEL worker from pure code, which does not wait for it.
 
 Pure code calls `answer`. On a miss the question is noted, and NotAnswered is raised, or a placeholder returned where
 the code can go on and ask more. The shell runs pure code with `client.settled`: it sends the questions that were noted
@@ -51,7 +51,7 @@ current: ContextVar[Asking | None] = ContextVar("asking", default=None)
 
 
 class Process:
-    """Whether this process has a worker, and its answers to checks."""
+    """The worker of this process, if it has one, and its answers to checks."""
 
     remote: ClassVar[bool] = False
     checks: ClassVar[OrderedDict[bytes, Answer]] = OrderedDict()

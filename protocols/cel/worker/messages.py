@@ -1,4 +1,4 @@
-"""What a process asks its CEL worker, and the answers.
+"""Questions of a process to its CEL worker, and the answers.
 
 Each question is answered as a whole and names the expressions it evaluates, so that the worker can blame one of them.
 """
@@ -25,7 +25,7 @@ class Fault(msgspec.Struct, frozen=True, tag="fault"):
     kind: str
     text: str
     again_s: float = 0.0
-    """Of `ended`: seconds until the expression is evaluated again."""
+    """Seconds until an expression of kind `ended` is evaluated again."""
 
 
 class Ended(EvaluationError):
