@@ -72,6 +72,7 @@ PATCH_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
+APPLY = "application/apply-patch+yaml"
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
 
 
@@ -146,6 +147,12 @@ class ApiClient:
         """`kind`: merge, strategic or json."""
         path = resource.path(name, namespace, subresource)
         return await self._write("PATCH", path, _json(body), PATCH_TYPES[kind], timeout)
+
+    async def apply(self, resource: Resource, obj: Object, manager: str, subresource: str = "") -> Object:
+        """Apply a cluster-wide object server-side; fields of other managers become the manager's."""
+        path = resource.path(name_of(obj), "", subresource)
+        query = {"fieldManager": manager, "force": "true"}
+        return await self._repeat("PATCH", path, query, _json(obj), APPLY, None)
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, grace: int | None = None, uid: str = "",

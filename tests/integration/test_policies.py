@@ -276,3 +276,27 @@ def test_kubectl_creates_and_describes_policies(plane: Plane) -> None:
         assert rows(plane.kubectl("get", "pdb", "mine"))[1][:4] == ["mine", "1", "N/A", "0"]
     finally:
         plane.kubectl("delete", "quota,pdb,priorityclass,limits", "mine")
+
+
+async def test_status_of_an_admission_policy_follows_its_generation(api: Api) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["podtemplates"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}
+    made = await api.make(path, {"metadata": {"name": "seen"}, "spec": spec})
+    assert made["status"] == {}
+
+    async def observed(generation: int) -> Json:
+        _, found = await api.until(
+            lambda: api.call("GET", f"{path}/seen"),
+            lambda answer: answer[1].get("status", {}).get("observedGeneration") == generation,
+        )
+        return dict(found)
+
+    found = await observed(1)
+    assert found["status"] == {"observedGeneration": 1, "typeChecking": {}}
+    [entry] = [each for each in found["metadata"]["managedFields"] if each.get("subresource") == "status"]
+    assert (entry["manager"], entry["operation"]) == ("validatingadmissionpolicy-status", "Apply")
+    assert entry["fieldsV1"] == {"f:status": {"f:observedGeneration": {}, "f:typeChecking": {}}}
+    code, _ = await api.call("PATCH", f"{path}/seen", {"spec": {"failurePolicy": "Ignore"}}, "merge")
+    assert code == 200
+    assert (await observed(2))["status"] == {"observedGeneration": 2, "typeChecking": {}}

@@ -1,4 +1,4 @@
-"""The controllers of quotas and disruption budgets, and the informers that they share.
+"""The controllers of quotas, disruption budgets and admission policies, and the informers that they share.
 
 The informers of garbage collection count the objects of most kinds; the kinds of which quotas read more get an informer
 of their own when a quota limits them.
@@ -6,6 +6,7 @@ of their own when a quota limits them.
 
 from collections.abc import Mapping
 
+from actors.controllers.policies.admission_status import AdmissionPolicyStatusController
 from actors.controllers.policies.budgets import DisruptionController
 from actors.controllers.policies.forward import Forward
 from actors.controllers.policies.lazy import LazyInformers
@@ -19,6 +20,8 @@ from protocols.kube.resources import (
     RESOURCECLAIMS,
     RESOURCEQUOTAS,
     SERVICES,
+    VALIDATINGADMISSIONPOLICIES,
+    Resource,
 )
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
@@ -38,21 +41,35 @@ class RunningPolicies:
         self._quotas = QuotaController(client, context.log, self._source)
         self._recorder = EventRecorder(client, RecorderOptions(component="controllermanager"))
         self._budgets = DisruptionController(client, self._recorder, context.log, find, self._pods)
+        self._admission = AdmissionPolicyStatusController(client, context.log)
+        self._begins = {
+            RESOURCEQUOTAS: self._begin_quotas,
+            PODDISRUPTIONBUDGETS: self._begin_budgets,
+            VALIDATINGADMISSIONPOLICIES: self._begin_admission,
+        }
 
     def connect(self, resource: str, forward: Forward) -> None:
         """Pass the events of a resource's metadata to the quota controller, unless it reads more of it."""
         if resource not in WHOLE:
             forward.target = self._quotas.handler(resource)
 
-    def begin_quotas(self) -> None:
+    def begin(self, resource: Resource) -> None:
+        """Start the controller of a resource, which has objects by now."""
+        self._begins[resource]()
+
+    def _begin_quotas(self) -> None:
         self._quotas.items = self._informers.get(RESOURCEQUOTAS, self._quotas).items
         self._context.spawn(self._quotas.run(), "quotas")
 
-    def begin_budgets(self) -> None:
+    def _begin_budgets(self) -> None:
         self._pods()
         self._budgets.items = self._informers.get(PODDISRUPTIONBUDGETS, self._budgets).items
         self._context.spawn(self._recorder.run(), "budget events")
         self._context.spawn(self._budgets.run(), "budgets")
+
+    def _begin_admission(self) -> None:
+        self._admission.items = self._informers.get(VALIDATINGADMISSIONPOLICIES, self._admission).items
+        self._context.spawn(self._admission.run(), "admission policies")
 
     def _pods(self) -> Informer:
         return self._informers.get(PODS, self._budgets.pod_handler)

@@ -1,4 +1,4 @@
-"""Start the controllers of quotas and disruption budgets when the first of them appears.
+"""Start the controllers of quotas, disruption budgets and admission policies when the first of each appears.
 
 Garbage collection follows the metadata of every kind already, so a kind that nobody uses costs nothing here: the
 controllers are not even imported.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors.controllers.common.informers import FirstObject
 from actors.controllers.policies.forward import Forward
 from protocols.actor import Context
-from protocols.kube.resources import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, Resource
+from protocols.kube.resources import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, VALIDATINGADMISSIONPOLICIES, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler, Informer
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from actors.controllers.policies.running import RunningPolicies
     from actors.controllers.policies.scales import FindKind
 
+CONTROLLED = (RESOURCEQUOTAS, PODDISRUPTIONBUDGETS, VALIDATINGADMISSIONPOLICIES)
+
 
 class PolicyControllers:
-    """The controllers of quotas and budgets."""
+    """The controllers of CONTROLLED."""
 
     def __init__(self, client: ApiClient, context: Context, find: "FindKind") -> None:
         self._client, self._context, self._find = client, context, find
@@ -34,7 +36,7 @@ class PolicyControllers:
         forward = self._forwards[resource.qualified] = Forward()
         if self._running is not None:
             self._running.connect(resource.qualified, forward)
-        if resource not in (RESOURCEQUOTAS, PODDISRUPTIONBUDGETS):
+        if resource not in CONTROLLED:
             return (forward,)
         return (forward, FirstObject(lambda: self._when_leading(resource)))
 
@@ -49,8 +51,7 @@ class PolicyControllers:
     def _when_leading(self, resource: Resource) -> None:
         async def begin() -> None:
             await self._leads.wait()
-            running = self._imported()
-            running.begin_quotas() if resource is RESOURCEQUOTAS else running.begin_budgets()
+            self._imported().begin(resource)
 
         self._context.spawn(begin(), "policies")
 

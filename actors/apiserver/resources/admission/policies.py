@@ -131,18 +131,10 @@ def _constraint_causes(match: Object | None) -> list[Cause]:
 
 
 class ValidatingPolicyStrategy(PolicyStrategy):
-    """Its status says that its types were checked: what does not compile is not stored."""
-
     has_status = True
 
     def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"observedGeneration": 1, "typeChecking": {}}
-
-    def prepare_update(self, new: Object, old: Object) -> None:
-        super().prepare_update(new, old)
-        if self.bumps_generation(new, old):
-            generation = int(at(old, "metadata", "generation") or 0) + 1
-            new["status"] = {**(new.get("status") or {}), "observedGeneration": generation}
+        obj["status"] = {}
 
     def own_causes(self, obj: Object, spec: Object, scope: Any, budget: Budget) -> list[Cause]:
         validations, annotations = items(spec, "validations"), items(spec, "auditAnnotations")

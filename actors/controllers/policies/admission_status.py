@@ -1,0 +1,58 @@
+"""The status of ValidatingAdmissionPolicies, as upstream's validatingadmissionpolicy-status controller writes it.
+
+Types of fields are not checked: `typeChecking` is empty, which is upstream's answer for a policy without warnings.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from actors.controllers.common.workqueue import Key, WorkQueue
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, meta, name_of, uid_of
+from protocols.kube.resources import VALIDATINGADMISSIONPOLICIES
+from protocols.kubeclient.client import ApiClient
+
+MANAGER = "validatingadmissionpolicy-status"
+
+
+class AdmissionPolicyStatusController:
+    def __init__(self, client: ApiClient, log: logging.Logger) -> None:
+        self._client = client
+        self._queue = WorkQueue(self._step, log, workers=1)
+        self.items: Mapping[str, Object] = {}
+        """The informer's policies by name."""
+
+    def on_add(self, obj: Object) -> None:
+        self._queue.put(("policy", name_of(obj)))
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._queue.put(("policy", name_of(new)))
+
+    def on_delete(self, obj: Object) -> None:
+        """Nothing is left of a policy."""
+
+    async def run(self) -> None:
+        await self._queue.run()
+
+    async def _step(self, key: Key) -> None:
+        policy = self.items.get(key[1])
+        if policy is None or (generation := unobserved(policy)) is None:
+            return
+        body = {
+            "apiVersion": VALIDATINGADMISSIONPOLICIES.api_version,
+            "kind": VALIDATINGADMISSIONPOLICIES.kind,
+            "metadata": {"name": name_of(policy), "uid": uid_of(policy)},
+            "status": {"observedGeneration": generation, "typeChecking": {}},
+        }
+        try:
+            await self._client.apply(VALIDATINGADMISSIONPOLICIES, body, MANAGER, subresource="status")
+        except ApiError as error:
+            if error.code not in (404, 409):  # deleted, or another one of the name, which comes with its event
+                raise
+
+
+def unobserved(policy: Object) -> int | None:
+    """Return the generation of a policy whose status is older; None for others."""
+    generation = meta(policy).get("generation") or 0
+    observed = (policy.get("status") or {}).get("observedGeneration") or 0
+    return generation if generation > observed else None
