@@ -19,7 +19,6 @@ REASONS = {
     "dns": "needs a cluster DNS",
     "nodes": "needs a second node",
     "endpoints": "needs the endpoints controllers of a kube-controller-manager",
-    "rc": "needs the replication controller of a kube-controller-manager",
     "statefulset": "needs the StatefulSet controller of a kube-controller-manager",
     "cronjob": "needs the CronJob controller of a kube-controller-manager",
     "aggregation": "there is no aggregation layer",

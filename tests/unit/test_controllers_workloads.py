@@ -444,6 +444,26 @@ async def test_replication_controller_has_its_replicas() -> None:
     await life.settle(lambda: len(owned(life, "r")) == 1)
 
 
+async def test_replication_controller_reports_pods_that_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def rejected(*what: Any, **how: Any) -> Object:
+        raise ApiError(403, {"message": "exceeded quota: q", "reason": "Forbidden"})
+
+    life = WorkloadLife(0)
+    monkeypatch.setattr(life.api, "create", rejected)
+    made = workload("r", "ReplicationController", replicas=1, template=template("r"), selector={"app": "r"})
+    life.api.put(REPLICATIONCONTROLLERS, {**made, "apiVersion": "v1"})
+
+    def conditions() -> list[Object]:
+        return list(life.objects(REPLICATIONCONTROLLERS)[0].get("status", {}).get("conditions") or ())
+
+    await life.settle(lambda: bool(conditions()))
+    [found] = conditions()
+    assert (found["type"], found["status"], found["reason"]) == ("ReplicaFailure", "True", "FailedCreate")
+    assert "exceeded quota: q" in found["message"]
+    monkeypatch.undo()
+    await life.settle(lambda: len(owned(life, "r")) == 1 and not conditions())
+
+
 def test_hostile_numbers_are_bounded() -> None:
     assert len(parse_indexes("0-999999999," + "9" * 5000, 10**9)) == 100_000
     assert number("9" * 5000) is None
