@@ -27,6 +27,7 @@ from protocols.kube.resources import (
     RESOURCESLICES,
     Resource,
 )
+from protocols.process.tasks import FAILURES
 from tests.support.memory_api import MemoryApi, away, conflict
 from tests.support.scheduler_life import (
     DRIVER,
@@ -617,3 +618,22 @@ async def test_impossible_claim_after_its_time_reports_it_once_and_is_not_search
             assert life.scheduler._devices.fit.searches == searches
             put_slice(api, "n1", *devices(1), driver="other.example.com")
             await until("searched", lambda: life.scheduler._devices.fit.searches > searches)
+
+
+@pytest.mark.parametrize(("verb", "resource"), [("update", RESOURCECLAIMS), ("create", PODS)])
+async def test_binding_cycle_with_an_unknown_exception_fails_its_attempt_only(
+    verb: str, resource: Resource, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The write of a claim and of a binding."""
+    api, bugs = MemoryApi(), [ZeroDivisionError("a bug"), ZeroDivisionError("a bug")]
+    FAILURES.clear()
+    api.fault = lambda *write: bugs.pop() if write[:2] == (verb, resource) and bugs else None
+    world(api, nodes=1)
+    put_claim(api, "c")
+    put_pod(api, "p", "c")
+    async with asyncio.timeout(30), Life(api):
+        await until("bound", lambda: node_of(api, "p"))
+        put_pod(api, "q")
+        await until("another one bound", lambda: node_of(api, "q"))
+    assert FAILURES["binding cycle"] == 2
+    assert "task binding cycle ns/p failed: ZeroDivisionError: a bug" in caplog.text

@@ -69,7 +69,7 @@ class ClaimWriter:
         try:
             claim = await self._client.create(RESOURCECLAIMS, extended.as_object(pod), namespace_of(pod))
             await self._store.wait_created(claim, WATCH_TIMEOUT_S)
-        except (ApiAway, ApiError, TimeoutError):
+        except Exception:
             self._ledger.release(assignment.uid)
             raise
         self._ledger.transfer(assignment.uid, uid_of(claim))
@@ -182,7 +182,7 @@ class ClaimWriter:
                     raise
                 uncertain = uncertain or error.code >= 500
                 tries += 1
-            except ClaimChanged:
+            except Exception:  # should it be written all the same, `_verify` undoes what lost its devices
                 self._ledger.release(assignment.uid)
                 raise
             else:
@@ -195,7 +195,7 @@ class ClaimWriter:
                 failures += 1
                 pause = backoff_delay(failures, PAUSE_S, MAX_PAUSE_S)
                 claim, uncertain = await self._reread(assignment, uncertain, pause)
-            except ApiError:
+            except Exception:
                 self._ledger.release(assignment.uid)
                 raise
 
