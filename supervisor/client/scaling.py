@@ -2,7 +2,7 @@
 
 from protocols.messages.supervisor import ROOT_NAME, SCALE, STATUS, Empty, PlaneStatus, ScaleActor
 from supervisor.base.errors import Usage
-from supervisor.base.groups import GROUPS, NODE, WATCHER
+from supervisor.base.groups import APISERVER, GROUPS, NODE, WATCHER
 from supervisor.client.connection import Asking
 
 SCALE_TIMEOUT_S = 60.0
@@ -31,7 +31,7 @@ async def scale_watchers(asking: Asking, count: int) -> None:
 
 async def _api_processes(asking: Asking, name: str) -> list[str]:
     plane = await asking.call(name, STATUS, Empty(), PlaneStatus)
-    return [actor.instance for actor in plane.actors if actor.group == WATCHER]
+    return [actor.instance for actor in plane.actors if actor.instance.startswith(f"{APISERVER}-")]
 
 
 def watcher_supervisors(names: list[str]) -> list[str]:

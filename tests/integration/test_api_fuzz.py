@@ -22,7 +22,7 @@ from tests.support.apiserver_plane import Plane, running_plane
 
 EXAMPLES = int(os.environ.get("NODEPLANE_FUZZ", "0"))
 FORMS = ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf"]
-WITHOUT_PROTOBUF = ("ResourceSlicePatch", "CustomResourceDefinition", "Thing")
+WITHOUT_PROTOBUF = ("ResourceSlicePatch", "CustomResourceDefinition", "APIService", "Thing")
 JSON = {"Content-Type": "application/json"}
 
 

@@ -73,7 +73,7 @@ OBJECTS = {
     "poddisruptionbudgets": (made("PodDisruptionBudget", "policy/v1", spec={"minAvailable": "50%"}), "x 50% N/A 0"),
     "csistoragecapacities": (
         made("CSIStorageCapacity", "storage.k8s.io/v1", storageClassName="fast", capacity="1Gi"),
-        "x fast 1Gi",
+        "x 2",
     ),
     "volumeattachments": (
         made(
@@ -130,6 +130,6 @@ def test_what_is_refused(plane: Plane) -> None:
             made("StatefulSet", "apps/v1", spec={**SELECTED, "selector": {"matchLabels": {"app": "b"}}}),
             "`selector` does not match template `labels`",
         ),
-        (made("VolumeAttachment", "storage.k8s.io/v1", spec={"attacher": "a"}), "spec.nodeName: Required value"),
+        (made("VolumeAttachment", "storage.k8s.io/v1", spec={"attacher": "a"}), "spec.source: Required value"),
     ):
         assert told in plane.kubectl("create", "--validate=false", "-f", "-", stdin=body, check=False)

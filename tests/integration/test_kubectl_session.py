@@ -169,7 +169,7 @@ def test_what_the_api_says_of_itself(plane: Plane) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("get", "hpa"), 'doesn\'t have a resource type "hpa"'),
+        (("get", "ingress"), 'doesn\'t have a resource type "ingress"'),
         (("create", "ingress", "x", "--rule=a/=b:80"), "could not find the requested resource"),
         (("rollout", "status", "deploy/x"), 'deployments.apps "x" not found'),
         (("certificate", "approve", "x"), 'certificatesigningrequests.certificates.k8s.io "x" not found'),

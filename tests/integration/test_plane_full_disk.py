@@ -124,7 +124,7 @@ def test_a_container_that_ends_on_a_full_disk_is_reported_later(
     script = f"while [ ! -e {tmp_path}/end ]; do sleep 0.1; done; exit 7"
     plane.apply(pod("mortal", script, restartPolicy="Never"))
     plane.pod_ready("mortal")
-    assert len(running(script)) == 1
+    assert running(script), "a shell that forks shows twice for a moment"
     with Witnesses(plane):
         disk.fill()
         (tmp_path / "end").touch()

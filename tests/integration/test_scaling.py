@@ -39,7 +39,11 @@ def serving(plane: Plane) -> dict[str, int]:
         actors = plane.status()
     except AssertionError:
         return {}
-    return {name: actor["pid"] for name, actor in actors.items() if "apiserver" in name and actor["state"] == "live"}
+    return {
+        name: actor["pid"]
+        for name, actor in actors.items()
+        if name.startswith("apiserver") and actor["state"] == "live"
+    }
 
 
 async def test_watches_stay_while_processes_come_and_go(plane: Plane) -> None:
