@@ -83,7 +83,8 @@ async def test_no_version_leaks_from_one_store_to_the_other(server: Server) -> N
         async with client.watch(x, timeoutSeconds="1") as watch:
             assert await watch.rest() == [("BOOKMARK", newest, "")], "Y moves X, events do not"
         async with client.watch(last - 2, EVENTS, timeoutSeconds="1") as watch:
-            assert [rv for _, rv, _ in await watch.rest()] == [last - 1, last]
+            events = [rv for kind, rv, _ in await watch.rest() if kind != "BOOKMARK"]
+        assert events == [last - 1, last]
 
 
 @pytest.mark.scenario("A7")
