@@ -124,7 +124,7 @@ def test_index_that_differs_from_its_rows_is_refused(filled: Path, tmp_path: Pat
 def test_file_of_format_1_is_taken_over(filled: Path, tmp_path: Path) -> None:
     good, old = content(filled), tmp_path / "old"
     shutil.copytree(filled, old)
-    with sqlite3.connect(options(old).file) as db:
+    with closing(sqlite3.connect(options(old).file)) as db, db:
         db.execute("ALTER TABLE log DROP COLUMN sum")
         db.execute("PRAGMA user_version = 1")
     assert content(old) == good
