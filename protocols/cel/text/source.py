@@ -90,6 +90,8 @@ TOKENS = 3584
 REPEATED = 4096
 """Tokens after the macros that write their target twice (`optMap`, `optFlatMap`) have done so, one on the other."""
 TOO_COMPLEX = "too complex, exceeds cost limit"
+SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
+"""Upstream's text for what follows once all expressions of an object or policy have cost too much."""
 TOO_DEEP = "expression too deeply nested"
 _DOUBLING = ("optMap", "optFlatMap")
 

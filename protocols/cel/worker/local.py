@@ -19,7 +19,7 @@ from protocols.cel.programs import Program, compiled
 from protocols.cel.rules import evaluate
 from protocols.cel.rules.check import Checker
 from protocols.cel.rules.values import converted
-from protocols.cel.text.source import CelError, CompileError, EvaluationError
+from protocols.cel.text.source import SPENT, CelError, CompileError, EvaluationError
 from protocols.cel.worker.messages import (
     Answer,
     Checked,
@@ -49,10 +49,7 @@ from protocols.cel.worker.messages import (
 from protocols.dra.types import PLAIN, Attribute, Capacity, Device, Extras
 from protocols.kube.quantity import Quantity
 
-SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 CANCELLED = "operation cancelled"
-COST = 10_000_000
-"""Upstream's limit of all expressions of one policy, and of all rules of one object."""
 PART_S = 0.2
 """Time after which an answer about devices is given as far as it got."""
 KEPT = 65_536
@@ -92,7 +89,9 @@ def wire_of(device: Device) -> WireDevice:
 class Engine:
     """Answers questions, one after the other; keeps the devices it was sent last."""
 
-    def __init__(self, begin: Begin = nothing, program: PolicyPrograms = policies.program, cost: int = COST) -> None:
+    def __init__(
+        self, begin: Begin = nothing, program: PolicyPrograms = policies.program, cost: int = policies.COST
+    ) -> None:
         """`cost`: limit of all expressions of one policy."""
         self._begin, self._program, self._cost = begin, program, cost
         self.spent = False
@@ -210,7 +209,7 @@ class Engine:
 
     def _evaluate_rules(self, question: EvaluateRules) -> Answer:
         end = time.monotonic() + question.seconds
-        budget, outcomes = Budget(COST), list[Outcome]()
+        budget, outcomes = Budget(policies.COST), list[Outcome]()
         total = sum(2 * len(group.rules) for group in question.groups)
         for group in question.groups:
             if not self._evaluate_group(group, end, budget, outcomes):

@@ -13,14 +13,13 @@ from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, re
 from actors.apiserver.custom.rule.cel_type import cel_type_of
 from actors.apiserver.custom.rule.path import error_path
 from actors.apiserver.custom.schema.node import MISSING, Node, Rule
-from protocols.cel.text.source import CelError
+from protocols.cel.text.source import SPENT, CelError
 from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import Evaluated, EvaluateRules, Fault, Outcome, RuleGroup, RuleText, Value
 
 SECONDS = 1.0
 """Time limit for all rules of one object, about as long as upstream's cost budget."""
 MESSAGE_BYTES = 5 * 1024
-SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 OVERLOAD = "call arguments did not match a supported operator, function or macro signature for rule"
 OVER = "no further validation rules will be run due to call cost exceeds limit for rule"
 NOWHERE = "<nil>"

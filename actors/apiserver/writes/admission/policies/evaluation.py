@@ -13,7 +13,7 @@ from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User, account_groups
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.matching import Write
-from protocols.cel.text.source import CelError, EvaluationError
+from protocols.cel.text.source import SPENT, CelError, EvaluationError
 from protocols.cel.worker.asking import NotAnswered, answer
 from protocols.cel.worker.messages import (
     Evaluated,
@@ -34,7 +34,6 @@ ROUNDS = 16
 """Rounds of decisions of the authorizer; each answers all checks that the earlier ones led to."""
 UNDECIDED = "checks of the authorizer depend on each other too often"
 REQUEST_RESOURCE = "authorizer.requestResource"
-SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class Condition(msgspec.Struct, frozen=True):
