@@ -1,0 +1,66 @@
+"""What happened, for the oracle: commits on disk, calls of the writers, changes that each replica delivered."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from actors.store.file.object_log import ObjectLog
+from actors.store.model.types import Commit
+from tests.simulation.world.patching import patch
+from tests.support.linear import Operation
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+
+class Seen(msgspec.Struct):
+    """The changes that one incarnation of a replica or watcher delivered, in order."""
+
+    who: str
+    changes: list[tuple[int, str, bool]] = msgspec.field(default_factory=list)
+    """Revision, key, deleted."""
+    marks: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """(number of changes delivered before, mark): all changes up to the mark must be among them."""
+    excused: str = ""
+    """Why intermediate states may be missing: the history that it needed was compacted."""
+
+
+class History:
+    """All of one run. Kept outside of every process, so that no fault loses any of it."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.committed: dict[tuple[int, bytes], bytes | None] = {}
+        """By (revision, key): the value on disk, None for a deletion."""
+        self.revisions: dict[bytes, list[int]] = defaultdict(list)
+        self.latest: dict[bytes, tuple[int, bytes | None]] = {}
+        self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
+        self.operations: dict[bytes, list[Operation]] = defaultdict(list)
+        self.seen: list[Seen] = []
+        self.relists: list[float] = []
+        """Times at which the watch cache listed the store again after a compaction."""
+        self.unknown = 0
+        self.rewritten: list[str] = []
+        """Commits that contradict an earlier one of the same revision."""
+
+    def record_commits(self) -> None:
+        """Record each commit of the store once it is on disk."""
+        commit = ObjectLog.commit
+
+        def recorded(log: ObjectLog, content: Commit) -> None:
+            commit(log, content)
+            self._on_disk(content)
+
+        patch(ObjectLog, "commit", recorded)
+
+    def _on_disk(self, content: Commit) -> None:
+        for change in content.changes:
+            kv = change.kv
+            value = None if change.deleted else bytes(kv.value)
+            key, revision = bytes(kv.key), kv.mod_revision
+            if (revision, key) in self.committed:
+                self.rewritten.append(f"{key.decode()} at {revision}")
+            self.committed[revision, key] = value
+            self.revisions[key].append(revision)
+            self.latest[key] = revision, value

@@ -1,0 +1,86 @@
+"""Limits of rare paths, drawn by seed from tiny to real: what is rare with real limits is common with tiny ones."""
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from actors.store import actor as store_actor
+from actors.store.model.options import StoreOptions
+from actors.watchcache import actor as watchcache_actor
+from actors.watchcache.cache.options import WatchcacheOptions
+from actors.watchcache.cache.window import WindowOptions
+from protocols.actor import shell
+from protocols.bus import Bus, BusOptions
+from protocols.bus import stream as stream_module
+from tests.simulation.world.patching import patch
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+
+def draw_limits(world: "World") -> None:
+    """Draw all limits and make the actors use them."""
+    _bus(world)
+    _store(world)
+    _watchcache(world)
+
+
+def _bus(world: "World") -> None:
+    ring, buffer = int(world.draw("ring", 2, 8, 64, 4096)), int(world.draw("buffer", 4, 32, 10_000))
+    count, window = int(world.draw("chunk", 1, 3, 2048)), int(world.draw("credit", 1, 4))
+    own = Bus.own
+
+    def drawn_own(self: Bus, name: str, source: Any, ring_size: int = ring, mark: int = 0) -> Any:
+        return own(self, name, source, ring=ring_size, mark=mark)
+
+    def options(**given: Any) -> BusOptions:
+        return BusOptions(**given, buffer_events=buffer)
+
+    patch(Bus, "own", drawn_own)
+    patch(shell, "BusOptions", options)
+    desk = stream_module.DeskLimits(chunk=stream_module.ChunkLimits(count=count), window=window)
+    made = stream_module.SyncDesk.__init__
+
+    def init(self: stream_module.SyncDesk, limits: stream_module.DeskLimits | None = None) -> None:
+        made(self, limits or desk)
+
+    patch(stream_module.SyncDesk, "__init__", init)
+
+
+def _store(world: "World") -> None:
+    history = int(world.draw("history", 30, 300, 100_000))
+    drawn = {
+        "queue_events": int(world.draw("queue", 2, 50, 2000)),
+        "recent_changes": int(world.draw("recent", 2, 50, 4096)),
+        "batch_requests": int(world.draw("batch", 1, 8, 512)),
+        "checkpoint_pages": int(world.draw("checkpoint", 20, 1000)),
+        "compact_every": world.draw("compact_s", 0.5, 5, 60),
+        "history_seconds": 0.5,
+        "history_min_revisions": min(20, history),
+        "history_max_revisions": history,
+    }
+    made = store_actor.store_options
+
+    def options(settings: Any, layout: Any) -> StoreOptions:
+        return replace(made(settings, layout), **drawn)
+
+    patch(store_actor, "store_options", options)
+
+
+def _watchcache(world: "World") -> None:
+    window = WindowOptions(
+        min_capacity=4,
+        max_capacity=int(world.draw("window", 4, 32, 102_400)),
+        target_age=world.draw("window_age", 0.5, 5.0, 75.0),
+    )
+    drawn: dict[str, Any] = {
+        "resume_revisions": int(world.draw("resume", 3, 50, 20_000)),
+        "quiet_after": world.draw("quiet_s", 0.2, 5.0),
+        "dead_after": world.draw("dead_s", 2.0, 20.0),
+        "compare_interval": world.draw("compare_s", 3.0, 300.0),
+    }
+
+    def options(**given: Any) -> WatchcacheOptions:
+        return WatchcacheOptions(**given, window=window, **drawn)
+
+    patch(watchcache_actor, "WatchcacheOptions", options)

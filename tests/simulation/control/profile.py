@@ -1,0 +1,109 @@
+"""The control profile: a store, its watch cache, replicas that follow it, and clients that write."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from actors.apiserver.actor import TABLE
+from actors.store.actor import StoreActor
+from actors.watchcache.actor import WatchcacheActor
+from protocols.etcd import EtcdOptions
+from tests.simulation.control.followers import FollowerActor, record_excuses
+from tests.simulation.control.history import History
+from tests.simulation.control.limits import draw_limits
+from tests.simulation.control.oracle import Oracle
+from tests.simulation.control.writers import Writer
+from tests.simulation.model import Broken, Main
+from tests.simulation.world.actors import actor
+from tests.simulation.world.patching import patch
+from tests.simulation.world.process import Process
+from tests.support.settings import plane_settings
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+FOLLOWERS, WRITERS = 3, 2
+RESTART_S = 0.01, 0.5
+
+
+class NoGrpcServer:
+    """Stands for the store's public gRPC server: everybody here uses the private endpoint."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+    def add_generic_rpc_handlers(self, handlers: Any) -> None: ...
+
+    def add_insecure_port(self, address: str) -> int:
+        return 1
+
+    async def start(self) -> None: ...
+    async def stop(self, grace: float) -> None: ...
+
+
+class ControlProfile:
+    """Everything of one run."""
+
+    kinds = ("kill", "pause", "cut", "all", "clock")
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._history = History(world)
+        patch(grpc.aio, "server", NoGrpcServer)
+        self._settings = plane_settings(world.root)
+        draw_limits(world)
+        record_excuses(world)
+        self._history.record_commits()
+        self._row = TABLE.of("configmaps")
+        self._prefix = self._row.storage_prefix.encode()
+        self.supervised = self._supervised()
+        self._clients = self._writers()
+        self.processes: dict[str, Main] = {**self.supervised, **self._clients}
+        self.targets = tuple(self.supervised)
+        self._quiet = False
+
+    def _supervised(self) -> dict[str, Main]:
+        settings = self._settings
+        follower = partial(FollowerActor, row=self._row, history=self._history, world=self._world)
+        return {
+            "store": actor("store", StoreActor, settings),
+            "watchcache": actor("watchcache", WatchcacheActor, settings),
+            **{f"apiserver-{n}": actor(f"apiserver-{n}", follower, settings) for n in range(FOLLOWERS)},
+        }
+
+    def _writers(self) -> dict[str, Main]:
+        door = f"door:{self._settings.layout.store_socket.with_suffix('.door')}"
+        options = EtcdOptions(endpoints=(door,))
+        names = [f"writer-{n}" for n in range(WRITERS)]
+        return {name: Writer(name, options, self._prefix, self._history).main() for name in names}
+
+    def begin(self) -> None:
+        self._settings.layout.run.mkdir(parents=True, exist_ok=True)
+        self._world.on_end.append(self._restart)
+        for name in self.processes:
+            self._world.spawn(name)
+
+    def _restart(self, process: Process, code: int, signal: int) -> None:
+        name, world = process.name, self._world
+        if name in self._clients and self._quiet:
+            return
+        delay = world.random("restarts").uniform(*RESTART_S)
+        world.at(delay, None, lambda: name in world.processes or world.spawn(name))
+
+    def quiesce(self) -> None:
+        self._quiet = True
+        for name in self._clients:
+            self._world.kill(name)
+
+    def check(self) -> list[Broken]:
+        return Oracle(self._world, self._history, self._prefix, self.targets).check()
+
+    def counts(self) -> dict[str, int]:
+        history = self._history
+        return {
+            "commits": len(history.committed),
+            "acknowledged": len(history.acknowledged),
+            "unknown": history.unknown,
+            "delivered": sum(len(seen.changes) for seen in history.seen),
+            "excused": sum(bool(seen.excused) for seen in history.seen),
+            "relists": len(history.relists),
+        }

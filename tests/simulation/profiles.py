@@ -1,0 +1,22 @@
+"""The table of profiles by name. A profile's module is imported only when it runs: imports cost seconds."""
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.model import Profile
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+Maker = Callable[["World"], Profile]
+
+PLACES = {"control": "tests.simulation.control.profile:ControlProfile"}
+"""`module:factory` by name."""
+
+
+def profile(name: str) -> Maker:
+    """Return the factory of a profile. Raises KeyError."""
+    module, _, factory = PLACES[name].partition(":")
+    made: Maker = getattr(importlib.import_module(module), factory)
+    return made

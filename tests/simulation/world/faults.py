@@ -1,0 +1,112 @@
+"""Faults: drawn as a plan before the run, applied at their times.
+
+Each seed has faults of its own kinds, targets and rate (swarm testing): what is never drawn together hides less.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tests.simulation.model import Fault, Profile
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+MEANS = 0.05, 0.3, 1.0, 3.0
+"""Seconds between two faults, on average; one is drawn for each seed."""
+SHARE = 0.7
+"""Probability that a seed has a kind, or a target."""
+
+
+def draw(seed: int, seconds: float, profile: Profile) -> tuple[Fault, ...]:
+    """Return the plan of a seed."""
+    chance = random.Random(f"{seed}/faults")
+    kinds = _some(chance, profile.kinds)
+    targets = _some(chance, profile.targets)
+    mean = chance.choice(MEANS)
+    plan, at = [], chance.expovariate(1 / mean)
+    while at < seconds:
+        plan.append(Fault(round(at, 6), chance.choice(kinds), chance.choice(targets), round(chance.random(), 6)))
+        at += chance.expovariate(1 / mean)
+    return tuple(plan)
+
+
+def _some(chance: random.Random, names: Sequence[str]) -> list[str]:
+    chosen = [name for name in names if chance.random() < SHARE]
+    return chosen or [chance.choice(names)]
+
+
+Apply = Callable[["World", Fault], None]
+
+
+def kill(world: "World", fault: Fault) -> None:
+    """End a process as SIGKILL does."""
+    world.kill(fault.target)
+
+
+def crash_all(world: "World", fault: Fault) -> None:
+    """End the target and about half of the others at the same moment."""
+    chance = world.random("faults/all")
+    for name in list(world.mortal):
+        if name == fault.target or chance.random() < 0.5:
+            world.kill(name)
+
+
+def pause(world: "World", fault: Fault) -> None:
+    """Stop a process for 0.1 to 6 seconds, as SIGSTOP does."""
+    process = world.processes.get(fault.target)
+    if process is not None:
+        process.paused_until = world.now + 0.1 + fault.value * 5.9
+
+
+def cut(world: "World", fault: Fault) -> None:
+    """Break about half of the target's connections, in the middle of what they carry."""
+    process = world.processes.get(fault.target)
+    for end in list(process.ends if process else ()):
+        if hasattr(end, "cut") and world.random("faults/cut").random() < 0.5:
+            end.cut()
+
+
+def one_way(world: "World", fault: Fault) -> None:
+    """Close the way from the target to another process, or back, for up to 8 seconds."""
+    others = [name for name in world.mortal if name != fault.target]
+    if others:
+        chance = world.random("faults/way")
+        ends = [fault.target, chance.choice(others)]
+        if chance.random() < 0.5:
+            ends.reverse()
+        world.network.close_way(ends[0], ends[1], world.now + fault.value * 8)
+
+
+def clock(world: "World", fault: Fault) -> None:
+    """Let the target's wall clock jump by up to a minute, back or forth, or stop for up to 10 seconds."""
+    process = world.processes.get(fault.target)
+    if process is None:
+        return
+    if fault.value < 0.3:
+        process.clock.stop(world.now)
+        world.at(fault.value * 33, None, lambda: process.clock.go_on(world.now))
+    else:
+        process.clock.wall += (fault.value - 0.65) * 170
+
+
+KINDS: dict[str, Apply] = {
+    "kill": kill,
+    "pause": pause,
+    "cut": cut,
+    "all": crash_all,
+    "oneway": one_way,
+    "clock": clock,
+}
+"""Kinds of faults; a profile names those that may be drawn, and may add its own."""
+
+
+def schedule(world: "World", plan: Sequence[Fault]) -> None:
+    """Apply each fault of a plan at its time."""
+    for fault in plan:
+        world.at(fault.at, None, lambda fault=fault: _apply(world, fault))  # type: ignore[misc]
+
+
+def _apply(world: "World", fault: Fault) -> None:
+    world.happened(fault.target, f"fault {fault.kind} {fault.value:g}")
+    KINDS[fault.kind](world, fault)

@@ -1,0 +1,225 @@
+"""Replace what a process takes from the system: clocks, entropy, its id, sockets of the bus, threads, exit.
+
+One run an operating system process: nothing here is undone.
+"""
+
+import gc
+import logging
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from actors.store.engine import writer as store_writer
+from protocols.actor import shell
+from protocols.bus import bus as bus_module
+from protocols.process import tasks
+from protocols.trace import recorder
+from tests.simulation.world.bus import SimLock, SimSockets
+from tests.simulation.world.ordered import order_sets
+from tests.simulation.world.patching import patch, substitute
+from tests.simulation.world.process import Process, ProcessExit, running
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+EPOCH_S = 1_800_000_000
+"""Wall clock at the world's time 0."""
+
+
+def install(world: "World") -> None:
+    """Replace everything for this world. Import what runs in it first: names are replaced in loaded modules."""
+    _clocks(world)
+    _entropy(world)
+    _identity(world)
+    _threads(world)
+    _bus(world)
+    _shared_state(world)
+    order_sets()
+    gc.disable()
+
+
+def _clocks(world: "World") -> None:
+    def monotonic() -> float:
+        current = world.current
+        return world.now + current.clock.boot if current else world.now
+
+    def wall() -> float:
+        current = world.current
+        return EPOCH_S + (current.clock.wall_time(world.now) if current else world.now)
+
+    def monotonic_ns() -> int:
+        return int(monotonic() * 1e9)
+
+    for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
+        substitute(patch(time, name, monotonic), monotonic)
+    for name in ("monotonic_ns", "perf_counter_ns"):
+        patch(time, name, monotonic_ns)
+    substitute(patch(time, "time", wall), wall)
+    patch(time, "time_ns", lambda: int((wall() - EPOCH_S) * 1e9) + EPOCH_S * 10**9)
+
+
+class _Entropy(random.Random):
+    """A generator without a seed takes it from its process."""
+
+    world: "World"
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        if a is None:
+            a = _chance(self.world).getrandbits(64)
+        super().seed(a, version)
+
+
+def _chance(world: "World") -> random.Random:
+    return world.current.chance if world.current else world.random("outside")
+
+
+def _entropy(world: "World") -> None:
+    def urandom(size: int) -> bytes:
+        return _chance(world).randbytes(size)
+
+    patch(os, "urandom", urandom)
+    patch(random, "_urandom", urandom)  # SystemRandom's, and so that of secrets
+    _Entropy.world = world
+    patch(random, "Random", _Entropy)
+    for name in ("random", "uniform", "randint", "choice", "shuffle", "sample", "randrange", "expovariate",
+                 "getrandbits", "choices", "gauss", "randbytes", "triangular"):  # fmt: skip
+        patch(random, name, _drawing(world, name))
+
+
+def _drawing(world: "World", name: str) -> Callable[..., Any]:
+    def drawn(*given: Any, **named: Any) -> Any:
+        return getattr(_chance(world), name)(*given, **named)
+
+    return drawn
+
+
+def _identity(world: "World") -> None:
+    real = os.getpid()
+    patch(os, "getpid", lambda: world.current.pid if world.current else real)
+
+    def leave(line: str, code: int) -> NoReturn:
+        if line and world.current:
+            world.happened(world.current.name, line)
+        raise ProcessExit(code)
+
+    patch(shell, "_leave", leave)
+
+
+class _Thread:
+    """A thread that runs once: work at a drawn time. What waits for another thread must be replaced by itself."""
+
+    world: "World"
+
+    def __init__(self, *, target: Callable[..., Any], args: tuple[Any, ...] = (), **_: Any) -> None:
+        self._work = lambda: target(*args)
+
+    def start(self) -> None:
+        running(self.world).thread(self._work, lambda value, error: None)
+
+
+def _threads(world: "World") -> None:
+    _Thread.world = world
+    patch(threading, "Thread", _Thread)
+
+    def do(writer: store_writer.WriterThread, work: Callable[[], Any], done: Any) -> None:
+        running(world).in_order(work, done)
+
+    patch(store_writer.WriterThread, "do", do)
+
+
+class _Database(sqlite3.Connection):
+    """A connection that the kernel closes with its process: what was not committed is rolled back."""
+
+    world: "World"
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        if self.world.current:
+            self.world.current.ends[self] = None
+
+    def die(self) -> None:
+        self.close()
+
+
+def _bus(world: "World") -> None:
+    patch(bus_module, "Sockets", lambda run_dir: SimSockets(world.bus, running(world)))
+    patch(bus_module, "NameLock", lambda run_dir, name: SimLock(running(world), run_dir, name))
+    _Database.world = world
+    connect = sqlite3.connect
+
+    def opened(*given: Any, **named: Any) -> Any:
+        named.setdefault("factory", _Database)
+        return connect(*given, **named)
+
+    patch(sqlite3, "connect", opened)
+
+
+class _Failures(Counter[str]):
+    """tasks.FAILURES: each process has its own."""
+
+    world: "World"
+
+    def __getitem__(self, kind: str) -> int:
+        return self._mine()[kind]
+
+    def __setitem__(self, kind: str, count: int) -> None:
+        process = self.world.current
+        if process is not None and count > process.failures[kind]:
+            self.world.happened(process.name, f"task failed: {kind}")
+        self._mine()[kind] = count
+
+    def _mine(self) -> Counter[str]:
+        return self.world.current.failures if self.world.current else Counter()
+
+
+class _PerProcess:
+    """Stands for an object that a module keeps for its process: each simulated process has one of its own."""
+
+    def __init__(self, world: "World", make: Callable[[], Any]) -> None:
+        self._world, self._make = world, make
+
+    def __getattr__(self, name: str) -> Any:
+        memory = running(self._world).memory
+        if self not in memory:
+            memory[self] = self._make()
+        return getattr(memory[self], name)
+
+
+class _Nothing:
+    """Stands for the modules gc and the C library's heap: they act on the whole operating system process."""
+
+    supported = False
+
+    def collect(self, *_: Any) -> int:
+        return 0
+
+    def freeze(self) -> None: ...
+
+
+class _Logs(logging.Handler):
+    """Errors become events of the timeline."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process: Process | None = self._world.current
+        text = record.getMessage()
+        self._world.logged(process.name if process else "", record.levelno, text)
+
+
+def _shared_state(world: "World") -> None:
+    _Failures.world = world
+    substitute(tasks.FAILURES, _Failures())
+    patch(shell, "gc", _Nothing())
+    patch(shell, "Heap", _Nothing)
+    logging.basicConfig(handlers=[_Logs(world)], level=logging.WARNING, force=True)
+    spans: Any = _PerProcess(world, recorder.Recorder)
+    recorder.serve_spans.__defaults__ = (spans,)
+    substitute(recorder.RECORDER, spans)

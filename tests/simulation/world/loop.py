@@ -1,0 +1,115 @@
+"""The event loop of a simulated process: asyncio's own, with virtual time and without a kernel."""
+
+import asyncio
+import signal
+from asyncio import base_events
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.world.network import Listening
+from tests.simulation.world.transport import connect
+
+if TYPE_CHECKING:
+    from tests.simulation.world.process import Process
+    from tests.simulation.world.world import World
+
+
+class _Selector:
+    def select(self, timeout: float | None = None) -> list[Any]:
+        return []
+
+
+class NoEntropyFuture(asyncio.Future[Any]):
+    """Hashed by number: sets of futures have the same order in each run."""
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __init__(self, *, loop: "SimLoop") -> None:
+        super().__init__(loop=loop)
+        loop.made += 1
+        self._number = loop.made
+
+
+class NoEntropyTask(asyncio.Task[Any]):
+    def __hash__(self) -> int:
+        return self._number
+
+    def __init__(self, coro: Coroutine[Any, Any, Any], *, loop: "SimLoop", **given: Any) -> None:
+        loop.made += 1
+        self._number = loop.made
+        super().__init__(coro, loop=loop, **given)
+
+
+class SimLoop(base_events.BaseEventLoop):
+    """Sockets are those of the world; readers are told by whoever owns a simulated descriptor."""
+
+    def __init__(self, world: "World", process: "Process") -> None:
+        super().__init__()
+        self.made = 0
+        self._world, self._process = world, process
+        self._selector = _Selector()
+        self._clock_resolution = 1e-9
+        self.signals: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
+        self.readers: dict[int, Callable[[], object]] = {}
+
+    def time(self) -> float:
+        return self._world.now + self._process.clock.boot
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return NoEntropyFuture(loop=self)
+
+    def create_task(self, coro: Any, *, name: object = None, context: Any = None) -> asyncio.Task[Any]:
+        return NoEntropyTask(coro, loop=self, name=name, context=context)
+
+    def _process_events(self, event_list: object) -> None: ...
+    def _write_to_self(self) -> None: ...
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        self.signals[sig] = callback, args
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self.signals.pop(sig, None) is not None
+
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+        self.readers[fd] = lambda: callback(*args)
+
+    def remove_reader(self, fd: Any) -> bool:
+        return self.readers.pop(fd, None) is not None
+
+    def run_in_executor(  # type: ignore[override]  # its types are those of one overload
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Do the work at a drawn time, and hand its result over a little later."""
+        future = self.create_future()
+        self._process.thread(lambda: func(*args), lambda value, error: _settle(future, value, error))
+        return future
+
+    async def create_unix_server(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:
+        return Listening(self._world.network, self._process, f"unix:{path}", protocol_factory)
+
+    async def create_unix_connection(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:
+        return await connect(self._world.network, self._process, f"unix:{path}", protocol_factory)
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **given: Any) -> Any:
+        if (sock := given.get("sock")) is not None:
+            _, port = sock.getsockname()[:2]
+        return Listening(self._world.network, self._process, f"tcp:{port}", protocol_factory)
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        return await connect(self._world.network, self._process, f"tcp:{port}", protocol_factory)
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return [(2, 1, 6, "", (str(host), int(port)))]
+
+
+def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+SIGNALS_THAT_END = frozenset({signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV})

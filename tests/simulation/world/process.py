@@ -1,0 +1,175 @@
+"""A simulated process: a loop, a clock, memory of its own, and what the kernel closes when it dies."""
+
+import random
+from asyncio import events
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tests.simulation.model import Main
+from tests.simulation.world.loop import SimLoop
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+Done = Callable[[Any, BaseException | None], object]
+
+
+class ProcessExit(SystemExit):
+    """Raised where a real process would leave with os._exit. asyncio lets it through to the world."""
+
+
+class End(Protocol):
+    """What a process holds open: a socket, a lock, a file."""
+
+    def die(self) -> None:
+        """Close it as the kernel does when the process is gone. Runs in no process."""
+        ...
+
+
+class Clock:
+    """The clocks of one process, relative to the world's."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.boot = chance.uniform(0.0, 1000.0)
+        """Seconds that the monotonic clock is ahead."""
+        self.wall = chance.choice((0.0, 0.0, chance.uniform(-2.0, 2.0)))
+        """Seconds that the wall clock is ahead."""
+        self.stopped_at: float | None = None
+        """The world's time at which the wall clock stopped."""
+
+    def wall_time(self, now: float) -> float:
+        return (now if self.stopped_at is None else self.stopped_at) + self.wall
+
+    def stop(self, now: float) -> None:
+        if self.stopped_at is None:
+            self.stopped_at = now
+
+    def go_on(self, now: float) -> None:
+        """Run again from where it stopped: it is late from now on."""
+        if self.stopped_at is not None:
+            self.wall -= now - self.stopped_at
+            self.stopped_at = None
+
+
+class Process:
+    """One incarnation."""
+
+    def __init__(self, world: "World", name: str, pid: int) -> None:
+        self.world, self.name, self.pid = world, name, pid
+        self.alive = True
+        self.code = 0
+        """Its exit code, once it has ended."""
+        self.paused_until = 0.0
+        self.clock = Clock(world.random(f"clock/{name}"))
+        self.chance = world.random(f"process/{name}")
+        """Stands for what the process draws from the system."""
+        self.ends: dict[End, None] = {}
+        self.failures: Counter[str] = Counter()
+        """Of its tasks, by kind: what tasks.FAILURES is in a process of its own."""
+        self.memory: dict[Any, Any] = {}
+        """State that a module keeps for its process, by the module's object."""
+        self.notes: dict[str, Any] = {}
+        """What a profile wants to find again, also after its death."""
+        self.loop = SimLoop(world, self)
+        self._lane = 0.0
+
+    def begin(self, main: Main) -> None:
+        """Run `main` as the first task."""
+        self.world.happened(self.name, f"started as pid {self.pid}")
+        self.run(lambda: self.loop.create_task(self._live(main)))
+
+    async def _live(self, main: Main) -> None:
+        code = await main(self)
+        raise ProcessExit(code if isinstance(code, int) else 0)
+
+    def due(self, now: float) -> bool:
+        """Return True if a turn of the loop would do something."""
+        if now < self.paused_until:
+            return False
+        loop: Any = self.loop
+        if loop._ready:
+            return True
+        scheduled = loop._scheduled
+        return bool(scheduled) and scheduled[0]._when <= now + self.clock.boot + 1e-9
+
+    def next(self) -> float:
+        """Return the world's time at which it is due."""
+        loop: Any = self.loop
+        if loop._ready:
+            first = self.world.now
+        elif loop._scheduled:
+            first = loop._scheduled[0]._when - self.clock.boot
+        else:
+            return float("inf")
+        return max(first, self.paused_until)
+
+    def turn(self) -> None:
+        loop: Any = self.loop
+        self.run(loop._run_once)
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Run code of this process in its loop."""
+        world = self.world
+        world.current = self
+        events._set_running_loop(self.loop)
+        try:
+            work()
+        except SystemExit as leaving:
+            events._set_running_loop(None)
+            world.current = None
+            world.end(self, leaving.code if isinstance(leaving.code, int) else 1)
+        finally:
+            events._set_running_loop(None)
+            world.current = None
+
+    def thread(self, work: Callable[[], Any], done: Done) -> None:
+        """Do work beside the loop at a drawn time; `done` gets its result in a later turn."""
+        self.world.at(self.world.latency(), None, lambda: self._work(work, done))
+
+    def in_order(self, work: Callable[[], Any], done: Done) -> None:
+        """The same in one thread: work begins when that before it has ended."""
+        self._lane = max(self._lane, self.world.now) + self.world.latency()
+        self.world.at_time(self._lane, None, lambda: self._work(work, done))
+
+    def _work(self, work: Callable[[], Any], done: Done) -> None:
+        if not self.alive:
+            return
+        if self.paused_until > self.world.now:
+            self.world.at_time(self.paused_until, None, lambda: self._work(work, done))
+            return
+        value, error = None, None
+        self.world.current = self
+        try:
+            value = work()
+        except SystemExit as leaving:
+            self.world.current = None
+            self.world.end(self, leaving.code if isinstance(leaving.code, int) else 1)
+            return
+        except BaseException as caught:
+            error = caught
+        finally:
+            self.world.current = None
+        self.world.at(self.world.latency() / 4, self, lambda: done(value, error))
+
+    def signal(self, number: int) -> None:
+        """Deliver a signal that the process handles; True if it does."""
+        handler = self.loop.signals.get(number)
+        if handler is not None:
+            callback, arguments = handler
+            self.loop.call_soon(lambda: callback(*arguments))
+        else:
+            self.world.end(self, 0, number)
+
+    def bury(self) -> None:
+        """Close what it holds."""
+        for end in list(self.ends):
+            end.die()
+        self.ends.clear()
+
+
+def running(world: "World") -> Process:
+    """Return the process whose code runs. Raises RuntimeError outside of all."""
+    if world.current is None:
+        raise RuntimeError("this code runs in no simulated process")
+    return world.current

@@ -1,0 +1,167 @@
+"""The world: which process turns next, when messages and the results of threads arrive, and what time it is.
+
+A process is a loop of its own: what is ready in it runs in order, as in reality. Which loop turns next is drawn. Time
+moves with each turn, and to the next timer or event when no process has anything to do.
+"""
+
+import gc
+import heapq
+import itertools
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from tests.simulation.model import Main
+from tests.simulation.world.bus import BusEnds
+from tests.simulation.world.network import Network
+from tests.simulation.world.process import Process
+from tests.simulation.world.trace import Trace
+
+LATENCY = 0.00005, 0.003
+"""Seconds from one process to another, and of work in a thread."""
+SLOW_SHARE, SLOW_FACTOR = 0.01, 50
+TURN = 0.00002
+"""Seconds that one turn of a loop takes."""
+START = 1_000.0
+COLLECT_TURNS = 400_000
+"""Turns between two collections of garbage: at places that the seed decides, as finalizers run then."""
+MOST_ERRORS = 1_000
+
+Work = Callable[[], object]
+
+
+class Ending(Protocol):
+    """What observers of ends get: the process and how it ended."""
+
+    def __call__(self, process: Process, code: int, signal: int) -> None: ...
+
+
+class World:
+    """Everything of one run. `current` is the process whose code runs now."""
+
+    def __init__(self, seed: int, root: Path, *, show: bool = False) -> None:
+        self.seed = seed
+        self.root = root
+        self.now = START
+        self.trace = Trace(show=show)
+        self.processes: dict[str, Process] = {}
+        self.mains: dict[str, Main] = {}
+        self.mortal: tuple[str, ...] = ()
+        """Names of processes that faults may hit."""
+        self.current: Process | None = None
+        self.limits: dict[str, float] = {}
+        self.graveyard: list[Process] = []
+        """Dead processes stay referenced: nothing of theirs runs, also no `finally`."""
+        self.on_end: list[Ending] = []
+        self._events: list[tuple[float, int, Process | None, Work]] = []
+        self._numbers = itertools.count()
+        self._pids = itertools.count(100)
+        self._randoms: dict[str, random.Random] = {}
+        self._order = self.random("order")
+        self._delays = self.random("network")
+        self.network = Network(self)
+        self.bus = BusEnds(self)
+        self.errors: list[tuple[float, str, str]] = []
+        """Log lines of level error or worse: time, process, text."""
+
+    def random(self, name: str) -> random.Random:
+        """Return the generator of one subject; each has its own, so that one does not shift the others."""
+        found = self._randoms.get(name)
+        if found is None:
+            found = self._randoms[name] = _Random(f"{self.seed}/{name}")
+        return found
+
+    def draw(self, name: str, *values: float) -> float:
+        """Draw a limit and record it for the outcome."""
+        chosen = self.limits[name] = self.random(f"limits/{name}").choice(values)
+        return chosen
+
+    @property
+    def elapsed(self) -> float:
+        """Virtual seconds since the begin."""
+        return self.now - START
+
+    def at(self, delay: float, process: Process | None, work: Work) -> None:
+        """Do `work` after `delay` seconds: in a turn of the process unless it is dead by then; None: of no process."""
+        heapq.heappush(self._events, (self.now + delay, next(self._numbers), process, work))
+
+    def at_time(self, when: float, process: Process | None, work: Work) -> None:
+        heapq.heappush(self._events, (when, next(self._numbers), process, work))
+
+    def latency(self) -> float:
+        """Draw the time that a message or the work of a thread takes: now and then a long one."""
+        delays = self._delays
+        low, high = LATENCY
+        drawn = low + (high - low) * delays.random()
+        return drawn * SLOW_FACTOR if delays.random() < SLOW_SHARE else drawn
+
+    def happened(self, process: str, text: str) -> None:
+        self.trace.happened(self.elapsed, process, text)
+
+    def logged(self, process: str, level: int, text: str) -> None:
+        """Take a log line of a process."""
+        self.happened(process, text)
+        if level >= logging.ERROR and len(self.errors) < MOST_ERRORS:
+            self.errors.append((self.elapsed, process, text))
+
+    def spawn(self, name: str, main: Main | None = None) -> Process:
+        """Start a process; `main` is the one of the table by default."""
+        process = self.processes[name] = Process(self, name, next(self._pids))
+        process.begin(main or self.mains[name])
+        return process
+
+    def kill(self, name: str, number: int = 9) -> Process | None:
+        """End a process at once, between two of its turns. None: there is none."""
+        process = self.processes.get(name)
+        if process is not None:
+            self.end(process, 0, number)
+        return process
+
+    def end(self, process: Process, code: int, number: int = 0) -> None:
+        """Bury a process: whatever it holds is closed by the kernel or inert."""
+        if not process.alive:
+            return
+        process.alive, process.code = False, code
+        if self.processes.get(process.name) is process:
+            del self.processes[process.name]
+        self.graveyard.append(process)
+        process.bury()
+        self.happened(process.name, f"ended by signal {number}" if number else f"ended with code {code}")
+        for observer in self.on_end:
+            observer(process, code, number)
+
+    def run(self, seconds: float) -> None:
+        """Run for so many virtual seconds."""
+        end = self.now + seconds
+        events, order, trace = self._events, self._order, self.trace
+        while self.now < end:
+            now = self.now
+            while events and events[0][0] <= now:
+                self._happen(heapq.heappop(events))
+            ready = [each for each in self.processes.values() if each.due(now)]
+            if ready:
+                chosen = ready[int(order.random() * len(ready))] if len(ready) > 1 else ready[0]
+                trace.turn(now, chosen.pid)
+                chosen.turn()
+                self.now += TURN
+                if trace.turns % COLLECT_TURNS == 0:
+                    gc.collect()
+            else:
+                self.now = min(max(self._next(end), now), end)
+
+    def _happen(self, event: tuple[float, int, Process | None, Work]) -> None:
+        _, _, process, work = event
+        if process is None:
+            work()
+        elif process.alive:
+            process.loop.call_soon(work)
+
+    def _next(self, end: float) -> float:
+        first = min([each.next() for each in self.processes.values()], default=end)
+        return min(first, self._events[0][0]) if self._events else first
+
+
+_Random = random.Random
+"""The class itself, before the clock module replaces it by one without entropy."""
