@@ -1,0 +1,1 @@
+"""gRPC between simulated processes: unix sockets by path, channels, calls, streams and servers, in virtual time."""
