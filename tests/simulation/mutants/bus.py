@@ -1,0 +1,157 @@
+"""Mistakes between processes: the bus, calls of the store, the supervisor."""
+
+from tests.simulation.mutants.hook import Mutant
+
+FOLLOWER = "protocols/bus/follower.py"
+STREAM = "protocols/bus/stream.py"
+GUARDED = "protocols/etcd/guarded.py"
+POLICY = "supervisor/tree/policy.py"
+
+BUS = (
+    Mutant(
+        "gap",
+        FOLLOWER,
+        old="        if not self.synced or frame.seq != self.seq + 1 or frame.epoch != self.epoch:\n",
+        new="        if not self.synced or frame.seq <= self.seq or frame.epoch != self.epoch:\n",
+        mistake="A follower does not notice lost messages.",
+    ),
+    Mutant(
+        "epoch-ignored",
+        STREAM,
+        old="        if sync.epoch == self.epoch and sync.seq <= self.seq:\n",
+        new="        if sync.seq <= self.seq:\n",
+        mistake="An owner takes a position in its predecessor's stream for one in its own.",
+    ),
+    Mutant(
+        "ring-wrong-end",
+        STREAM,
+        old="        return [self._events[index] for index in range(-count, 0)]\n",
+        new="        return [self._events[index] for index in range(count)]\n",
+        mistake="The ring is read from the wrong end.",
+    ),
+    Mutant(
+        "tick-unheeded",
+        FOLLOWER,
+        old="        elif tick.epoch > self.epoch or tick.seq > self.seq:\n",
+        new="        elif tick.epoch > self.epoch:\n",
+        mistake="A follower that lost the last message waits for the next one.",
+    ),
+    Mutant(
+        "mark-unsettled",
+        FOLLOWER,
+        old="self.epoch, self.seq, self._settled)",
+        new="self.epoch, self.seq, self.mark)",
+        mistake="A follower that has a part of a revision resumes after it.",
+    ),
+    Mutant(
+        "partial-replay",
+        FOLLOWER,
+        old="        skip, mark = self._partial, self.mark\n",
+        new="        skip, mark = self._partial + 1, self.mark\n",
+        mistake="Of a revision that is replayed one event too many is skipped.",
+    ),
+    Mutant(
+        "chunk-lost",
+        FOLLOWER,
+        old="        if chunk.index != len(self._chunks) or (",
+        new="        if (",
+        mistake="A snapshot with a lost chunk is taken for a whole one.",
+    ),
+    Mutant(
+        "held-dropped",
+        FOLLOWER,
+        old="        if not self._live:\n            self._hold(frame)\n        elif self._take(frame):\n",
+        new="        if not self._live:\n            return\n        elif self._take(frame):\n",
+        mistake="Events that arrive during a sync are dropped.",
+    ),
+    Mutant(
+        "mark-from-source",
+        STREAM,
+        old="        if mark <= 0 or 0 < self.mark < mark:\n",
+        new="        if mark <= 0:\n",
+        mistake="A follower that is ahead of a restored store gets nothing instead of a snapshot.",
+    ),
+    Mutant(
+        "ticks-stop",
+        "protocols/bus/host.py",
+        old="        self._send_tick()\n        self._desk.expire(self._loop.time())\n",
+        new="        self._desk.expire(self._loop.time())\n",
+        mistake="Positions are reported only with changes: nobody notices a lost last message.",
+    ),
+    Mutant(
+        "silence-unnoticed",
+        FOLLOWER,
+        old="        return self.synced and now - self._heard_at > self._options.stale_after\n",
+        new="        return False\n",
+        mistake="A replica whose owner is silent still counts as fresh.",
+    ),
+    Mutant(
+        "retry-refused",
+        GUARDED,
+        old="    if own and current is not None and (guard or current.version == 1):\n",
+        new="    if False and current is not None:\n",
+        mistake="A write whose first try took effect is reported as a conflict.",
+    ),
+    Mutant(
+        "retry-claimed",
+        GUARDED,
+        old="current is not None and current.value == value and current.mod_revision > guard\n",
+        new="current is not None and current.mod_revision > guard\n",
+        mistake="After a retry somebody else's write is taken for our own.",
+    ),
+    Mutant(
+        "unguarded-repeated",
+        "protocols/etcd/client.py",
+        old="        answer = await self._guarded(guarded.accompany(guarded.delete(key, revision), also), timeout)\n",
+        new="""\
+        removal = guarded.delete(key, revision)
+        del removal.compare[:]
+        answer = await self._guarded(guarded.accompany(removal, also), timeout)
+""",
+        mistake="A repeated deletion removes what was written after its first try.",
+    ),
+    Mutant(
+        "dead-connection",
+        "protocols/etcd/transport/connection_channel.py",
+        old="            if made[0].draining:  # it broke before anybody held it, so nobody was notified\n",
+        new="            if False:\n",
+        mistake="A connection that breaks before its channel holds it is kept: every call of the process times out.",
+        commit="b11fe5fb",
+    ),
+    Mutant(
+        "end-unread",
+        "protocols/etcd/transport/private_connection.py",
+        old="        return self._transport is None or self._transport.is_closing()\n",
+        new="        return False\n",
+        mistake="A call begins on a connection whose end was read already, and is never answered.",
+        commit="1b953027",
+    ),
+    Mutant(
+        "restart-forgotten",
+        POLICY,
+        old="        if self.state is State.BACKOFF:\n            return self._spawn(now)\n",
+        new="",
+        mistake="A child that waits for its restart is never started.",
+    ),
+    Mutant(
+        "two-processes",
+        POLICY,
+        old="        if self.has_process:\n            return []\n        if self.state is State.FAILED:\n",
+        new="        if self.state is State.FAILED:\n",
+        mistake="A child that runs is started once more.",
+    ),
+    Mutant(
+        "hang-unnoticed",
+        POLICY,
+        old="        limit = limits.beat_s if self.beat else limits.start_s\n",
+        new="        limit = limits.start_s * 1000\n",
+        mistake="A process without heartbeats is left alone.",
+    ),
+    Mutant(
+        "ordered-counted",
+        POLICY,
+        old="        if self._excused(now):\n            return self._spawn(now)\n",
+        new="",
+        mistake="Ordered kills count against the budget of restarts: a process that is killed on purpose stays down.",
+    ),
+)

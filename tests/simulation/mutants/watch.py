@@ -1,0 +1,191 @@
+"""Mistakes on the way of an event: watch cache, replicas, watches of the API server, informers."""
+
+from tests.simulation.mutants.hook import Mutant
+
+CACHE = "actors/watchcache/cache/resource_cache.py"
+STATE = "actors/watchcache/cache/store_state.py"
+FOLLOWER = "actors/watchcache/service/store_follower.py"
+REPLICA = "actors/apiserver/replica/replica.py"
+WATCHER = "actors/apiserver/watch/watcher.py"
+CHANNEL = "actors/apiserver/watch/channel.py"
+INFORMER = "protocols/kubeclient/informer.py"
+
+WATCH = (
+    Mutant(
+        "late",
+        CACHE,
+        old="        entries = self.window.since(mark)\n",
+        new="        entries = self.window.since(mark + 1)\n",
+        mistake="The watch cache resumes a follower one revision late.",
+    ),
+    Mutant(
+        "edge",
+        CACHE,
+        old="        if entries is None:\n            return None\n",
+        new="        entries = entries or []\n",
+        mistake="The watch cache claims to have history that it has dropped.",
+    ),
+    Mutant(
+        "window-floor",
+        "actors/watchcache/cache/window.py",
+        old="        self.floor = max(self.floor, entry.event.rv)\n",
+        new="        self.floor = max(self.floor, entry.event.rv - 1)\n",
+        mistake="The floor of the window is one revision below what was evicted.",
+    ),
+    Mutant(
+        "progress-believed",
+        "protocols/etcd/watch.py",
+        old="            reached = events[-1].kv.mod_revision if events else response.header.revision\n",
+        new="            reached = response.header.revision\n",
+        mistake="The revision in the header of a watch response is believed before the events below it came.",
+        commit="c03b35f3",
+    ),
+    Mutant(
+        "start-from-now",
+        STATE,
+        old="        start, size = max(revision - self._options.resume_revisions, 0), 0\n",
+        new="        return revision\n        start, size = 0, 0\n",
+        mistake="A restarted watch cache begins at its list and reads no history: its followers cannot resume.",
+        commit="f5eac33e",
+    ),
+    Mutant(
+        "replay-published",
+        STATE,
+        old="            if made is not None and event.kv.mod_revision > self.publish_after:\n",
+        new="            if made is not None and not replayed:\n",
+        mistake="Changes between the list and the goal of the start are published, in an order of their own.",
+    ),
+    Mutant(
+        "relist-silent",
+        FOLLOWER,
+        old="        changes = state.replace(kvs, revision)\n        self._publish(changes)\n",
+        new="        state.replace(kvs, revision)\n        self._publish([])\n",
+        mistake="After a compaction the difference between two lists is not published.",
+    ),
+    Mutant(
+        "restored-unseen",
+        FOLLOWER,
+        old="            if not self._proof.passed:\n                self._check_history(batch)\n",
+        new="",
+        mistake="A store restored from a backup that has grown past us is taken for the one we followed.",
+        commit="351349d9",
+    ),
+    Mutant(
+        "replica-twice",
+        REPLICA,
+        old="        return key in keys if rv == latest else rv <= max(latest, self.mark)\n",
+        new="        return key in keys if rv == latest else rv < max(latest, self.mark)\n",
+        mistake="A replica applies the change at its mark again.",
+    ),
+    Mutant(
+        "replica-gap",
+        REPLICA,
+        old="        if snapshot.floor <= self.mark:\n            for key, event in snapshot.history:\n",
+        new="""\
+        if snapshot.floor <= self.mark or snapshot.history:
+            for key, event in snapshot.history:
+""",
+        mistake="A replica takes a history that begins after its mark for one without a gap.",
+    ),
+    Mutant(
+        "read-stale",
+        REPLICA,
+        old="        if self.mark >= rv:\n            return\n",
+        new="        if self.mark >= rv - 1:\n            return\n",
+        mistake="A consistent read is served one revision too early.",
+    ),
+    Mutant(
+        "resume-edge",
+        "actors/apiserver/watch/begin.py",
+        old="    if start < replica.window.floor:\n",
+        new="    if start < replica.window.floor - 1:\n",
+        mistake="A watch may begin one revision below the window.",
+    ),
+    Mutant(
+        "resume-again",
+        "actors/apiserver/replica/window.py",
+        old="        first = bisect_right(self._changes, rv, lo=self._first",
+        new="        first = bisect_right(self._changes, rv - 1, lo=self._first",
+        mistake="A watch that resumes gets the event that it had last once more.",
+    ),
+    Mutant(
+        "future-again",
+        WATCHER,
+        old="        if self.done or rv <= self.start:\n",
+        new="        if self.done or rv < self.start:\n",
+        mistake="A watch that is ahead of its new server gets the event at its start once more.",
+    ),
+    Mutant(
+        "bookmark-ahead",
+        "actors/apiserver/watch/hub.py",
+        old="        return watcher.bookmark(self.replica.mark, again=again)\n",
+        new="        return watcher.bookmark(self.replica.mark + 1, again=again)\n",
+        mistake="A bookmark covers one revision that was not sent.",
+    ),
+    Mutant(
+        "bookmark-first",
+        WATCHER,
+        old="        if live:\n            self.channel.flush()\n        self.position = rv\n",
+        new="        self.position = rv\n",
+        mistake="A bookmark leaves before the events that it covers.",
+    ),
+    Mutant(
+        "lagging-forgotten",
+        CHANNEL,
+        old="        self.flush()\n        watcher.position = max(watcher.position, self.position)\n",
+        new="        watcher.position = max(watcher.position, self.position)\n",
+        mistake="Events that wait for the shared write are lost to a watch whose connection is congested.",
+    ),
+    Mutant(
+        "join-late",
+        "actors/apiserver/watch/begin.py",
+        old="""\
+        watcher = hub.join(scope, replica.mark, options.bookmarks)
+        return Opened(watcher, _state(""",
+        new="""\
+        watcher = hub.join(scope, replica.mark + 1, options.bookmarks)
+        return Opened(watcher, _state(""",
+        mistake="A watch that begins with the state misses the first change after it.",
+    ),
+    Mutant(
+        "bookmarks-rare",
+        "actors/apiserver/watch/bookmarks.py",
+        old="            abs(mark - self._revision) >= HISTORY_REVISIONS // SHARE\n            or ",
+        new="            ",
+        mistake="Under load the history that a restarted watch cache reads ends before the next bookmark.",
+        commit="6c79423f",
+    ),
+    Mutant(
+        "lost-unwatch",
+        INFORMER,
+        old="""\
+            case "DELETED":
+                self._delete(obj)
+        self.failure = ""
+""",
+        new="""\
+            case "DELETED":
+                self._delete(obj) if obj["metadata"].get("finalizers") else None
+        self.failure = ""
+""",
+        mistake="An informer keeps what was deleted.",
+    ),
+    Mutant(
+        "recreated",
+        INFORMER,
+        old="""\
+        elif _uid(old) != _uid(obj):
+            self._handler.on_delete(old)
+            self._handler.on_add(obj)
+""",
+        new="",
+        mistake="An object deleted and created again under its name counts as the same: old uid for new.",
+    ),
+    Mutant(
+        "expired-resumed",
+        "protocols/kubeclient/reflector.py",
+        old='        self.position = ""\n        if lasted >= QUIET_S:\n',
+        new="        if lasted >= QUIET_S:\n",
+        mistake="An informer that got 410 goes on from its old position.",
+    ),
+)

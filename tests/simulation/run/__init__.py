@@ -1,0 +1,1 @@
+"""Run seeds of the simulation: arguments, forked processes, shrinking of faults, timelines, retained seeds."""
