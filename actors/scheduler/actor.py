@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from actors.scheduler.affinity.wakeups import placed_topics
 from actors.scheduler.claims.devices import DeviceOptions, DynamicResources
+from actors.scheduler.claims.volume_claims import VolumeClaims
 from actors.scheduler.cycles.binder import Binder
 from actors.scheduler.cycles.binding_cycle import BindingCycle
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
@@ -100,6 +101,7 @@ class Scheduler:
             self._queue,
             Binder(self._client, self._recorder),
             self._devices,
+            VolumeClaims(self._client, context.spawn, self._changed),
             SchedulerMetrics(context.registry),
             context.log,
             self._wake.set,

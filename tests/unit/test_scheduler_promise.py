@@ -44,7 +44,11 @@ class World:
             gate=lambda name: True,
         )
         context: Any = SimpleNamespace(
-            layout=layout("/nowhere"), settings=settings, log=logging.getLogger("test"), registry=CollectorRegistry()
+            layout=layout("/nowhere"),
+            settings=settings,
+            log=logging.getLogger("test"),
+            registry=CollectorRegistry(),
+            spawn=None,
         )
         self.binder = FakeBinder()
         with mock.patch.object(actor, "Binder", return_value=self.binder):

@@ -56,6 +56,8 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
         PlaneRule("", ("pods/status",), ("update", "patch")),
         PlaneRule("", ("pods",), ("delete",)),  # preemption
         PlaneRule("policy", ("poddisruptionbudgets",), READ),
+        PlaneRule("", ("persistentvolumeclaims",), READ),
+        PlaneRule("storage.k8s.io", ("storageclasses",), READ),
         PlaneRule("resource.k8s.io", ("resourceclaims",), ("create", "update", "delete")),  # of extended resources
         PlaneRule("resource.k8s.io", ("resourceclaims/status", "resourceclaims/binding"), ("update",)),
     ),

@@ -11,7 +11,7 @@ from actors.scheduler.cycles.metrics import ERROR, UNSCHEDULABLE
 from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.candidates import Candidate
 from actors.scheduler.model.claim_demand import DEVICES, Demand, Fit
-from actors.scheduler.model.errors import ClaimsNotReady
+from actors.scheduler.model.errors import ClaimsNotReady, VolumesNotReady
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_cache import summary
@@ -23,6 +23,9 @@ from protocols.kubeclient.client import ApiAway, ApiError, Object
 from protocols.trace import span
 
 NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+
+NO_STATE = "not found"
+"""Ends upstream's text if volumes end an attempt: its DynamicResources then misses its own state."""
 
 
 class FailedAttempts:
@@ -132,7 +135,10 @@ class FailedAttempts:
             return self._queue.park(uid, error.topics)
         self._end_nomination(uid)
         nodes = len(self._cache.nodes)
-        text = f"0/{nodes} nodes are available: {error}. still not schedulable, {NO_PREEMPTION.format(nodes)}"
+        hint = f"still not schedulable, {NO_PREEMPTION.format(nodes)}"
+        if isinstance(error, VolumesNotReady):
+            hint = NO_STATE
+        text = f"0/{nodes} nodes are available: {error}. {hint}"
         return await self.report_unschedulable(pod, text if nodes else summary(0, ()), error.topics, began, "")
 
     async def report_unschedulable(

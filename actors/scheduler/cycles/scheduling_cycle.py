@@ -57,7 +57,7 @@ def _first_choices(fitting: dict[str, NodeLoad], fits: dict[str, Fit]) -> dict[s
 
 class SchedulingCycle:
     def __init__(self, shared: Shared, dice: random.Random, preemptor: Preemptor, failed: FailedAttempts) -> None:
-        self.cache, self.devices = shared.cache, shared.devices
+        self.cache, self.devices, self._volumes = shared.cache, shared.devices, shared.volumes
         self._queue, self._dice = shared.queue, dice
         self._preemptor, self._failed = preemptor, failed
         self.devices.fit.verified.changed = self.cache.changes.mark
@@ -83,6 +83,7 @@ class SchedulingCycle:
         return None
 
     async def _choose(self, pod: Object, view: PodView, began: float) -> Decision | None:
+        self._volumes.check(pod)
         backed = self.devices.backed(view)
         if backed:
             await self.devices.delete_leftover_claims(pod)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.scheduler.claims.devices import DynamicResources
+from actors.scheduler.claims.volume_claims import VolumeClaims
 from actors.scheduler.cycles.binder import Binder
 from actors.scheduler.cycles.metrics import SchedulerMetrics
 from actors.scheduler.model.queue import Queue
@@ -17,6 +18,7 @@ class Shared:
     queue: Queue
     binder: Binder
     devices: DynamicResources
+    volumes: VolumeClaims
     metrics: SchedulerMetrics
     log: logging.Logger
     wake: Callable[[], None]

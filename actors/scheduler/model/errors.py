@@ -25,6 +25,10 @@ class ClaimsNotReady(NodeplaneError):
         """True for a usual and brief condition that is not reported to users."""
 
 
+class VolumesNotReady(ClaimsNotReady):
+    """Raised when a PersistentVolumeClaim keeps a pod from every node."""
+
+
 class DeviceConflict(NodeplaneError):
     """Raised when an earlier claim holds, or may hold, a device of an allocated claim.
 
