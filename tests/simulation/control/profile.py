@@ -9,15 +9,17 @@ from actors.apiserver.actor import TABLE
 from actors.store.actor import StoreActor
 from actors.watchcache.actor import WatchcacheActor
 from protocols.etcd import EtcdOptions
+from supervisor.base.groups import CONTROL, child, watcher
 from tests.simulation.control.followers import FollowerActor, record_excuses
 from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
 from tests.simulation.control.writers import Writer
 from tests.simulation.model import Broken, Main
-from tests.simulation.world.actors import actor
+from tests.simulation.world.actors import SUPERVISOR, actor
 from tests.simulation.world.patching import patch
 from tests.simulation.world.process import Process
+from tests.simulation.world.supervision import Plan, Supervision
 from tests.support.settings import plane_settings
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class NoGrpcServer:
 class ControlProfile:
     """Everything of one run."""
 
-    kinds = ("kill", "pause", "cut", "all", "clock")
+    kinds = ("kill", "crash", "pause", "cut", "all", "clock")
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -58,7 +60,7 @@ class ControlProfile:
         self.supervised = self._supervised()
         self._clients = self._writers()
         self.processes: dict[str, Main] = {**self.supervised, **self._clients}
-        self.targets = tuple(self.supervised)
+        self.targets = (*self.supervised, SUPERVISOR)
         self._quiet = False
 
     def _supervised(self) -> dict[str, Main]:
@@ -78,19 +80,26 @@ class ControlProfile:
 
     def begin(self) -> None:
         self._settings.layout.run.mkdir(parents=True, exist_ok=True)
+        self._supervision = Supervision(self._world, self._plan())
+        self._world.kill_by_fault = self._supervision.kill
         self._world.on_end.append(self._restart)
-        for name in self.processes:
+        for name in (SUPERVISOR, *self._clients):
             self._world.spawn(name)
+
+    def _plan(self) -> Plan:
+        specs = (child("store", CONTROL), child("watchcache", CONTROL), *map(watcher, range(FOLLOWERS)))
+        return Plan(specs=specs, settings=self._settings)
 
     def _restart(self, process: Process, code: int, signal: int) -> None:
         name, world = process.name, self._world
-        if name in self._clients and self._quiet:
+        if name not in self._clients or self._quiet:
             return
         delay = world.random("restarts").uniform(*RESTART_S)
         world.at(delay, None, lambda: name in world.processes or world.spawn(name))
 
     def quiesce(self) -> None:
         self._quiet = True
+        self._supervision.start_failed()
         for name in self._clients:
             self._world.kill(name)
 
@@ -105,5 +114,6 @@ class ControlProfile:
             "unknown": history.unknown,
             "delivered": sum(len(seen.changes) for seen in history.seen),
             "excused": sum(bool(seen.excused) for seen in history.seen),
+            "escalations": len(self._supervision.escalations),
             "relists": len(history.relists),
         }

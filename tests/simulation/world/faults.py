@@ -40,7 +40,12 @@ Apply = Callable[["World", Fault], None]
 
 
 def kill(world: "World", fault: Fault) -> None:
-    """End a process as SIGKILL does."""
+    """End a process with SIGKILL, by order: a supervisor does not count it against the budget."""
+    world.kill_by_fault(fault.target)
+
+
+def crash(world: "World", fault: Fault) -> None:
+    """End a process as the out-of-memory killer does: it counts."""
     world.kill(fault.target)
 
 
@@ -49,7 +54,7 @@ def crash_all(world: "World", fault: Fault) -> None:
     chance = world.random("faults/all")
     for name in list(world.mortal):
         if name == fault.target or chance.random() < 0.5:
-            world.kill(name)
+            world.kill_by_fault(name)
 
 
 def pause(world: "World", fault: Fault) -> None:
@@ -92,6 +97,7 @@ def clock(world: "World", fault: Fault) -> None:
 
 KINDS: dict[str, Apply] = {
     "kill": kill,
+    "crash": crash,
     "pause": pause,
     "cut": cut,
     "all": crash_all,

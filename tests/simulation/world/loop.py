@@ -1,7 +1,6 @@
 """The event loop of a simulated process: asyncio's own, with virtual time and without a kernel."""
 
 import asyncio
-import signal
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -65,13 +64,13 @@ class SimLoop(base_events.BaseEventLoop):
     def _process_events(self, event_list: object) -> None: ...
     def _write_to_self(self) -> None: ...
 
-    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self.signals[sig] = callback, args
 
     def remove_signal_handler(self, sig: int) -> bool:
         return self.signals.pop(sig, None) is not None
 
-    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self.readers[fd] = lambda: callback(*args)
 
     def remove_reader(self, fd: Any) -> bool:
@@ -110,6 +109,3 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
         future.set_exception(error)
     else:
         future.set_result(value)
-
-
-SIGNALS_THAT_END = frozenset({signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV})

@@ -60,6 +60,7 @@ class Process:
         self.alive = True
         self.code = 0
         """Its exit code, once it has ended."""
+        self.turns = 0
         self.paused_until = 0.0
         self.clock = Clock(world.random(f"clock/{name}"))
         self.chance = world.random(f"process/{name}")
@@ -105,6 +106,7 @@ class Process:
         return max(first, self.paused_until)
 
     def turn(self) -> None:
+        self.turns += 1
         loop: Any = self.loop
         self.run(loop._run_once)
 
@@ -153,7 +155,7 @@ class Process:
         self.world.at(self.world.latency() / 4, self, lambda: done(value, error))
 
     def signal(self, number: int) -> None:
-        """Deliver a signal that the process handles; True if it does."""
+        """Call the process's handler of a signal; without one it ends."""
         handler = self.loop.signals.get(number)
         if handler is not None:
             callback, arguments = handler

@@ -48,6 +48,8 @@ class World:
         self.trace = Trace(show=show)
         self.processes: dict[str, Process] = {}
         self.mains: dict[str, Main] = {}
+        self.kill_by_fault: Callable[[str], object] = self.kill
+        """How a fault kills: a supervisor may have to know of it."""
         self.mortal: tuple[str, ...] = ()
         """Names of processes that faults may hit."""
         self.current: Process | None = None

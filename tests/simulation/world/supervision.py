@@ -1,0 +1,234 @@
+"""The project's own supervision tree and policy, over a simulated forkserver.
+
+- The supervisor is a process as any other: it may be paused and killed, and its clock may jump. With it die the
+  forkserver and every child, as by parent-death signals; the machine's own init starts it again.
+- A child that exceeded its budget ends the plane if it is critical, and is started again at the end of the faults if
+  it is not, as an operator would.
+"""
+
+import asyncio
+import itertools
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from protocols.bus import Bus, BusOptions
+from protocols.process.settings import Settings
+from supervisor.base.groups import ChildSpec, Limits
+from supervisor.forkserver import wire
+from supervisor.plane.control import Control, ControlOptions
+from supervisor.tree import tree as tree_module
+from supervisor.tree.states import State, Usage
+from supervisor.tree.tree import Tree, TreeOptions
+from tests.simulation.world.actors import SUPERVISOR
+from tests.simulation.world.patching import patch
+from tests.simulation.world.process import Process
+from tests.simulation.world.world import TURN
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+INIT_S = 0.1, 2.0
+"""Seconds after which init starts a supervisor again."""
+FORK_S = 0.002, 0.05
+FORKSERVER = "forkserver"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is supervised."""
+
+    specs: tuple[ChildSpec, ...]
+    settings: Settings
+    limits: Limits = Limits()
+
+
+class SimForkserver:
+    """Stands for supervisor.forkserver.client.ForkClient and the process behind it."""
+
+    _descriptors = itertools.count(1000)
+
+    def __init__(self, supervision: "Supervision", process: Process) -> None:
+        self._world, self._owner, self._supervision = supervision.world, process, supervision
+        self._descriptor = next(self._descriptors)
+        self._reports: list[wire.Report] = []
+        self._alive = True
+        self.pid = self._descriptor
+        self.paused_until = 0.0
+        self.children: dict[int, str] = {}
+        supervision.forkserver = self
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def send(self, order: wire.Order) -> bool:
+        if self._alive:
+            low, high = FORK_S
+            delay = self._supervision.chance.uniform(low, high)
+            self._world.at(max(delay, self.paused_until - self._world.now), None, lambda: self._obey(order))
+        return self._alive
+
+    def _obey(self, order: wire.Order) -> None:
+        if not self._alive:
+            return
+        if isinstance(order, wire.Ping):
+            self.report(wire.Pong(loading=False))
+            return
+        process = self._world.spawn(order.instance)
+        self.children[process.pid] = order.instance
+        self.report(wire.Forked(order.instance, process.pid))
+
+    def report(self, report: wire.Report) -> None:
+        self._reports.append(report)
+        self._wake()
+
+    def _wake(self) -> None:
+        reader = self._owner.loop.readers.get(self._descriptor)
+        if reader is not None:
+            self._world.at(self._world.latency(), self._owner, reader)
+
+    def ended(self, process: Process, code: int, number: int) -> None:
+        """Report the end of a child, with the status that waitpid would return."""
+        if self.children.pop(process.pid, None) is not None and self._alive:
+            self.report(wire.Exited(process.name, process.pid, number or code << 8))
+
+    def reports(self, on_report: Any) -> bool:
+        taken, self._reports = self._reports, []
+        for report in taken:
+            on_report(report)
+        return self._alive
+
+    def signal(self, number: int) -> None:
+        if number == signal.SIGKILL:
+            self.die()
+        elif number == signal.SIGCONT:
+            self.paused_until = 0.0
+
+    def die(self) -> None:
+        """End it, and by their parent-death signals its children."""
+        if self._alive:
+            self._alive = False
+            for pid, name in list(self.children.items()):
+                process = self._world.processes.get(name)
+                if process is not None and process.pid == pid:
+                    self._world.end(process, 0, signal.SIGKILL)
+            self.children.clear()
+            self._wake()
+
+    def close(self) -> None:
+        self.die()
+
+
+class Supervision:
+    """Starts the supervisor, and again whenever it has ended."""
+
+    def __init__(self, world: "World", plan: Plan) -> None:
+        self.world, self._plan = world, plan
+        self.forkserver: SimForkserver | None = None
+        self.chance = world.random("supervision")
+        self.escalations: list[str] = []
+        world.mains[SUPERVISOR] = self._main
+        world.on_end.append(self._on_end)
+        patch(os, "kill", self._os_kill)
+        patch(tree_module, "usage_of", self._usage_of)
+        patch(Tree, "launch", staticmethod(lambda options: self._launch()))
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree of the supervisor that runs now."""
+        process = self.world.processes.get(SUPERVISOR)
+        found: Tree | None = process.notes.get("tree") if process else None
+        return found
+
+    def kill(self, name: str) -> None:
+        """Kill a process as `nodeplane chaos` does: the supervisor orders it, so that its budget is spared."""
+        process, tree = self.world.processes.get(SUPERVISOR), self.tree
+        if process is None or tree is None or name not in tree.children:
+            self.world.kill(name)
+        else:
+            process.run(lambda: tree.kill(name, signal.SIGKILL))
+
+    def start_failed(self) -> None:
+        """Start what the supervisor gave up, as an operator does."""
+        process, tree = self.world.processes.get(SUPERVISOR), self.tree
+        for name, child in tree.children.items() if process and tree else ():
+            if child.state is State.FAILED and process and tree:
+                process.run(lambda name=name: tree.restart(name))  # type: ignore[misc]
+
+    def _launch(self) -> SimForkserver:
+        current = self.world.current
+        assert current is not None
+        return SimForkserver(self, current)
+
+    async def _main(self, process: Process) -> int:
+        settings, stopping = self._plan.settings, asyncio.Event()
+
+        def fail(reason: str) -> None:
+            self.escalations.append(reason)
+            self.world.happened(SUPERVISOR, f"ends the plane: {reason}")
+            stopping.set()
+
+        bus = Bus(BusOptions(name=SUPERVISOR, run_dir=settings.layout.run))
+        await bus.start()
+        options = TreeOptions(
+            specs=self._plan.specs,
+            argv=(),
+            logs=settings.layout.logs,
+            root=settings.layout.root,
+            limits=self._plan.limits,
+            on_failed=fail,
+            say=lambda line: self.world.happened(SUPERVISOR, line),
+        )
+        tree = process.notes["tree"] = Tree(options, self._launch())  # type: ignore[arg-type]  # stands for the client
+        Control(self._control_options(settings, process), bus, tree)
+        tree.start()
+        await stopping.wait()
+        await tree.stop(reversed(tree.children), asyncio.get_running_loop().time() + self._plan.limits.shutdown_s)
+        await bus.close()
+        tree.close()
+        return 1
+
+    def _control_options(self, settings: Settings, process: Process) -> ControlOptions:
+        async def stop_nodes(names: list[str]) -> None: ...
+
+        return ControlOptions(
+            name=SUPERVISOR,
+            pid=process.pid,
+            settings=settings,
+            started_at=asyncio.get_running_loop().time(),
+            metrics=str,
+            own_metrics=str,
+            stop=lambda containers: None,
+            stop_nodes=stop_nodes,
+        )
+
+    def _on_end(self, process: Process, code: int, number: int) -> None:
+        if process.name == SUPERVISOR:
+            if self.forkserver is not None:
+                self.forkserver.die()
+            delay = self.chance.uniform(*INIT_S)
+            self.world.at(delay, None, lambda: SUPERVISOR in self.world.processes or self.world.spawn(SUPERVISOR))
+        elif self.forkserver is not None:
+            self.forkserver.ended(process, code, number)
+
+    def _os_kill(self, pid: int, number: int) -> None:
+        found = next((each for each in self.world.processes.values() if each.pid == pid), None)
+        if found is None:
+            raise ProcessLookupError(3, "No such process")
+        if number == signal.SIGCONT:
+            found.paused_until = 0.0
+        elif number == signal.SIGSTOP:
+            found.paused_until = float("inf")
+        elif number == signal.SIGKILL:
+            self.world.end(found, 0, number)
+        elif found.paused_until > self.world.now:
+            self.world.at_time(found.paused_until, None, lambda: found.alive and found.signal(number))
+        else:
+            found.signal(number)
+
+    def _usage_of(self, pid: int) -> Usage | None:
+        found = next((each for each in self.world.processes.values() if each.pid == pid), None)
+        if found is None:
+            return None
+        return Usage(found.turns * TURN, runnable=False, stopped=found.paused_until > self.world.now)
