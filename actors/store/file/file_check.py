@@ -5,14 +5,15 @@ that a power cut leaves; but if the damage is in the middle, acknowledged writes
 finds that.
 """
 
-import os
 import secrets
 import sqlite3
 import struct
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from actors.store.model.errors import StoreCorrupt
+from protocols.process.files import sync_directory
 
 APPLICATION_ID = 0x6E706C6E
 FORMAT = 2
@@ -40,12 +41,10 @@ def create(path: Path) -> None:
         db.executemany("INSERT INTO meta VALUES (?, ?)", ids.items())
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute("COMMIT")
+        # A rollback journal may come back after a power cut. Only the draft ever has one: the file is in WAL mode.
+        db.execute("PRAGMA journal_mode = WAL")
     draft.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)
 
 
 def check_present(path: Path) -> None:
@@ -123,6 +122,9 @@ def check_wal(path: Path, synced: bool) -> None:
         return
     with wal.open("rb") as file:
         head = file.read(HEADER.size)
+    if head == bytes(HEADER.size):
+        _check_beginning(path, synced)
+        return
     order = ">" if head[:4] == MAGIC[1].to_bytes(4, "big") else "<"
     if HEADER.unpack(head)[0] not in MAGIC or _checksum(head[:24], order) != struct.unpack(">II", head[24:]):
         raise _corrupt_wal(wal, "its header cannot be read")
@@ -130,6 +132,16 @@ def check_wal(path: Path, synced: bool) -> None:
     taken = _frames_read(path)
     if synced and commits_after(wal, taken) > 1:
         raise _corrupt_wal(wal, f"what comes after frame {taken} cannot be read")
+
+
+def _check_beginning(path: Path, synced: bool) -> None:
+    """Check a WAL without a header: a power cut while its first transaction is written may leave that, too."""
+    wal = wal_of(path)
+    with path.open("rb") as file:
+        page = int.from_bytes(file.read(18)[16:], "big")
+    commits = sum(pages > 0 for _, pages in _frames(wal, 65536 if page == 1 else page, 0))
+    if synced and commits > 1:
+        raise _corrupt_wal(wal, "its header cannot be read")
 
 
 def _frames_read(path: Path) -> int:
@@ -142,15 +154,19 @@ def _frames_read(path: Path) -> int:
 
 def commits_after(wal: Path, taken: int) -> int:
     """Count the commits in frames of this WAL (not of an earlier one it overwrote) that SQLite did not read."""
-    commits = 0
     with wal.open("rb") as file:
         _, _, page, _, salts, *_ = HEADER.unpack(file.read(HEADER.size))
-        file.seek(HEADER.size + taken * (FRAME.size + page))
+    return sum(found == salts and pages > 0 for found, pages in _frames(wal, page, taken))
+
+
+def _frames(wal: Path, page: int, first: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the salts of frames and, of one that ends a transaction, the number of pages; else 0."""
+    with wal.open("rb") as file:
+        file.seek(HEADER.size + first * (FRAME.size + page))
         while len(frame := file.read(FRAME.size)) == FRAME.size:
-            _, pages, found, *_ = FRAME.unpack(frame)
-            commits += found == salts and pages > 0
+            _, pages, salts, *_ = FRAME.unpack(frame)
+            yield salts, pages
             file.seek(page, 1)
-    return commits
 
 
 def _checksum(data: bytes, order: str) -> tuple[int, int]:
