@@ -1,7 +1,7 @@
 # setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test, lint: what CI runs. bench: the figures.
 # durations: test, and write down how long each file took, by which the longest go first.
 # pictures: draw those of the documentation from a running plane.
-# fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7.
+# fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7 JOBS=2.
 # crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -17,6 +17,7 @@ NOT_CODE := /test_
 COMPILE = @$(PY) -m compileall -q -j 0 -x $(NOT_CODE) $(CODE) || echo "bytecode cannot be kept here: processes start slower"
 ROUNDS := 1
 SECONDS := 60
+JOBS := 1
 
 .PHONY: setup run demo test durations unit crash fuzz bench lint docs pictures format clean compiled compiled-run
 
@@ -42,7 +43,7 @@ crash: compiled
 	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash
 
 fuzz: compiled
-	@$(PY) -m tests.fuzz.run $(SECONDS) $(SEED)
+	@$(PY) -m tests.fuzz.run $(SECONDS) $(SEED) $(JOBS)
 
 bench: compiled
 	@$(VENV)/bin/nodeplane bench

@@ -59,8 +59,8 @@ class Fault(NamedTuple):
 
 def literal_faults(serialized: bytes) -> list[Fault]:
     """Return the faulty literals of a checked expression, in their order."""
-    places = places_of(serialized)
-    found = _walk(tree_of(serialized), types_of(serialized), False)
+    found = list(_walk(tree_of(serialized), types_of(serialized), False))
+    places = places_of(serialized) if found else {}
     return sorted({Fault(places.get(id_, 0), message) for id_, message in found})
 
 

@@ -12,6 +12,7 @@ from protocols.cel import environment
 from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
 from protocols.cel.costs.estimate import cost_of
 from protocols.cel.evaluation.running import Budget, Expression
+from protocols.cel.evaluation.tree import tree_of
 from protocols.cel.libraries import authorizing
 from protocols.cel.libraries.named import EngineText
 from protocols.cel.text.source import (
@@ -72,7 +73,7 @@ class Program:
     def __init__(self, serialized: bytes) -> None:
         """Raises CompileError. `serialized`: the checked tree."""
         self.serialized = serialized
-        self._expression = Expression(serialized, VARIABLES)
+        self._expression = Expression(tree_of(serialized), VARIABLES)
 
     def value(self, data: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the result as plain Python values. Raises EvaluationError."""

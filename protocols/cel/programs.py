@@ -11,6 +11,7 @@ from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.evaluation.devices import VARIABLES, special
 from protocols.cel.evaluation.running import Expression
 from protocols.cel.evaluation.simple import is_simple
+from protocols.cel.evaluation.tree import tree_of
 from protocols.cel.functions.values import type_name
 from protocols.cel.text.source import TOO_COMPLEX, CompileError, EvaluationError, TooComplex, check_length
 from protocols.dra.types import Device
@@ -29,7 +30,7 @@ class Program:
         """The checked tree."""
         self.is_simple = is_simple(serialized, cost)
         """True if a process may evaluate it beside its other work: no loops and patterns, and a small worst case."""
-        self._expression = Expression(serialized, VARIABLES, special)
+        self._expression = Expression(tree_of(serialized), VARIABLES, special)
 
     @classmethod
     def from_checked(cls, source: str, cost: int, serialized: bytes) -> "Program":

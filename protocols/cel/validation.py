@@ -13,6 +13,7 @@ from protocols.cel.compiling import Around, check_literals, prepared
 from protocols.cel.costs.estimate import cost_of
 from protocols.cel.costs.sizes import Size
 from protocols.cel.evaluation.running import Budget, Expression
+from protocols.cel.evaluation.tree import tree_of
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -43,7 +44,7 @@ class Program:
     def __init__(self, serialized: bytes, flag: str) -> None:
         """Raises CompileError. `serialized`: the checked tree."""
         self.serialized = serialized
-        self._expression = Expression(serialized, (THIS, OLD, flag))
+        self._expression = Expression(tree_of(serialized), (THIS, OLD, flag))
 
     def value(self, this: Any, old: Any, has_old: bool, budget: Budget | None = None) -> Any:
         """Raises EvaluationError."""

@@ -1,20 +1,30 @@
 """How an expression of each kind is compiled and evaluated, as the API server and the scheduler do."""
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from actors.apiserver.custom.rule.cel_type import cel_type_of
 from actors.apiserver.custom.schema.node import Node
 from protocols.cel import policies, programs
+from protocols.cel.costs import estimate
+from protocols.cel.costs.sizes import Size
+from protocols.cel.evaluation import devices
+from protocols.cel.evaluation.closures import Special
+from protocols.cel.evaluation.running import Budget, Expression
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import Scope
 from protocols.cel.rules import evaluate
+from protocols.cel.rules.cel_type import size_of
 from protocols.cel.rules.check import Checker
 from protocols.cel.rules.values import converted
 from protocols.cel.text.mutations import as_maps
 from protocols.cel.text.source import CelError, EvaluationError
+from protocols.cel.validation import OLD, THIS
 from protocols.dra.decode import device_of
+from tests.fuzz.variants import CONSTANTS, Variants
 from tests.support.dra_objects import device
 
 DRIVER = "dra.example.com"
@@ -54,29 +64,35 @@ assert TYPE is not None
 SCOPE = Scope(params=True)
 
 
-def _selector(text: str) -> list[Callable[[], Any]]:
+class Accepted(NamedTuple):
+    """A text that passed its check: its tree, and evaluations of it."""
+
+    serialized: bytes
+    runs: list[Callable[[], Any]]
+
+
+def _selector(text: str) -> Accepted:
     program = programs.compile_program(text)
     again = programs.Program.from_checked(text, program.cost, program.serialized)
-    return [*(lambda each=each: again.matches(DRIVER, each) for each in DEVICES)]
+    return Accepted(program.serialized, [*(lambda each=each: again.matches(DRIVER, each) for each in DEVICES)])
 
 
-def _policy(text: str) -> list[Callable[[], Any]]:
+def _policy(text: str) -> Accepted:
     policies.check(text, SCOPE)
     policies.program.cache_clear()
     program = policies.program(text, SCOPE)
-    return [*(lambda each=each: _decided(program, each) for each in OBJECTS)]
+    return Accepted(program.serialized, [*(lambda each=each: program.value(_given(each)) for each in OBJECTS)])
 
 
-def _decided(program: policies.Program, given: Mapping[str, Any]) -> Any:
+def _given(read: Mapping[str, Any]) -> dict[str, Any]:
     checked = {
         authorizing.AUTHORIZER: authorizing.START,
         authorizing.REQUEST_RESOURCE: authorizing.request_resource({}),
     }
-    with authorizing.deciding(lambda asked: (len(asked) % 2 == 0, "reason")):
-        return program.value({**given, **checked, "request": REQUEST, "params": {"a": [1]}})
+    return {**read, **checked, "request": REQUEST, "params": {"a": [1]}}
 
 
-def _mutation(text: str) -> list[Callable[[], Any]]:
+def _mutation(text: str) -> Accepted:
     return _policy(as_maps(text))
 
 
@@ -86,16 +102,16 @@ def _checker() -> Checker:
     return Checker(TYPE, 1)
 
 
-def _rule(text: str) -> list[Callable[[], Any]]:
+def _rule(text: str) -> Accepted:
     assert TYPE is not None
     _checker().check(text, False)
     evaluate.program.cache_clear()
     program = evaluate.program(text, False)
     values = [converted(each, TYPE) for each in VALUES]
-    return [*(lambda each=each: program.value(each, values[0], True) for each in values)]
+    return Accepted(program.serialized, [*(lambda each=each: program.value(each, values[0], True) for each in values)])
 
 
-TARGETS: Mapping[str, Callable[[str], list[Callable[[], Any]]]] = {
+TARGETS: Mapping[str, Callable[[str], Accepted]] = {
     "selector": _selector,
     "policy": _policy,
     "mutation": _mutation,
@@ -103,25 +119,144 @@ TARGETS: Mapping[str, Callable[[str], list[Callable[[], Any]]]] = {
 }
 
 
-def tried(kind: str, text: str, phase: Callable[[str], None]) -> tuple[str, int]:
-    """Compile and evaluate; return the fault, empty if there is none, and the number of evaluations.
+class Tried(NamedTuple):
+    """`fault` is empty if there is none, `serialized` if the check did not pass."""
 
-    `phase` is told which part begins.
-    """
+    fault: str = ""
+    evaluations: int = 0
+    serialized: bytes = b""
+
+
+def tried(kind: str, text: str, phase: Callable[[str], None]) -> Tried:
+    """Compile and evaluate a text. `phase` is told which part begins."""
     phase("check")
     try:
-        runs = TARGETS[kind](text)
+        accepted = TARGETS[kind](text)
     except CelError as error:
-        return (f"a check ends with {error}" if isinstance(error, EvaluationError) else ""), 0
+        return Tried(f"a check ends with {error}" if isinstance(error, EvaluationError) else "")
     except Exception as error:
-        return f"a check ends with {type(error).__name__}: {error}", 0
+        return Tried(f"a check ends with {type(error).__name__}: {error}")
     phase("evaluate")
-    for run in runs:
-        try:
-            run()
-        except EvaluationError as error:
-            if str(error).startswith("internal error"):
-                return str(error), 1
-        except Exception as error:
-            return f"an evaluation ends with {type(error).__name__}: {error}", 1
-    return "", len(runs)
+    with authorizing.deciding(_decide):
+        for run in accepted.runs:
+            if fault := _fault(run):
+                return Tried(fault, 1)
+    return Tried("", len(accepted.runs), accepted.serialized)
+
+
+def _decide(asked: Mapping[str, str]) -> tuple[bool, str]:
+    return len(asked) % 2 == 0, "reason"
+
+
+def _fault(run: Callable[[], Any]) -> str:
+    try:
+        run()
+    except EvaluationError as error:
+        return str(error) if str(error).startswith("internal error") else ""
+    except Exception as error:
+        return f"an evaluation ends with {type(error).__name__}: {error}"
+    return ""
+
+
+class Kind(NamedTuple):
+    """What variants of one kind are evaluated with."""
+
+    variables: tuple[str, ...]
+    special: Special | None
+    limit: int
+    """Cost of the worst case."""
+    sizes: Mapping[str, Size]
+    inputs: Sequence[tuple[Any, ...]]
+
+
+INPUTS = 24
+"""Random inputs of each kind, beside those that are written here."""
+_chance = random.Random(1)
+_NAMES = ("a", "b", "n", "v", "name", "data", "spec", "items", "metadata", "finalizers", "zz")
+
+
+def _json(depth: int) -> Any:
+    kind = _chance.choice((bool, int, float, str, list, dict, type(None)))
+    if kind is list or kind is dict:
+        count = _chance.choice((0, 1, 3, 9)) if depth else 0
+        parts = [_json(depth - 1) for _ in range(count)]
+        return parts if kind is list else dict(zip(_chance.sample(_NAMES, count), parts, strict=True))
+    return _chance.choice(CONSTANTS[kind])
+
+
+def _device() -> tuple[Any, ...]:
+    values = ("", "a", "dra.example.com", True, False, 0, 1, -(1 << 63), (1 << 63) - 1, "v:0.0.1", "v:1.2.3-a.1+b")
+    attributes = {name: _chance.choice(values) for name in _chance.sample((*_NAMES, "x/a"), 3)}
+    capacity = {"memory": _chance.choice(("0", "1Gi", "1n", "9E", "-5"))}
+    return DRIVER, device_of(device("x", attributes, capacity), DRIVER)
+
+
+def _values() -> dict[str, Any]:
+    """Values of the schema."""
+    number, text = _chance.choice(CONSTANTS[int]), _chance.choice(CONSTANTS[str])
+    return {
+        "text": text, "number": number, "real": _chance.choice((0.5, 1e308, -7)), "on": _chance.random() < 0.5,
+        "list": [_chance.choice(CONSTANTS[int]) for _ in range(_chance.choice((0, 1, 30)))], "texts": [text, "b"],
+        "map": {text: number}, "any": _chance.choice((number, text)), "when": "9999-12-31T23:59:59Z", "span": "-1h",
+    }  # fmt: skip
+
+
+def _policies() -> Kind:
+    given = [*OBJECTS, *({"object": _json(4), "oldObject": _json(3)} for _ in range(INPUTS))]
+    inputs = [tuple(_given(each).get(name) for name in policies.VARIABLES) for each in given]
+    return Kind(policies.VARIABLES, None, policies.COST, {}, inputs)
+
+
+def _rules() -> Kind:
+    assert TYPE is not None
+    size = size_of(TYPE)
+    values = [converted(each, TYPE) for each in (*VALUES, *(_values() for _ in range(INPUTS)))]
+    inputs = [(each, _chance.choice((None, *values)), True) for each in values]
+    return Kind((THIS, OLD, evaluate.HAS_OLD), None, estimate.LIMIT, {THIS: size, OLD: size}, inputs)
+
+
+_selectors = [*((DRIVER, each) for each in DEVICES), *(_device() for _ in range(INPUTS))]
+KINDS: Mapping[str, Kind] = {
+    "selector": Kind(devices.VARIABLES, devices.special, estimate.LIMIT, {}, _selectors),
+    "policy": _policies(),
+    "mutation": _policies(),
+    "rule": _rules(),
+}
+SOME, ALL = 20_000, 1_000_000
+"""Budgets of an evaluation. A small one ends it as a large one does, only sooner, whatever the worst case is."""
+WHOLE = 50
+"""One of so many variants has all of the budget, if its worst case is within the limit."""
+SECONDS = 0.25
+"""CPU time beyond what the budget stands for, which is a second and a half for all of it."""
+
+
+def tried_variant(kind: str, variants: Variants, number: int) -> Tried:
+    """Compile and evaluate one variant with one input."""
+    given = KINDS[kind]
+    tree, whole = variants.make(number), number % WHOLE == 0
+    try:
+        if whole and estimate.cost_of_tree(tree, given.sizes) > given.limit:
+            return Tried()
+        expression = Expression(tree, given.variables, given.special)
+    except CelError:
+        return Tried()
+    except Exception as error:
+        return Tried(f"compilation ends with {type(error).__name__}: {error}")
+    units = ALL if whole else SOME
+    values = given.inputs[number % len(given.inputs)]
+    run = expression.evaluate if kind in ("selector", "rule") else expression.plain
+    began = time.process_time()
+    with authorizing.deciding(_decide):
+        fault = _fault(lambda: run(values, Budget(units, units)))
+    spent = time.process_time() - began
+    if spent > SECONDS + 1.5 * units / ALL:
+        fault = fault or f"takes {spent:.2f} s with {units} units"
+    return Tried(fault, 1)
+
+
+def replayed(kind: str, text: str, other: str = "", number: int = 0) -> str:
+    """Try a line of the corpus again: a text, or a variant of it. Return the fault."""
+    if not other:
+        return tried(kind, text, lambda phase: None).fault
+    variants = Variants(TARGETS[kind](text).serialized, TARGETS[kind](other).serialized)
+    return tried_variant(kind, variants, number).fault

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from protocols.cel import policies
-from protocols.cel.costs.estimate import LIMIT
+from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.evaluation import running
-from protocols.cel.evaluation.running import CALL_LIMIT, Budget, Expression
+from protocols.cel.evaluation.running import CALL_LIMIT, Budget
 from protocols.cel.functions import registry
 from protocols.cel.functions.values import EXCEEDED
 from protocols.cel.libraries import authorizing
@@ -324,5 +324,14 @@ def test_limits_are_upstreams() -> None:
     assert running.TABLES
     with pytest.raises(CompileError):
         Program.from_checked("", 0, b"")
-    with pytest.raises(CompileError):
-        Expression(b"", ())
+
+
+def test_the_cost_of_nested_loops_is_found_in_one_pass() -> None:
+    text = "1"
+    for depth in range(28):
+        text = f"[1].map(v{depth}, {text})"
+    chain = "[1]" + ".map(v, [v].map(w, w + v)[0])" * 12
+    for each in (f"{text}.size() == 1", f"{chain} == [1]"):
+        began = time.process_time()
+        assert 0 < cost_of(policies.program(each, Scope()).serialized) <= policies.COST
+        assert time.process_time() - began < 2

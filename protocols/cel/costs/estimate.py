@@ -31,6 +31,7 @@ from protocols.cel.evaluation.tree import (
     Message,
     Node,
     Select,
+    free_names,
     text_of,
     tree_of,
 )
@@ -50,15 +51,31 @@ NAMES: Mapping[str, Worst] = {
     "device.attributes": Worst(2, DOMAINS),
     "device.capacity": Worst(2, DOMAINS),
 }
-Scope = Mapping[str, Size]
 
 
-def cost_of(serialized: bytes, names: Scope | None = None) -> int:
+class Scope(NamedTuple):
+    names: Mapping[str, Size]
+    loops: dict[tuple[int, ...], tuple[Worst, list[Size | None]]]
+    """Loops that were walked, by themselves and the sizes of what they use.
+
+    A turn is walked twice, so that loops in loops in loops would be walked more often than anybody can wait for.
+    """
+    free: dict[int, frozenset[str]]
+
+    def extended(self, more: Mapping[str, Size]) -> "Scope":
+        return self._replace(names={**self.names, **more})
+
+
+def cost_of(serialized: bytes, names: Mapping[str, Size] | None = None) -> int:
     """Return the cost of a checked expression as the native library serializes it. Raises CompileError.
 
     `names` are sizes of variables other than those of devices.
     """
-    return _walk(tree_of(serialized), names or {}).cost
+    return cost_of_tree(tree_of(serialized), names)
+
+
+def cost_of_tree(tree: Node, names: Mapping[str, Size] | None = None) -> int:
+    return _walk(tree, Scope(names or {}, {}, {})).cost
 
 
 def _walk(node: Node, scope: Scope) -> Worst:
@@ -71,8 +88,8 @@ def _const(node: Const, scope: Scope) -> Worst:
 
 
 def _ident(node: Ident, scope: Scope) -> Worst:
-    if node.name in scope:
-        return Worst(1, scope[node.name])
+    if node.name in scope.names:
+        return Worst(1, scope.names[node.name])
     return NAMES.get(node.name, Worst(1, UNKNOWN))
 
 
@@ -118,17 +135,26 @@ def _beyond(count: int) -> int:
     return max(0, count - 16)
 
 
+def _loop(node: Loop, scope: Scope) -> Worst:
+    used = [scope.names.get(name) for name in sorted(free_names(node, scope.free))]
+    key = (id(node), *map(id, used))
+    if (found := scope.loops.get(key)) is None:
+        found = scope.loops[key] = _comprehension(node, scope), used
+    return found[0]
+
+
 def _comprehension(node: Loop, scope: Scope) -> Worst:
     over, start = _walk(node.over, scope), _walk(node.start, scope)
     item, accumulator = element(over.size), node.accumulator
-    inner = {**scope, **dict.fromkeys(node.variables, item), accumulator: start.size}
+    inner = scope.extended({**dict.fromkeys(node.variables, item), accumulator: start.size})
     turns = over.size.length
     step = _walk(node.step, inner) if turns else Worst(0, ONE)
     if turns and step.size.deep > start.size.deep:
-        inner[accumulator] = grown = _grown(start.size, step.size, turns)
+        grown = _grown(start.size, step.size, turns)
+        inner = inner.extended({accumulator: grown})
         step = Worst(_walk(node.step, inner).cost, grown)
     condition = _walk(node.condition, inner) if turns else Worst(0, ONE)
-    result = _walk(node.result, {**scope, accumulator: inner[accumulator]})
+    result = _walk(node.result, scope.extended({accumulator: inner.names[accumulator]}))
     turn = total(condition.cost, step.cost)
     return Worst(total(over.cost, start.cost, product(turns, turn), result.cost), result.size)
 
@@ -149,7 +175,7 @@ _WALKS: Mapping[type[Node], Callable[[Any, Scope], Worst]] = {
     ListLiteral: _list,
     MapLiteral: _map,
     Message: _message,
-    Loop: _comprehension,
+    Loop: _loop,
 }
 
 

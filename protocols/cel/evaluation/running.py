@@ -5,7 +5,7 @@ from typing import Any
 
 from protocols.cel.evaluation import forms, loops
 from protocols.cel.evaluation.closures import Closure, Maker, Special
-from protocols.cel.evaluation.tree import tree_of
+from protocols.cel.evaluation.tree import Node
 from protocols.cel.functions import conversions, extensions, lists, strings
 from protocols.cel.functions.values import (
     EXCEEDED,
@@ -44,10 +44,10 @@ class Expression:
 
     __slots__ = ("_cost", "_pad", "_run")
 
-    def __init__(self, serialized: bytes, variables: tuple[str, ...], special: Special | None = None) -> None:
-        """Raises CompileError. `variables`: names of the values that `evaluate` is given, in their order."""
+    def __init__(self, tree: Node, variables: tuple[str, ...], special: Special | None = None) -> None:
+        """`variables`: names of the values that `evaluate` is given, in their order."""
         maker = Maker(variables, special)
-        code = maker.code(tree_of(serialized), maker.scope)
+        code = maker.code(tree, maker.scope)
         self._run = code.run
         self._cost = code.cost
         self._pad = [None] * (maker.size - 1 - len(variables))

@@ -118,6 +118,25 @@ def parts_of(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+Names = frozenset[str]
+
+
+def free_names(node: Node, known: dict[int, Names]) -> Names:
+    """Return the variables that a node uses and does not bind itself. `known` keeps those of loops by identity."""
+    if isinstance(node, Ident):
+        return frozenset((node.name,))
+    if not isinstance(node, Loop):
+        return _free(parts_of(node), known)
+    if (found := known.get(id(node))) is None:
+        inside = _free((node.condition, node.step, node.result), known) - {node.accumulator, *node.variables}
+        found = known[id(node)] = inside | _free((node.over, node.start), known)
+    return found
+
+
+def _free(nodes: tuple[Node, ...], known: dict[int, Names]) -> Names:
+    return Names().union(*(free_names(node, known) for node in nodes))
+
+
 def text_of(node: Node) -> str | None:
     """Return the value of a string literal, None for any other expression."""
     return node.value if isinstance(node, Const) and type(node.value) is str else None
