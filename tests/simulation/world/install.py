@@ -3,6 +3,7 @@
 One run an operating system process: nothing here is undone.
 """
 
+import concurrent.futures
 import gc
 import logging
 import os
@@ -14,15 +15,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import aiohappyeyeballs
+
 from actors.store.engine import writer as store_writer
 from protocols.actor import shell
 from protocols.bus import bus as bus_module
 from protocols.process import tasks
+from protocols.serving import listener
 from protocols.trace import recorder
 from tests.simulation.world.bus import SimLock, SimSockets
 from tests.simulation.world.ordered import order_sets
 from tests.simulation.world.patching import patch, substitute
 from tests.simulation.world.process import Process, ProcessExit, running
+from tests.simulation.world.sockets import SocketModule
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -122,14 +127,41 @@ class _Thread:
         running(self.world).thread(self._work, lambda value, error: None)
 
 
+class _Pool:
+    """Stands for ThreadPoolExecutor: an executor that loops are given, or that runs work at drawn times."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def submit(self, work: Callable[..., Any], *given: Any) -> "concurrent.futures.Future[Any]":
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def done(value: Any, error: BaseException | None) -> None:
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        running(self._world).thread(lambda: work(*given), done)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None: ...
+
+
 def _threads(world: "World") -> None:
     _Thread.world = world
     patch(threading, "Thread", _Thread)
+    substitute(concurrent.futures.ThreadPoolExecutor, lambda *_, **__: _Pool(world))
 
     def do(writer: store_writer.WriterThread, work: Callable[[], Any], done: Any) -> None:
         running(world).in_order(work, done)
 
     patch(store_writer.WriterThread, "do", do)
+
+
+async def _start_connection(addr_infos: Any, **_: Any) -> Any:
+    """Return the destination instead of a socket: SimLoop.create_connection knows what to do."""
+    return addr_infos[0][4][:2]
 
 
 class _Database(sqlite3.Connection):
@@ -148,6 +180,8 @@ class _Database(sqlite3.Connection):
 
 def _bus(world: "World") -> None:
     patch(bus_module, "Sockets", lambda run_dir: SimSockets(world.bus, running(world)))
+    patch(listener, "socket", SocketModule(world))
+    patch(aiohappyeyeballs, "start_connection", _start_connection)
     patch(bus_module, "NameLock", lambda run_dir, name: SimLock(running(world), run_dir, name))
     _Database.world = world
     connect = sqlite3.connect

@@ -5,7 +5,7 @@ from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.world.network import Listening
+from tests.simulation.world.network import Server
 from tests.simulation.world.transport import connect
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class SimLoop(base_events.BaseEventLoop):
         self._selector = _Selector()
         self._clock_resolution = 1e-9
         self.signals: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
+        self.listening: dict[int, Any] = {}
+        """Listening sockets by their descriptors."""
         self.readers: dict[int, Callable[[], object]] = {}
 
     def time(self) -> float:
@@ -72,6 +74,8 @@ class SimLoop(base_events.BaseEventLoop):
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self.readers[fd] = lambda: callback(*args)
+        if (listening := self.listening.get(fd)) is not None:
+            listening.wake()
 
     def remove_reader(self, fd: Any) -> bool:
         return self.readers.pop(fd, None) is not None
@@ -85,7 +89,7 @@ class SimLoop(base_events.BaseEventLoop):
         return future
 
     async def create_unix_server(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:
-        return Listening(self._world.network, self._process, f"unix:{path}", protocol_factory)
+        return Server(self._world.network, self._process, f"unix:{path}", protocol_factory)
 
     async def create_unix_connection(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:
         return await connect(self._world.network, self._process, f"unix:{path}", protocol_factory)
@@ -93,10 +97,17 @@ class SimLoop(base_events.BaseEventLoop):
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **given: Any) -> Any:
         if (sock := given.get("sock")) is not None:
             _, port = sock.getsockname()[:2]
-        return Listening(self._world.network, self._process, f"tcp:{port}", protocol_factory)
+        return Server(self._world.network, self._process, f"tcp:{port}", protocol_factory)
 
-    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
-        return await connect(self._world.network, self._process, f"tcp:{port}", protocol_factory)
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **given: Any) -> Any:
+        if (destination := given.get("sock")) is not None:
+            _, port = destination
+        credentials = given.get("ssl")
+        return await connect(self._world.network, self._process, f"tcp:{port}", protocol_factory, credentials)
+
+    async def connect_accepted_socket(self, protocol_factory: Any, sock: Any, **_: Any) -> Any:
+        sock.far.attach(protocol_factory())
+        return sock.far, sock.far.protocol
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         return [(2, 1, 6, "", (str(host), int(port)))]

@@ -42,10 +42,10 @@ class Network:
 
 
 class Listening:
-    """A listening socket: stands for asyncio.Server."""
+    """A listening socket."""
 
-    def __init__(self, network: Network, process: "Process", address: str, factory: Factory) -> None:
-        self.process, self.factory, self.address = process, factory, address
+    def __init__(self, network: Network, process: "Process", address: str) -> None:
+        self.process, self.address = process, address
         self._network = network
         self._closed = False
         network.listening.setdefault(address, []).append(self)
@@ -59,6 +59,21 @@ class Listening:
     def die(self) -> None:
         self._closed = True
         self._network.listening[self.address].remove(self)
+
+    def arrive(self, far: Any) -> None:
+        """Take a new connection's end, in a turn of the process."""
+        raise NotImplementedError
+
+
+class Server(Listening):
+    """Stands for asyncio.Server."""
+
+    def __init__(self, network: Network, process: "Process", address: str, factory: Factory) -> None:
+        super().__init__(network, process, address)
+        self._factory = factory
+
+    def arrive(self, far: Any) -> None:
+        far.attach(self._factory())
 
     def is_serving(self) -> bool:
         return not self._closed

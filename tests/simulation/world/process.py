@@ -69,7 +69,9 @@ class Process:
         self.failures: Counter[str] = Counter()
         """Of its tasks, by kind: what tasks.FAILURES is in a process of its own."""
         self.memory: dict[Any, Any] = {}
-        """State that a module keeps for its process, by the module's object."""
+        """State that an object of a module keeps for its process."""
+        self.globals: list[Any] = []
+        """The values of `Isolation`'s places."""
         self.notes: dict[str, Any] = {}
         """What a profile wants to find again, also after its death."""
         self.loop = SimLoop(world, self)
@@ -114,6 +116,7 @@ class Process:
         """Run code of this process in its loop."""
         world = self.world
         world.current = self
+        world.isolation.enter(self.globals)
         events._set_running_loop(self.loop)
         try:
             work()
@@ -142,6 +145,7 @@ class Process:
             return
         value, error = None, None
         self.world.current = self
+        self.world.isolation.enter(self.globals)
         try:
             value = work()
         except SystemExit as leaving:

@@ -3,7 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.world.network import Factory, Listening, Network
+from tests.simulation.world.identity import Credentials
+from tests.simulation.world.network import Factory, Network
 
 if TYPE_CHECKING:
     from tests.simulation.world.process import Process
@@ -22,13 +23,22 @@ class SimTransport(asyncio.Transport):
         self.network, self.process, self.address = network, process, address
         self.protocol: Any = None
         self.closing = self.lost = self.eof_sent = self.paused = False
-        self.reading = True
+        self.reading = False
+        self.certificate: dict[str, Any] | None = None
+        """The peer's."""
         self.last = 0.0
         """When the piece sent last arrives: none overtakes another."""
         self.held: list[tuple[SimTransport, bytes]] = []
         self.flying = 0
         self.high, self.low = HIGH, HIGH // 4
         process.ends[self] = None
+
+    def attach(self, protocol: Any) -> None:
+        """Begin: what has arrived by now is handed to the protocol."""
+        self.protocol = protocol
+        protocol.connection_made(self)
+        if not self.reading:
+            self.resume_reading()
 
     def write(self, data: Any) -> None:
         if self.closing or self.eof_sent or not data:
@@ -109,7 +119,7 @@ class SimTransport(asyncio.Transport):
         self.process.loop.call_soon(self._catch_up)
 
     def _catch_up(self) -> None:
-        while self.held and self.reading and not self.closing:
+        while self.held and self.reading and not self.closing and self.protocol is not None:
             held, self.held = self.held, []
             sender, piece = held.pop(0)
             if piece:
@@ -166,7 +176,8 @@ class SimTransport(asyncio.Transport):
     def _lost(self, error: BaseException | None) -> None:
         if not self.lost:
             self.lost = True
-            self.protocol.connection_lost(error)
+            if self.protocol is not None:
+                self.protocol.connection_lost(error)
 
     def die(self) -> None:
         """The kernel closes it: the peer reads to the end, or is reset if something lay here unread."""
@@ -180,7 +191,7 @@ class SimTransport(asyncio.Transport):
 
     def reset(self) -> None:
         """Break the connection at this end, whatever was on its way. Runs in a turn of this process."""
-        if not self.closing and self.protocol is not None:
+        if not self.closing:
             self._finish(ConnectionResetError(104, "Connection reset by peer"))
 
     def cut(self) -> None:
@@ -189,6 +200,8 @@ class SimTransport(asyncio.Transport):
             end.process.world.at(0, end.process, end.reset)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "peercert":
+            return self.certificate
         if name in ("peername", "sockname"):
             return ("127.0.0.1", 40_000) if self.address.startswith("tcp:") else ""
         return default
@@ -211,7 +224,9 @@ class SimTransport(asyncio.Transport):
         return max(0, self.flying - self.network.buffer)
 
 
-async def connect(network: Network, process: "Process", address: str, factory: Factory) -> tuple[Any, Any]:
+async def connect(
+    network: Network, process: "Process", address: str, factory: Factory, credentials: Any = None
+) -> tuple[Any, Any]:
     """Connect to who listens there. Raises ConnectionRefusedError."""
     world = process.world
     await asyncio.sleep(world.latency())
@@ -225,14 +240,8 @@ async def connect(network: Network, process: "Process", address: str, factory: F
     near = SimTransport(network, process, address)
     far = SimTransport(network, listening.process, address)
     near.peer, far.peer = far, near
-    near.protocol = factory()
-    near.protocol.connection_made(near)
-    world.at(0, listening.process, lambda: _accept(listening, far))
+    if isinstance(credentials, Credentials):
+        far.certificate = credentials.certificate()
+    near.attach(factory())
+    world.at(0, listening.process, lambda: far.closing or listening.arrive(far))
     return near, near.protocol
-
-
-def _accept(listening: Listening, far: SimTransport) -> None:
-    if far.closing:
-        return
-    far.protocol = listening.factory()
-    far.protocol.connection_made(far)

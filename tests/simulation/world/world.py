@@ -15,6 +15,7 @@ from typing import Protocol
 
 from tests.simulation.model import Main
 from tests.simulation.world.bus import BusEnds
+from tests.simulation.world.isolation import Isolation
 from tests.simulation.world.network import Network
 from tests.simulation.world.process import Process
 from tests.simulation.world.trace import Trace
@@ -63,6 +64,7 @@ class World:
         self._randoms: dict[str, random.Random] = {}
         self._order = self.random("order")
         self._delays = self.random("network")
+        self.isolation = Isolation()
         self.network = Network(self)
         self.bus = BusEnds(self)
         self.errors: list[tuple[float, str, str]] = []
