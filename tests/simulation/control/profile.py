@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from actors.apiserver.actor import TABLE
+from actors.apiserver.actor import TABLE, ApiServer
 from actors.store.actor import StoreActor
 from actors.watchcache.actor import WatchcacheActor
 from protocols.etcd import EtcdOptions
@@ -14,6 +14,7 @@ from tests.simulation.control.followers import FollowerActor, record_excuses
 from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
+from tests.simulation.control.servers import install_servers
 from tests.simulation.control.writers import Writer
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR, actor
@@ -25,7 +26,7 @@ from tests.support.settings import plane_settings
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-FOLLOWERS, WRITERS = 3, 2
+SERVERS, FOLLOWERS, WRITERS = 2, 1, 2
 RESTART_S = 0.01, 0.5
 
 
@@ -53,6 +54,7 @@ class ControlProfile:
         patch(grpc.aio, "server", NoGrpcServer)
         self._settings = plane_settings(world.root)
         draw_limits(world)
+        install_servers(world, self._settings)
         record_excuses(world)
         self._history.record_commits()
         self._row = TABLE.of("configmaps")
@@ -69,7 +71,8 @@ class ControlProfile:
         return {
             "store": actor("store", StoreActor, settings),
             "watchcache": actor("watchcache", WatchcacheActor, settings),
-            **{f"apiserver-{n}": actor(f"apiserver-{n}", follower, settings) for n in range(FOLLOWERS)},
+            **{f"apiserver-{n}": actor(f"apiserver-{n}", ApiServer, settings) for n in range(SERVERS)},
+            **{f"follower-{n}": actor(f"follower-{n}", follower, settings) for n in range(FOLLOWERS)},
         }
 
     def _writers(self) -> dict[str, Main]:
@@ -87,7 +90,8 @@ class ControlProfile:
             self._world.spawn(name)
 
     def _plan(self) -> Plan:
-        specs = (child("store", CONTROL), child("watchcache", CONTROL), *map(watcher, range(FOLLOWERS)))
+        followers = [child("follower", CONTROL, f"follower-{n}") for n in range(FOLLOWERS)]
+        specs = (child("store", CONTROL), child("watchcache", CONTROL), *map(watcher, range(SERVERS)), *followers)
         return Plan(specs=specs, settings=self._settings)
 
     def _restart(self, process: Process, code: int, signal: int) -> None:

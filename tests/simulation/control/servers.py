@@ -1,0 +1,62 @@
+"""API servers with their real HTTP handlers, and clients with certificates, over simulated TCP without TLS."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from actors.apiserver import actor as apiserver_actor
+from actors.apiserver.api.request import workers
+from actors.apiserver.http.routing import stalled
+from actors.apiserver.http.routing.server import Server
+from actors.apiserver.resources.services import network
+from actors.store.file import rows
+from protocols.kubeclient import client as kubeclient
+from protocols.kubeclient.client import ClientOptions
+from protocols.process.settings import Settings
+from tests.simulation.world.identity import Credentials
+from tests.simulation.world.isolation import kept, nothing
+from tests.simulation.world.patching import patch
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+SUBJECTS = {
+    "admin": ("admin", "system:masters"),
+    "scheduler": ("system:kube-scheduler", ""),
+    "controllers": ("system:kube-controller-manager", ""),
+}
+"""Name and organization by the stem of the certificate's file."""
+
+
+def install_servers(world: "World", settings: Settings) -> None:
+    """Take TLS and the thread that watches the loop out of API servers, and declare their state of the process."""
+    patch(Server, "tls", lambda server: None)
+    patch(stalled.LoopMonitor, "start", lambda monitor: None)
+    patch(stalled.LoopMonitor, "close", lambda monitor: None)
+    patch(apiserver_actor, "prepare_process", nothing)
+    patch(kubeclient, "_tls", _credentials)
+    isolation, services = world.isolation, network.SERVICES.strategy
+    isolation.add(workers, "_of", nothing)
+    isolation.add(rows, "_logged", set)
+    isolation.add(services, "ranges", kept(getattr(services, "ranges")))  # noqa: B009  # of a subclass
+    isolation.add(services, "services", kept(tuple))
+    layout = settings.layout
+    layout.pki.mkdir(parents=True, exist_ok=True)
+    layout.logs.mkdir(parents=True, exist_ok=True)
+    layout.ca_cert.write_text("no certificate\n")
+
+
+_made: dict[str, Credentials] = {}
+
+
+def _credentials(options: ClientOptions) -> Credentials:
+    stem = options.cert.stem if options.cert else ""
+    if stem not in _made:
+        _made[stem] = Credentials(*SUBJECTS[stem])
+    return _made[stem]
+
+
+def client_options(settings: Settings, name: str) -> ClientOptions:
+    """Return the options of a client of that certificate."""
+    pki: Path = settings.layout.pki
+    paths: dict[str, Any] = {"ca": settings.layout.ca_cert, "cert": pki / f"{name}.crt", "key": pki / f"{name}.key"}
+    return ClientOptions(server=settings.api_url, **paths)
