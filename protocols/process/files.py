@@ -12,6 +12,7 @@ import msgspec
 
 from protocols.errors import NodeplaneError
 
+DIRECTORY_MODE = 0o750
 SWEPT_LIMIT = 1000
 LARGEST = 64 << 20
 """Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
@@ -79,6 +80,20 @@ def set_aside(path: Path) -> Path:
     os.replace(path, aside)
     sync_directory(path.parent)
     return aside
+
+
+def prepare_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
+    """Make a directory with exactly this mode, whatever the umask is, and its parents; an existing one stays as it is.
+
+    New directories are on disk when this returns: what is synced in one that a power cut removes is lost with it.
+    """
+    if path.is_dir():
+        return
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(mode)
+    for each in reversed(missing):
+        sync_directory(each.parent)
 
 
 def sync_directory(directory: Path) -> None:

@@ -36,3 +36,12 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path
         (tmp_path / name).touch()
     write_atomic(tmp_path / "state", b"x")
     assert set(os.listdir(tmp_path)) == {"state", *alive}
+
+
+def test_new_directories_are_synced_into_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+    files.prepare_directory(tmp_path / "a" / "b", 0o700)
+    files.prepare_directory(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700

@@ -14,8 +14,7 @@ from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
 from actors.devices.ledger.state import State, encode
 from actors.devices.model.go_checksum import Constant
-from protocols.process.files import digest, read_bounded, sweep_once, write_atomic
-from protocols.process.sockets import DIRECTORY_MODE, prepare_directory
+from protocols.process.files import DIRECTORY_MODE, digest, prepare_directory, read_bounded, sweep_once, write_atomic
 
 
 @dataclass(frozen=True)
