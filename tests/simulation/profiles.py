@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 Maker = Callable[["World"], Profile]
 
-PLACES = {"control": "tests.simulation.control.profile:ControlProfile"}
+PLACES = {
+    "control": "tests.simulation.control.profile:ControlProfile",
+    "node": "tests.simulation.node.profile:NodeProfile",
+}
 """`module:factory` by name."""
 
 

@@ -9,7 +9,7 @@ from protocols.process import sockets as product_sockets
 from tests.simulation.calls.channel import SimChannel
 from tests.simulation.calls.server import SimServer
 from tests.simulation.calls.sockets import Sockets
-from tests.simulation.world.install import substitute
+from tests.simulation.world.patching import substitute
 from tests.simulation.world.process import running
 
 if TYPE_CHECKING:

@@ -1,0 +1,121 @@
+"""Pods that come and go: a model of users and a scheduler that knows the node's devices."""
+
+from typing import TYPE_CHECKING, Any
+
+from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE
+from protocols.kube.meta import Object, meta
+from protocols.kube.resources import PODS, RESOURCECLAIMS
+from tests.simulation.node.simulators import DRIVER
+
+if TYPE_CHECKING:
+    from tests.simulation.node.api import ModelApi
+    from tests.simulation.world.world import World
+
+NAMESPACE = "default"
+ENDED = frozenset({"Succeeded", "Failed"})
+MOST_CPUS = 6
+
+
+class Load:
+    """Creates a pod now and then, deletes some, and removes those that have ended."""
+
+    def __init__(self, world: "World", api: "ModelApi", capacity: dict[str, int], cards: list[str]) -> None:
+        self._world, self._api, self._capacity, self._cards = world, api, capacity, cards
+        self._chance = world.random("load")
+        self._pause = 1 / world.draw("pods_per_s", 0.5, 2.0)
+        self._most = int(world.draw("most_pods", 4, 12, 24))
+        self._over = world.draw("overcommitted_share", 0.0, 0.05)
+        self._deleted = world.draw("deleted_share", 0.1, 0.4)
+        self.made = 0
+        self.ended = False
+
+    def begin(self) -> None:
+        self._world.at(1.0, None, self._tick)
+
+    def _tick(self) -> None:
+        if self.ended:
+            return
+        self._world.at(self._chance.expovariate(1 / self._pause), None, self._tick)
+        self._sweep()
+        pods = list(self._api.objects["pods"].values())
+        if len(pods) < self._most:
+            self._make()
+        if pods and self._chance.random() < self._deleted:
+            self._delete(self._chance.choice(pods))
+
+    def _delete(self, pod: Object) -> None:
+        self._api.remove(meta(pod)["name"], NAMESPACE, int(self._chance.choice((0, 1, 2))))
+
+    def _sweep(self) -> None:
+        """Remove pods that have ended, as controllers of jobs do, and claims whose pod is gone."""
+        for pod in list(self._api.objects["pods"].values()):
+            if (pod.get("status") or {}).get("phase") in ENDED:
+                self._api.remove(meta(pod)["name"], NAMESPACE, 1)
+        pods = {meta(pod)["uid"] for pod in self._api.objects["pods"].values()}
+        for claim in list(self._api.objects["resourceclaims"].values()):
+            if claim["status"]["reservedFor"][0]["uid"] not in pods:
+                self._api.drop(RESOURCECLAIMS, meta(claim)["name"], NAMESPACE)
+
+    def _make(self) -> None:
+        chance = self._chance
+        self.made += 1
+        name = f"pod-{self.made}"
+        limits: dict[str, str] = {"memory": "64Mi"}
+        for resource, capacity in self._capacity.items():
+            free = capacity - self._used(resource)
+            wanted = chance.choice((0, 1, 1, 2))
+            if wanted > free and chance.random() >= self._over:
+                wanted = max(0, free)
+            if wanted:
+                limits[resource] = str(wanted)
+        exclusive = chance.random() < 0.4 and self._used("cpu") < MOST_CPUS
+        limits["cpu"] = "1" if exclusive else "100m"
+        container = {"name": "main", "image": "hollow/app", "resources": {"limits": limits, "requests": dict(limits)}}
+        spec: Object = {
+            "nodeName": "n1",
+            "restartPolicy": chance.choice(("Never", "OnFailure", "Always")),
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        }
+        notes = {HOLLOW: "true", HOLLOW_EXIT_CODE: str(chance.choice((0, 0, 1)))}
+        if chance.random() < 0.8:
+            notes[HOLLOW_DURATION] = f"{chance.choice((200, 1000, 3000, 8000))}ms"
+        pod: dict[str, Any] = {
+            "metadata": {"name": name, "namespace": NAMESPACE, "annotations": notes},
+            "spec": spec,
+            "status": {"phase": "Pending"},
+        }
+        card = self._free_card() if chance.random() < 0.4 else ""
+        if card:
+            spec["resourceClaims"] = [{"name": "card", "resourceClaimName": name}]
+            container["resources"]["claims"] = [{"name": "card"}]  # type: ignore[index]
+        uid = meta(self._api.put(PODS, pod))["uid"]
+        if card:
+            self._api.put(RESOURCECLAIMS, _claim(name, card, uid))
+
+    def _used(self, resource: str) -> int:
+        """Return how many are asked for by pods that have not ended."""
+        used = 0
+        for pod in self._api.objects["pods"].values():
+            if (pod.get("status") or {}).get("phase") not in ENDED:
+                limit = pod["spec"]["containers"][0]["resources"]["limits"].get(resource, "0")
+                used += int(limit) if limit.isdigit() else 0
+        return used
+
+    def _free_card(self) -> str:
+        claims = self._api.objects["resourceclaims"].values()
+        taken = {claim["status"]["allocation"]["devices"]["results"][0]["device"] for claim in claims}
+        free = [card for card in self._cards if card not in taken]
+        return self._chance.choice(free) if free else ""
+
+
+def _claim(name: str, card: str, pod_uid: str) -> Object:
+    result = {"request": "card", "driver": DRIVER, "pool": "n1", "device": card}
+    return {
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"devices": {"requests": [{"name": "card", "exactly": {"deviceClassName": "card"}}]}},
+        "status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": pod_uid}],
+        },
+    }

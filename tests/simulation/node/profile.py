@@ -1,0 +1,115 @@
+"""The node profile: the real actors of one node, device plugins, a DRA driver, agents, and a model of the API."""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from actors.cri.actor import Cri
+from actors.devices.actor import Devices
+from actors.frontdoor.actor import FrontDoor
+from actors.health.actor import HealthActor
+from actors.pleg.actor import PlegActor
+from actors.podworker.actor import PodWorkerActor
+from actors.runtime.actor import Runtime
+from protocols.actor.shell import Factory
+from protocols.node.alignment import Alignment
+from tests.simulation.calls.install import install as install_calls
+from tests.simulation.model import Broken, Main
+from tests.simulation.node.api import ModelApi
+from tests.simulation.node.load import Load
+from tests.simulation.node.notifications import Notifications
+from tests.simulation.node.replaced import replace_machine
+from tests.simulation.node.simulators import Hardware, driver, note_parts, plugin
+from tests.simulation.world.actors import actor
+from tests.simulation.world.process import Process, running
+from tests.support.machines import Described, write_machine
+from tests.support.settings import plane_settings
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+RESTART_S = 0.01, 0.5
+GPU, NIC = "sim.example.com/gpu", "sim.example.com/nic"
+MACHINE = Described(sockets=2, cores_per_node=4)
+ACTORS: dict[str, Factory] = {
+    "runtime": Runtime,
+    "cri": Cri,
+    "pleg": PlegActor,
+    "devices": Devices,
+    "health": HealthActor,
+    "podworker": PodWorkerActor,
+    "frontdoor": FrontDoor,
+}
+
+
+class NodeProfile:
+    kinds = ("kill", "pause", "cut", "all")
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._settings = self._make_settings()
+        layout = self._settings.layout
+        self.api = ModelApi(world)
+        self.sockets = install_calls(world)
+        replace_machine(world, self.api, self.sockets)
+        note_parts(world)
+        self._notifications = Notifications(world)
+        self.hardware = {
+            "plugin-gpu": Hardware([f"gpu-{n}" for n in range(4)]),
+            "plugin-nic": Hardware([f"nic-{n}" for n in range(3)]),
+            "driver": Hardware([f"card-{n}" for n in range(3)]),
+        }
+        self.supervised = {name: actor(name, self._noted(made), self._settings) for name, made in ACTORS.items()}
+        others = {
+            "plugin-gpu": plugin(world, layout, GPU, self.hardware["plugin-gpu"]),
+            "plugin-nic": plugin(world, layout, NIC, self.hardware["plugin-nic"]),
+            "driver": driver(world, layout, self.hardware["driver"]),
+        }
+        self.processes: dict[str, Main] = {**self.supervised, **others}
+        self.targets = tuple(self.processes)
+        self.load = Load(world, self.api, {GPU: 4, NIC: 3}, list(self.hardware["driver"].health))
+
+    def _make_settings(self) -> Any:
+        root = self._world.root
+        rules = Alignment(
+            cpuManagerPolicy="static", reservedSystemCPUs="0", sysfsRoot=str(write_machine(root / "machine", MACHINE))
+        )
+        return msgspec.structs.replace(plane_settings(root), alignment=rules, healthz_port=0)
+
+    def _noted(self, made: Factory) -> Factory:
+        """Let each process note its actor, for checks that read its state."""
+
+        def factory(context: Any) -> Any:
+            part = running(self._world).notes["actor"] = made(context)
+            return part
+
+        return factory
+
+    def begin(self) -> None:
+        layout = self._settings.layout
+        for directory in (layout.run, layout.device_plugins, layout.plugins_registry, layout.plugins, layout.pod_logs,
+                          layout.pod_resources_socket.parent, layout.devices, layout.runtime, layout.cdi):  # fmt: skip
+            directory.mkdir(parents=True, exist_ok=True)
+        self._notifications.begin()
+        self._world.on_end.append(self._restart)
+        for name in self.processes:
+            self._world.spawn(name)
+        self.load.begin()
+
+    def _restart(self, process: Process, code: int, signal: int) -> None:
+        name, world = process.name, self._world
+        delay = world.random("restarts").uniform(*RESTART_S)
+        world.at(delay, None, lambda: name in world.processes or world.spawn(name))
+
+    def quiesce(self) -> None:
+        self.load.ended = True
+
+    def check(self) -> list[Broken]:
+        return []
+
+    def counts(self) -> dict[str, int]:
+        phases: dict[str, int] = {}
+        for pod in self.api.objects["pods"].values():
+            phase = (pod.get("status") or {}).get("phase", "")
+            phases[phase] = phases.get(phase, 0) + 1
+        return {"pods": self.load.made, "k8s_events": self.api.recorded, **phases}

@@ -1,0 +1,102 @@
+"""What a node's processes take from the machine, replaced: its facts, cgroups, the launcher, peers of a socket."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from actors.devices import actor as devices_actor
+from actors.frontdoor.serving import listener as listener_module
+from actors.frontdoor.serving.listener import UNKNOWN_PEER, ListenerOptions, Peer
+from actors.podworker.node import machine as machine_module
+from actors.podworker.node.machine import Machine, instance_of
+from actors.runtime import server as runtime_server
+from actors.runtime.backends import procfs
+from actors.runtime.backends.launcher import LauncherHandle
+from actors.runtime.cgroups import hierarchy
+from actors.simulator.driver import kubeconfig
+from protocols.kubeclient import client as client_module
+from protocols.node import namespaces
+from protocols.process.layout import Layout
+from protocols.process.sockets import prepare_socket
+from tests.simulation.node.api import ModelApi, ModelClient
+from tests.simulation.world.patching import patch, substitute
+
+if TYPE_CHECKING:
+    from tests.simulation.calls.sockets import Sockets
+    from tests.simulation.world.world import World
+
+BOOT = "5ea1ed00-0000-4000-8000-000000000001"
+TEMPORARY = ".new"
+
+
+def replace_machine(world: "World", api: ModelApi, sockets: "Sockets") -> None:
+    """Replace it for this world. Import what runs in it first."""
+    ModelClient.api = api
+    substitute(client_module.ApiClient, ModelClient)
+    substitute(procfs.boot_id, lambda: BOOT)
+    substitute(devices_actor.boot_id, lambda: BOOT)
+    substitute(hierarchy.find_hierarchy, lambda *_: None)
+    substitute(namespaces.try_namespaces, lambda *_: False)
+    substitute(machine_module.read_machine, _machine)
+    substitute(kubeconfig.client_options, _Access)
+    substitute(listener_module.Listener, lambda options: PublicSocket(options, sockets))
+    patch(runtime_server, "_allow_descriptors", lambda: None)
+    patch(LauncherHandle, "start", lambda self: None)
+    patch(LauncherHandle, "close", lambda self: None)
+
+
+def _machine(layout: Layout, node_ip: str) -> Machine:
+    return Machine(
+        hostname="n1",
+        address=node_ip or "192.0.2.10",
+        cpus=8,
+        memory_kib=16 << 20,
+        storage_kib=64 << 20,
+        architecture="amd64",
+        kernel="6.1.0",
+        os_image="Simulated",
+        machine_id="simulated",
+        boot_id=BOOT,
+        instance=instance_of(layout.node_id),
+    )
+
+
+class _Access:
+    """Stands for kubeconfig.client_options."""
+
+    def __init__(self, path: Path | None, user_agent: str) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class PublicSocket:
+    """Stands for the front door's Listener: the public socket leads to the private server, without a relay."""
+
+    def __init__(self, options: ListenerOptions, sockets: "Sockets") -> None:
+        self._options, self._sockets = options, sockets
+
+    async def start(self) -> None:
+        where = self._options.socket
+        prepare_socket(where.public)
+        server = self._sockets.find(where.private)
+        if server is None:
+            raise RuntimeError(f"nobody serves {where.private}")
+        temporary = where.public.with_name(TEMPORARY)
+        self._sockets.bind(temporary, server)
+        temporary.rename(where.public)
+
+    def stop_accepting(self) -> None:
+        self._options.socket.public.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self.stop_accepting()
+
+    def peer(self, grpc_peer: str) -> Peer:
+        return UNKNOWN_PEER
+
+    def __len__(self) -> int:
+        return 0
+
+    def __contains__(self, number: Any) -> bool:
+        return False
