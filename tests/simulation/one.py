@@ -27,6 +27,9 @@ _real = partial(time.perf_counter)
 
 def run(options: RunOptions) -> Outcome:
     """Run one seed. It patches global state: one run an operating system process, with PYTHONHASHSEED=0."""
+    from tests.simulation.world.late import bind_late
+
+    bind_late()
     from tests.simulation import profiles
     from tests.simulation.world.world import World
 

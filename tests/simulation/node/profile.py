@@ -21,7 +21,7 @@ from tests.simulation.node.notifications import Notifications
 from tests.simulation.node.replaced import replace_machine
 from tests.simulation.node.simulators import Hardware, driver, note_parts, plugin
 from tests.simulation.world.actors import actor
-from tests.simulation.world.process import Process, running
+from tests.simulation.world.process import Clock, Process, running
 from tests.support.machines import Described, write_machine
 from tests.support.settings import plane_settings
 
@@ -47,10 +47,12 @@ class NodeProfile:
 
     def __init__(self, world: "World") -> None:
         self._world = world
+        hide_chance(world)
         self._settings = self._make_settings()
         layout = self._settings.layout
         self.api = ModelApi(world)
         self.sockets = install_calls(world)
+        self._clock = Clock(world.random("clock"))
         replace_machine(world, self.api, self.sockets)
         note_parts(world)
         self._notifications = Notifications(world)
@@ -65,7 +67,9 @@ class NodeProfile:
             "plugin-nic": plugin(world, layout, NIC, self.hardware["plugin-nic"]),
             "driver": driver(world, layout, self.hardware["driver"]),
         }
-        self.processes: dict[str, Main] = {**self.supervised, **others}
+        self.processes: dict[str, Main] = {
+            name: self._on_one_machine(main) for name, main in {**self.supervised, **others}.items()
+        }
         self.targets = tuple(self.processes)
         self.load = Load(world, self.api, {GPU: 4, NIC: 3}, list(self.hardware["driver"].health))
 
@@ -75,6 +79,15 @@ class NodeProfile:
             cpuManagerPolicy="static", reservedSystemCPUs="0", sysfsRoot=str(write_machine(root / "machine", MACHINE))
         )
         return msgspec.structs.replace(plane_settings(root), alignment=rules, healthz_port=0)
+
+    def _on_one_machine(self, main: Main) -> Main:
+        """All processes of a node have the clocks of its machine."""
+
+        async def begin(process: Process) -> object:
+            process.clock = self._clock
+            return await main(process)
+
+        return begin
 
     def _noted(self, made: Factory) -> Factory:
         """Let each process note its actor, for checks that read its state."""
@@ -113,3 +126,19 @@ class NodeProfile:
             phase = (pod.get("status") or {}).get("phase", "")
             phases[phase] = phases.get(phase, 0) + 1
         return {"pods": self.load.made, "k8s_events": self.api.recorded, **phases}
+
+
+def hide_chance(world: "World") -> None:
+    """Leave out of the trace what another run of the seed may have otherwise, and which decides nothing.
+
+    The name of the run's directory, always of one length, and the order of maps in protobuf messages, which follows an
+    address of the library: of a message the sorted bytes count.
+    """
+    trace, root = world.trace, str(world.root)
+    raw, message, happened = root.encode(), trace.message, trace.happened
+
+    def seen(now: float, sender: int, receiver: int, data: bytes) -> None:
+        message(now, sender, receiver, bytes(sorted(data.replace(raw, b"ROOT") if raw in data else data)))
+
+    trace.message = seen  # type: ignore[method-assign]
+    trace.happened = lambda now, process, text: happened(now, process, text.replace(root, "ROOT"))  # type: ignore[method-assign]
