@@ -6,7 +6,6 @@ The exit code is 1 if a promise is broken.
 """
 
 import argparse
-import importlib
 import os
 import shutil
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tests.simulation.model import Broken, Fault, Outcome, Profile, RunOptions
+from tests.simulation.mutants import apply
 
 CONVERGE_S = 30.0
 """Virtual seconds after the last fault within which everything must have converged."""
@@ -34,8 +34,6 @@ def run(options: RunOptions) -> Outcome:
     from tests.simulation.world.world import World
 
     make = profiles.profile(options.profile)
-    if options.mutant:
-        importlib.import_module("tests.simulation.mutants").apply(options.mutant)
     root = Path(tempfile.mkdtemp(prefix="simulation-", dir=_shared_memory()))
     try:
         world = World(options.seed, root, show=options.trace)
@@ -92,6 +90,8 @@ def main(argv: list[str] | None = None) -> int:
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation.one", *(argv or sys.argv[1:])])
+    if given.mutant:  # before anything of the product is imported
+        apply(given.mutant)
     plan = msgspec.json.decode(given.faults.read_bytes(), type=tuple[Fault, ...]) if given.faults else None
     outcome = run(
         RunOptions(
