@@ -34,8 +34,8 @@ CONSTANTS: Mapping[type, tuple[Any, ...]] = {
     str: (
         "", "a", "b", "x", "name", "n", "v", "zz", "spec", "dra.example.com", "é𝄞", "\0", "%s%d", "%.3f", "%x%e%b%%",
         "%.40f", ",", "a,b,,c", "10.0.0.0/8", "::/0", "::1", "10.0.0.1", "1.2.3", "v1.0", "1Gi", "1e3", "-1500m",
-        "9" * 40, "https://a.b:1/c?d=e", "a*", "(a|b)+$", "[a-z]{2,9}", "(", "2020-01-01T00:00:00Z", "1h", "-9ns", "UTC",
-        "Europe/Berlin", "+23:59", "uuid", "date", "dns1123Label", "ab" * 150, "~1/",
+        "9" * 40, "https://a.b:1/c?d=e", "a*", "(a|b)+$", "[a-z]{2,9}", "(", "2020-01-01T00:00:00Z", "1h", "-9ns",
+        "UTC", "Europe/Berlin", "+23:59", "uuid", "date", "dns1123Label", "ab" * 150, "~1/",
     ),
     bytes: (b"", b"a", b"\xff\x00", b"ab" * 150),
     Duration: (*map(Duration, (0, 1, -1, 3600 * NANO, MAX_INT, MIN_INT)),),
