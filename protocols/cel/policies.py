@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 COST = 10_000_000
 """Worst case of one expression in upstream's units, about as many as upstream lets a whole policy spend."""
+CONDITIONS_COST = 2_500_000
+"""Limit of all matchConditions of one policy or webhook: they do not share that of the validations."""
 DYNAMIC = ("object", "oldObject", "request", "params", "namespaceObject")
 REQUEST_FIELDS = (
     "kind", "resource", "subResource", "requestKind", "requestResource", "requestSubResource", "name", "namespace",

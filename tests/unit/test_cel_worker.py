@@ -288,6 +288,24 @@ def test_engine_skips_what_a_false_condition_guards() -> None:
     assert not isinstance(found.outcomes[1], Value)
 
 
+def test_conditions_have_a_budget_of_their_own() -> None:
+    dear = "lists.range(9000).map(x, x).map(x, x).map(x, x).map(x, x).size() == 9000"
+    units = 477_046
+
+    def held(count: int, gates: int) -> int:
+        question = EvaluatePolicy((Expression(dear, ANY_SCOPE),) * count, {}, gates, seconds=60)
+        found = Engine().answer(question)
+        assert isinstance(found, Evaluated)
+        return sum(each == Value(True) for each in found.outcomes)
+
+    within, all_within = 2_500_000 // units, 10_000_000 // units
+    assert held(12, 12) == within + 1, "the one that spends the budget has its own result"
+    assert held(25, 0) == all_within + 1
+    assert held(within + all_within, within) == within + all_within, (
+        "the policy's budget is whole behind its conditions"
+    )
+
+
 def test_engine_asks_back_for_decisions() -> None:
     check = "authorizer.group('').resource('pods').check('get').allowed()"
     question = EvaluatePolicy((Expression(check, ANY_SCOPE),), {})

@@ -92,7 +92,7 @@ class Engine:
     def __init__(
         self, begin: Begin = nothing, program: PolicyPrograms = policies.program, cost: int = policies.COST
     ) -> None:
-        """`cost`: limit of all expressions of one policy."""
+        """`cost`: limit of all expressions of one policy, if it is below upstream's."""
         self._begin, self._program, self._cost = begin, program, cost
         self.spent = False
         """True if the last policy reached the limit."""
@@ -173,7 +173,7 @@ class Engine:
 
     def _evaluate_policy(self, question: EvaluatePolicy) -> Answer:
         decisions = _Decisions(dict(question.decisions))
-        budget = Budget(self._cost, min(self._cost, CALL_LIMIT))
+        conditions, others = self._budget(policies.CONDITIONS_COST), self._budget(policies.COST)
         end = time.monotonic() + question.seconds
         data = {
             **question.data,
@@ -188,11 +188,15 @@ class Engine:
                 if number == question.gates and not _passed(outcomes):
                     outcomes += [Skipped()] * (len(question.expressions) - number)
                     break
+                budget = conditions if number < question.gates else others
                 outcomes.append(self._policy_value(each.source, policies.Scope(*each.scope), data, end, budget))
-        self.spent = budget.left <= 0
+        self.spent = min(conditions.left, others.left) <= 0
         if decisions.asked:
             return Undecided(tuple(decisions.asked))
         return Evaluated(tuple(outcomes))
+
+    def _budget(self, units: int) -> Budget:
+        return Budget(min(self._cost, units), min(self._cost, CALL_LIMIT))
 
     def _policy_value(
         self, source: str, scope: policies.Scope, data: dict[str, Any], end: float, budget: Budget

@@ -120,7 +120,7 @@ class EvaluatePolicy(msgspec.Struct, frozen=True, tag="evaluate-policy"):
     expressions: tuple[Expression, ...]
     data: dict[str, Any]
     gates: int = 0
-    """The first so many are conditions: those behind them are evaluated only if all are true."""
+    """The first so many are conditions, with a budget of their own; those behind need all of them to be true."""
     seconds: float = 1.0
     decisions: tuple[tuple[str, bool], ...] = ()
     """The authorizer's decisions, by the JSON of what was asked."""

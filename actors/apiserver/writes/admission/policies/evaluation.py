@@ -103,7 +103,7 @@ class Input:
         """Return True if all conditions hold. Raises EvaluationError, NotAnswered."""
         if not conditions:
             return True
-        found = self.outcomes([(each.expression, scope) for each in conditions], data)
+        found = self.outcomes([(each.expression, scope) for each in conditions], data, len(conditions))
         if found is None:
             raise NotAnswered
         return all_hold(conditions, found)
