@@ -60,7 +60,7 @@ class Cel:
     async def _trim(self) -> None:
         while True:
             await asyncio.sleep(TRIM_S)
-            self._evaluators.trim()
+            await self._evaluators.trim()
 
     def _died(self, death: Death) -> None:
         self._kills.labels(reason=death.kind).inc()

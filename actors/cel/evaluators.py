@@ -1,6 +1,7 @@
 """Run work on evaluators, replace those that die, and blame the expression that they died of.
 
-One evaluator serves; others are forked while it is busy for long, so that nobody waits for the expressions of others.
+Two evaluators are ready, so that the end of one is a handover; another one is forked while both are busy for long, so
+that nobody waits for the expressions of others.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ from protocols.cel.worker.messages import Answers, Batch, Fault, Work, encode
 from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
 
-MOST = 3
-"""Evaluators at once."""
+READY, MOST = 2, 3
+"""Evaluators without work, and at once."""
 LONG_S = 0.02
 """Time of busy evaluators after which waiting work gets another one."""
 SPARE_S = 30.0
-"""Time for which an evaluator beyond the first stays without work."""
+"""Time for which an evaluator beyond those stays without work."""
 GRACE_S = 0.5
 """Time for the kernel's own limit to end an evaluator before the actor does."""
 WORKED_S = 0.25
@@ -127,7 +128,8 @@ class Evaluators:
         self.quarantine = Quarantine()
 
     async def start(self) -> None:
-        self._idle.append(await self._forked())
+        for _ in range(READY):
+            self._idle.append(await self._forked())
 
     def close(self) -> None:
         for each in self._all:
@@ -167,7 +169,8 @@ class Evaluators:
                 return answers, running
             except (EvaluatorDied, TimeoutError):
                 self._buried(running, work.owner)
-                running = await self._forked()
+                running = self._idle.pop() if self._idle else await self._forked()
+                self._spawn(self._refill(), "evaluator")
             except BaseException:  # cancelled: answers that nobody waits for are still to come
                 self._forget(running)
                 raise
@@ -226,17 +229,24 @@ class Evaluators:
         """Fork another evaluator for work that still waits."""
         self._timer = None
         if len(self._turns) and not self._idle and len(self._all) < MOST:
-            self._spawn(self._add_one(), "evaluator")
+            self._spawn(self._refill(len(self._all) + 1), "evaluator")
         else:
             self._dispatch()
 
-    async def _add_one(self) -> None:
-        self._idle.append(await self._forked())
+    async def _refill(self, count: int = READY) -> None:
+        """Fork until there are so many. Without memory or pids for it, those that are left do the work."""
+        try:
+            while len(self._all) < count:
+                self._idle.append(await self._forked())
+        except OSError as error:
+            self._log.warning("evaluator cannot be forked error=%s", error)
         self._dispatch()
 
-    def trim(self) -> None:
-        """End evaluators beyond the first that had no work for long, and replace the last one if it died idle."""
+    async def trim(self) -> None:
+        """End evaluators that had no work for long, except for those that are kept ready, and fork what lacks."""
         now = time.monotonic()
-        for running in [each for each in self._idle[1:] if now - each.idle_since > SPARE_S]:
-            self._idle.remove(running)
-            self._forget(running)
+        for running in [each for each in self._idle if now - each.idle_since > SPARE_S]:
+            if len(self._all) > READY:
+                self._idle.remove(running)
+                self._forget(running)
+        await self._refill()

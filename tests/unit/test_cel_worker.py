@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from actors.cel.evaluators import Death, Evaluators
+from actors.cel.evaluators import READY, Death, Evaluators
 from actors.cel.quarantine import FIRST_S, FORGIVEN_S, LONGEST_S, SIZE, Quarantine
 from actors.cel.turns import QUEUED_PER_OWNER, Turns
 from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
@@ -187,10 +187,58 @@ def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: py
     monkeypatch.setattr("actors.cel.evaluators.WALL_S", 0.5)
 
     async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
-        os.kill(evaluators.pids[0], number)
+        for pid in evaluators.pids:
+            os.kill(pid, number)
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
-        assert [death.blamed for death in deaths] == [""]
+        assert {death.blamed for death in deaths} == {""}
         assert len(evaluators.quarantine) == 0
+
+    run(test)
+
+
+def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        attacks = [asyncio.create_task(answers(evaluators, select(CRASH), owner=f"o{number}")) for number in range(100)]
+        served = 0
+        while not all(attack.done() for attack in attacks):
+            served += await answers(evaluators, select(TRUE), owner="other") == [Selected((True,))]
+        ended = [(await attack)[0] for attack in attacks]
+        assert {each.kind for each in ended if isinstance(each, Fault)} == {"ended"}
+        assert {(death.kind, death.blamed) for death in deaths} == {("crash", CRASH)}
+        assert len(deaths) == len(ended) == 100
+        assert served > 0
+
+    run(test)
+
+
+def test_the_end_of_an_evaluator_hands_its_work_to_one_that_is_ready(engine: None) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        ready = set(evaluators.pids)
+        await answers(evaluators, select(CRASH))
+        left = ready & set(evaluators.pids)
+        assert len(left) == READY - 1, "no fork comes before the answer"
+        await evaluators.trim()
+        assert left < set(evaluators.pids)
+        assert len(evaluators.pids) == READY
+
+    run(test)
+
+
+def test_worker_without_memory_for_a_fork_serves_with_what_is_left(
+    engine: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        def refused() -> int:
+            raise OSError(errno.EAGAIN, "no pids")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fork", refused)
+            ended, after = await answers(evaluators, select(CRASH), select(TRUE))
+            assert (isinstance(ended, Fault), after) == (True, Selected((True,)))
+            await asyncio.sleep(0)
+        assert "evaluator cannot be forked" in caplog.text
+        await evaluators.trim()
+        assert len(evaluators.pids) == READY
 
     run(test)
 

@@ -36,19 +36,21 @@ class Evaluator:
     """The actor's end of an evaluator: its pid, its socket, and the page it shares."""
 
     def __init__(self, load: Callable[[], None] | None = None) -> None:
-        """Fork. `load` is called in the new process, by programs that have not loaded the engine themselves."""
+        """Fork. Raises OSError. `load` is called in the new process, by programs that have not loaded the engine."""
         self._page = mmap.mmap(-1, PAGE)
-        ours, theirs = socket.socketpair()
+        self.socket, theirs = socket.socketpair()
         parent = os.getpid()
-        with warnings.catch_warnings():
+        with theirs, warnings.catch_warnings():
             # From 3.12 on Python warns of threads. The child uses nothing that another thread could have locked.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self.pid = os.fork()
-        if self.pid == 0:
-            _main(theirs, self._page, parent, load)
-        theirs.close()
-        ours.setblocking(False)
-        self.socket = ours
+            try:
+                self.pid = os.fork()
+            except OSError:
+                self.close()
+                raise
+            if self.pid == 0:
+                _main(theirs, self._page, parent, load)
+        self.socket.setblocking(False)
 
     @property
     def expression(self) -> str:
