@@ -1,7 +1,6 @@
 """A plane full of hollow pods that hold devices of a plugin or driver in the bench's own process, and a watch of it."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,6 +12,7 @@ from protocols.process.settings import load_settings
 from tests.bench.health_sources import DriverSource, PluginSource, Source
 from tests.bench.pods_bench import HOLLOW
 from tests.support.plane import Plane
+from tests.support.waiting import until_async
 
 WRITERS = 8
 PATIENCE_S = 120.0
@@ -57,10 +57,7 @@ class HealthLab:
         await self.client.close()
 
     async def until(self, what: str, holds: Callable[[], Any], seconds: float = PATIENCE_S) -> None:
-        end = time.monotonic() + seconds
-        while not (await found if asyncio.iscoroutine(found := holds()) else found):
-            assert time.monotonic() < end, f"{what} did not come about within {seconds:g} s"
-            await asyncio.sleep(0.02)
+        await until_async(what, holds, seconds)
 
     def is_shown(self, device: str) -> bool:
         """The watch has shown it as it is."""

@@ -20,6 +20,7 @@ from tests.support.mistreat import hit, of_the_plane
 from tests.support.plane import Plane, until, until_nothing
 from tests.support.pleg_node import PlegNode, agrees
 from tests.support.runtime import OPTIONS, RuntimeProcess
+from tests.support.waiting import until_async
 
 LONG = bool(os.environ.get("NODEPLANE_LONG"))
 CAP = 6400 if LONG else 200
@@ -39,9 +40,8 @@ async def aged(node: PlegNode) -> tuple[float, float]:
 
 async def reaches(node: PlegNode, count: int, old: int = 0) -> None:
     """So many events have come, of them so many late: they come on another way than what is known of the pods."""
-    async with asyncio.timeout(60):
-        while (await aged(node))[0] < count or (await aged(node))[1] < old:  # noqa: ASYNC110 # metrics tell nobody
-            await asyncio.sleep(0.05)
+    what = f"{count} events, {old} of them late"
+    await until_async(what, lambda: aged(node), good=lambda seen: seen[0] >= count and seen[1] >= old)
 
 
 async def all_accounted_for(node: PlegNode) -> float:
@@ -49,16 +49,18 @@ async def all_accounted_for(node: PlegNode) -> float:
 
     No event before the first subscription is counted: call it only where the first event of the runtime was received.
     """
-    emitted = received = lost = 0.0
-    with suppress(TimeoutError):
-        async with asyncio.timeout(60):
-            while not emitted or received + lost < emitted:
-                emitted = await node.metric("runtime", "nodeplane_runtime_container_events_total")
-                received = await node.metric("pleg", "evented_pleg_notifications_received")
-                lost = await node.metric("pleg", "nodeplane_pleg_lost_events_total")
-                await asyncio.sleep(0.05)
+
+    async def counted() -> tuple[float, float, float]:
+        return (
+            await node.metric("runtime", "nodeplane_runtime_container_events_total"),
+            await node.metric("pleg", "evented_pleg_notifications_received"),
+            await node.metric("pleg", "nodeplane_pleg_lost_events_total"),
+        )
+
+    what = "every event emitted is received or lost"
+    emitted, received, lost = await until_async(what, counted, good=lambda seen: 0 < seen[0] <= seen[1] + seen[2])
     assert received + lost == emitted, f"{received:g} received and {lost:g} lost of {emitted:g} emitted"
-    return lost
+    return float(lost)
 
 
 @pytest.mark.scenario("K1")

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.waiting import until_async
 
 ROUNDS = int(os.environ.get("NODEPLANE_CRASH_ROUNDS", "1"))
 KILLS, WRITERS = 3, 4
@@ -30,6 +31,10 @@ class Notes:
     steps: dict[int, int] = field(default_factory=dict)
     """Of each acknowledged step of the counter: its resourceVersion, and what it then stood at."""
     unsure: int = 0
+
+    @property
+    def writes(self) -> int:
+        return len(self.steps) + len(self.created)
 
 
 def body(name: str, count: int = 0, version: str = "") -> dict[str, Any]:
@@ -93,10 +98,8 @@ async def storm(plane: Plane, notes: Notes) -> None:
 
 
 async def more(notes: Notes) -> None:
-    enough = len(notes.steps) + len(notes.created) + random.randint(40, 160)
-    async with asyncio.timeout(90):
-        while len(notes.steps) + len(notes.created) < enough:  # noqa: ASYNC110 # the writers tell nobody
-            await asyncio.sleep(0.01)
+    enough = notes.writes + random.randint(40, 160)
+    await until_async(f"{enough} writes", lambda: notes.writes, 90, good=lambda writes: writes >= enough)
 
 
 async def story(plane: Plane) -> None:
@@ -116,9 +119,8 @@ async def story(plane: Plane) -> None:
 
 
 async def reached(events: list[dict[str, Any]], version: int) -> None:
-    async with asyncio.timeout(60):
-        while version_of(events[-1]["object"]) < version:  # noqa: ASYNC110 # the watch tells nobody
-            await asyncio.sleep(0.01)
+    at = f"the watch at {version}"
+    await until_async(at, lambda: version_of(events[-1]["object"]), good=lambda seen: seen >= version)
 
 
 def version_of(obj: dict[str, Any]) -> int:

@@ -46,11 +46,7 @@ class Scene:
 
     def until(self, ask: Callable[[], Answer], wanted: int) -> Answer:
         """Repeat until the policy is in force."""
-        end = time.monotonic() + DEADLINE_S
-        while (answer := ask()).status != wanted and time.monotonic() < end:
-            time.sleep(0.05)
-        assert answer.status == wanted, answer.body
-        return answer
+        return self.plane.until(f"status {wanted}", ask, DEADLINE_S, good=lambda answer: answer.status == wanted)
 
 
 @pytest.fixture(scope="module")
@@ -129,16 +125,14 @@ def test_actions_warn_and_audit_let_the_write_pass(scene: Scene) -> None:
     }
     scene.policy("p3", spec, actions=("Warn", "Audit"))
     text = "Validation failed for ValidatingAdmissionPolicy 'p3' with binding 'p3-b': never"
-    end = time.monotonic() + DEADLINE_S
-    while text not in (answer := scene.ask(*config("p3"))).headers.get("Warning", "") and time.monotonic() < end:
-        time.sleep(0.05)
-    assert answer.status == 201
-    assert text in answer.headers["Warning"]
+
+    def warns(answer: Answer) -> bool:
+        return answer.status == 201 and text in answer.headers.get("Warning", "")
+
+    scene.plane.until("a warning", lambda: scene.ask(*config("p3")), DEADLINE_S, good=warns)
     log = scene.plane.settings.layout.logs / "audit.log"
-    while not (log.exists() and '"p3/name":"is p3"' in log.read_text()) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert '"p3/name":"is p3"' in log.read_text()
-    assert '"validation.policy.admission.k8s.io/validation_failure"' in log.read_text()
+    seen = scene.plane.until("the audit", log.read_text, DEADLINE_S, good=lambda lines: '"p3/name":"is p3"' in lines)
+    assert '"validation.policy.admission.k8s.io/validation_failure"' in seen
     scene.remove("p3")
 
 

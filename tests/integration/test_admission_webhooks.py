@@ -5,7 +5,6 @@ import contextlib
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -65,11 +64,7 @@ class Scene:
 
     def until(self, ask: Callable[[], Answer], good: Callable[[Answer], bool]) -> Answer:
         """Repeat until the configuration is in force."""
-        end = time.monotonic() + DEADLINE_S
-        while not good(answer := ask()) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert good(answer), answer
-        return answer
+        return self.plane.until("the configuration is in force", ask, DEADLINE_S, good=good)
 
     def create(self, name: str, dry: bool = True, **data: str) -> Answer:
         return self.ask("POST", f"{MAPS}{'?dryRun=All' if dry else ''}", {"metadata": {"name": name}, "data": data})

@@ -6,7 +6,6 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -16,6 +15,7 @@ import pytest
 from protocols.bus import BusError
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ENGINES, OURS
+from tests.support.waiting import until_async
 
 TEXT = {"type": "string"}
 SPEC: dict[str, Any] = {
@@ -186,14 +186,19 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 
 async def established(session: Any, name: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    async def conditions() -> dict[str, str]:
         async with session.get(f"{CRDS}/{name}") as answer:
-            conditions = {c["type"]: c["status"] for c in (await answer.json()).get("status", {}).get("conditions", [])}
-        if conditions.get("Established") == "True":
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{name} is not established: {conditions}")
+            return {c["type"]: c["status"] for c in (await answer.json()).get("status", {}).get("conditions", [])}
+
+    await until_async(f"{name} established", conditions, good=lambda found: found.get("Established") == "True")
+
+
+async def gone(session: Any, path: str) -> None:
+    async def status() -> int:
+        async with session.get(path) as answer:
+            return int(answer.status)
+
+    await until_async(f"{path} gone", status, every=0.05, good=lambda found: found == 404)
 
 
 async def test_two_versions_show_the_same_objects(plane: Plane) -> None:
@@ -227,13 +232,15 @@ async def test_two_versions_show_the_same_objects(plane: Plane) -> None:
         patch = json.dumps({"spec": {"versions": versions}})
         async with session.patch(f"{CRDS}/pairs.example.com", data=patch, headers=MERGE) as patched:
             assert (await patched.json())["status"]["storedVersions"] == ["v1", "v2"]
-        version, deadline = found["metadata"]["resourceVersion"], time.monotonic() + 60
-        while found["metadata"]["resourceVersion"] == version:  # until the definition's change has arrived
-            assert time.monotonic() < deadline
-            async with session.put(f"{url('pairs', 'v2')}/p", json=found) as moved:
-                found = await moved.json()
-        async with session.put(f"{url('pairs', 'v2')}/p", json=found) as same:
-            assert (await same.json())["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+        before = found["metadata"]["resourceVersion"]
+
+        async def written() -> str:
+            async with session.put(f"{url('pairs', 'v2')}/p", json=found) as answer:
+                return str((await answer.json())["metadata"]["resourceVersion"])
+
+        moved = await until_async("the definition's change", written, good=lambda version: version != before)
+        found["metadata"]["resourceVersion"] = moved
+        assert await written() == moved
 
 
 async def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> None:
@@ -245,10 +252,7 @@ async def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> 
             body["metadata"]["finalizers"] = finalizers
             assert (await session.post(url("leaving"), json=body)).status == 201
         await session.delete(f"{CRDS}/leaving.example.com")
-        deadline = time.monotonic() + 60
-        while (await session.get(f"{url('leaving')}/free")).status != 404:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+        await gone(session, f"{url('leaving')}/free")
         late = await session.post(url("leaving"), json={**tab("late"), "kind": "Leaving"})
         assert (late.status, (await late.json())["message"]) == (
             405,
@@ -257,12 +261,8 @@ async def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> 
         async with session.get(f"{CRDS}/leaving.example.com") as still:
             assert (await still.json())["status"]["conditions"][-1]["type"] == "Terminating"
         await session.patch(f"{url('leaving')}/held", data='{"metadata":{"finalizers":null}}', headers=MERGE)
-        while (await session.get(f"{CRDS}/leaving.example.com")).status != 404:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
-        while (await session.get(url("leaving"))).status != 404:  # once this process has seen it go
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+        await gone(session, f"{CRDS}/leaving.example.com")
+        await gone(session, url("leaving"))  # once this process has seen it go
 
 
 async def test_watch_of_a_deleted_definition_shows_every_object_go(plane: Plane) -> None:
@@ -304,16 +304,12 @@ async def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
         return version
 
     async def write(session: Any, name: str) -> None:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                async with session.post(url(), json=tab(name)) as made:
-                    if made.status in (201, 409):
-                        return
-            except (OSError, aiohttp.ClientError):
-                pass
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+        async def status() -> int:
+            async with session.post(url(), json=tab(name)) as made:
+                return int(made.status)
+
+        away = (aiohttp.ClientError,)
+        await until_async(f"{name} written", status, every=0.05, good=lambda code: code in (201, 409), errors=away)
 
     async with plane.client() as session:
         async with session.get(url()) as listed:
@@ -330,14 +326,15 @@ async def test_a_watch_resumes_whatever_is_killed(plane: Plane) -> None:
 
 async def filled(plane: Plane, instance: str) -> None:
     """It has all there is, as its metrics tell."""
-    async with asyncio.timeout(60):
-        while True:
-            with suppress(BusError):
-                lines = (await plane.metrics(instance)).splitlines()
-                positions = [line for line in lines if line.startswith("nodeplane_replica_revision{")]
-                if positions and not any(line.endswith(" 0.0") for line in positions):
-                    return
-            await asyncio.sleep(0.05)
+
+    async def positions() -> list[str]:
+        lines = (await plane.metrics(instance)).splitlines()
+        return [line for line in lines if line.startswith("nodeplane_replica_revision{")]
+
+    def has_all(found: list[str]) -> bool:
+        return bool(found) and not any(line.endswith(" 0.0") for line in found)
+
+    await until_async(f"{instance} filled", positions, every=0.05, good=has_all, errors=(BusError,))
 
 
 @one_store

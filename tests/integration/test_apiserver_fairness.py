@@ -12,6 +12,7 @@ import pytest
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.connections import Connections
 from tests.support.hog import hogging
+from tests.support.waiting import until_async
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 OBJECTS, SIZE = 600, 2000
@@ -50,13 +51,13 @@ async def fill(plane: Plane) -> None:
 
 async def until_free(session: aiohttp.ClientSession) -> None:
     """The role holds, and all objects are there."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+
+    async def listed() -> tuple[int, int]:
         async with session.get(CONFIGMAPS, headers={"Impersonate-User": "hog"}) as answer:
-            if answer.status == 200 and len((await answer.json())["items"]) >= OBJECTS:
-                return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the hog may not list")
+            return answer.status, len((await answer.json()).get("items", ()))
+
+    what, whole = f"the hog may list {OBJECTS} objects", (200, OBJECTS)
+    await until_async(what, listed, good=lambda found: found == whole)
 
 
 class Others:
@@ -126,21 +127,21 @@ async def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Pl
 
 async def until_crowded(plane: Plane) -> None:
     """Wait until the hog, whose process may get little of the machine, fills its queue."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not value_of(await plane.metrics("apiserver-0"), REJECTED + FLOW):
-        assert time.monotonic() < deadline, "no request of the hog is rejected"
-        await asyncio.sleep(0.05)
+
+    async def rejected() -> float:
+        return value_of(await plane.metrics("apiserver-0"), REJECTED + FLOW)
+
+    await until_async("a request of the hog is rejected", rejected, every=0.05)
 
 
 async def until_idle(plane: Plane) -> None:
-    deadline = time.monotonic() + PATIENCE_S
     gauges = ("executing_seats", "executing_requests", "inqueue_requests")
-    while True:
+
+    async def used() -> tuple[list[float], str]:
         text = await plane.metrics("apiserver-0")
-        if not any(value_of(text, f"apiserver_flowcontrol_current_{gauge}{{") for gauge in gauges):
-            break
-        assert time.monotonic() < deadline, "seats are not given back"
-        await asyncio.sleep(0.05)
+        return [value_of(text, f"apiserver_flowcontrol_current_{gauge}{{") for gauge in gauges], text
+
+    _, text = await until_async("seats are given back", used, every=0.05, good=lambda found: not any(found[0]))
     for schema in ("exempt", "system-nodes", "system-node-high", "kube-scheduler"):
         assert not value_of(text, f'apiserver_flowcontrol_rejected_requests_total{{flow_schema="{schema}"')
 

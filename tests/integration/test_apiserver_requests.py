@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from protocols.process.settings import save_settings
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ENGINES
+from tests.support.waiting import until_async
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -187,11 +187,10 @@ async def test_lists_in_pages_show_one_revision(plane: Plane) -> None:
         revision = first["metadata"]["resourceVersion"]
         _, exact = await ask(session, "GET", f"{base}?resourceVersion={revision}&resourceVersionMatch=Exact")
         assert len(exact["items"]) == 7
-        _, now = await ask(session, "GET", f"{base}?limit=3&resourceVersion=0")
-        deadline = time.monotonic() + 60
-        while len(now["items"]) != 5:  # what this process has, which may be the state of a moment ago
-            assert time.monotonic() < deadline
-            _, now = await ask(session, "GET", f"{base}?limit=3&resourceVersion=0")
+        latest = f"{base}?limit=3&resourceVersion=0"  # what this process has, which may be the state of a moment ago
+        _, now = await until_async(
+            "five classes", lambda: ask(session, "GET", latest), good=lambda found: len(found[1]["items"]) == 5
+        )
         assert "continue" not in now["metadata"]
 
 
@@ -261,9 +260,8 @@ async def test_who_may_do_what(plane: Plane) -> None:
         assert (await ask(node, "GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1"))[0] == 200
         assert (await ask(node, "GET", "/api/v1/pods"))[0] == 403
         running = {"status": {"phase": "Running"}}
-        deadline = time.monotonic() + 60
-        while (await ask(node, "PATCH", f"{PODS}/mine/status", running, headers=MERGE))[0] != 200:
-            assert time.monotonic() < deadline  # until this process shows whose it is
+        own = ("PATCH", f"{PODS}/mine/status", running)
+        await until_async("its pod", lambda: ask(node, *own, headers=MERGE), good=lambda answer: answer[0] == 200)
         assert (await ask(node, "PATCH", f"{PODS}/theirs/status", running, headers=MERGE))[0] == 403
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n1"}, "spec": {}}
         assert (await ask(node, "POST", LEASES, lease))[0] == 201

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ENGINES
+from tests.support.waiting import until_async
 
 CONFIGMAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
 
@@ -86,12 +87,12 @@ async def watching(session: aiohttp.ClientSession, **query: str) -> AsyncIterato
 
 async def served(session: aiohttp.ClientSession, name: str) -> None:
     """From the server's own memory, which may be as old as a moment."""
-    async with asyncio.timeout(60):
-        while True:
-            async with session.get(f"{CONFIGMAPS}/{name}", params={"resourceVersion": "0"}) as answer:
-                if answer.status == 200:
-                    return
-            await asyncio.sleep(0.02)
+
+    async def status() -> int:
+        async with session.get(f"{CONFIGMAPS}/{name}", params={"resourceVersion": "0"}) as answer:
+            return answer.status
+
+    await until_async(f"{name} served", status, good=lambda found: found == 200)
 
 
 async def version(session: aiohttp.ClientSession) -> str:

@@ -79,13 +79,10 @@ async def put(bus: Bus, owner: str, count: int) -> int:
 
 
 async def picture_of(bus: Bus, wanted: Callable[[Picture], bool]) -> Picture:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        picture = await bus.call("slow", "picture", Number(), Picture, timeout=40)
-        if wanted(picture):
-            return picture
-        await asyncio.sleep(0.02)
-    raise AssertionError("the follower did not converge")
+    async def picture() -> Picture:
+        return await bus.call("slow", "picture", Number(), Picture, timeout=40)
+
+    return await until_async("the follower's picture", picture, good=wanted)
 
 
 def all_of(replica: Replica[Number], count: int, value: int) -> bool:

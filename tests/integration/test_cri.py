@@ -19,6 +19,7 @@ from protocols.wire import cri_pb2 as pb
 from tests.support.fake_cri import FakeCri, container_of, sandbox_of
 from tests.support.pleg_node import PlegNode
 from tests.support.settings import plane_settings
+from tests.support.waiting import until_async
 
 UID = "u1"
 
@@ -48,12 +49,8 @@ def settings(root: Path, fake: FakeCri) -> Settings:
 
 async def heard(node: PlegNode, events: int) -> None:
     """Until pleg has received so many that could be read."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if await node.metric("pleg", "evented_pleg_notifications_received") >= events:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{events} events did not arrive")
+    received = "evented_pleg_notifications_received"
+    await until_async(f"{events} events", lambda: node.metric("pleg", received), every=0.1, good=lambda n: n >= events)
 
 
 async def quiet(node: PlegNode, seconds: float = 2.0) -> float:

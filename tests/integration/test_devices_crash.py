@@ -1,7 +1,6 @@
 """kill -9 of the device manager and the front door: nothing given twice, nothing lost, no client sees a seam."""
 
 import asyncio
-import time
 
 import grpc
 import pytest
@@ -10,6 +9,7 @@ from protocols.bus import BusError
 from protocols.wire.pod_resources import RESUME, REVISION, SEQUENCE
 from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.pod_resources_client import Agent, PodEvent, fold, ids
+from tests.support.waiting import until_async
 
 DEVICES = 6
 
@@ -184,15 +184,7 @@ async def churn(node: DeviceNode, enough: asyncio.Event) -> None:
 
 
 async def insist(node: DeviceNode, uid: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            await node.admit(uid, main={RESOURCE: 2})
-        except BusError:
-            await asyncio.sleep(0.03)
-        else:
-            return
-    raise AssertionError(f"{uid} never got its devices")
+    await until_async(f"devices of {uid}", lambda: node.admit(uid, main={RESOURCE: 2}), errors=(BusError,))
 
 
 async def test_registration_revision_is_stable_over_a_crash() -> None:

@@ -16,6 +16,7 @@ from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane
 from tests.support.etcd_cluster import Cluster, cluster
 from tests.support.servers import LEASES, Server, Session, X, Y, reaches, session
+from tests.support.waiting import until_async
 
 EVENTS = "/api/v1/namespaces/default/events"
 MANY = 80
@@ -141,13 +142,14 @@ async def pages(client: Session, path: str, limit: int) -> AsyncIterator[tuple[s
 
 async def answered(client: Session, path: str, **query: str) -> dict[str, Any]:
     """The list, once its store is there again: 503 tells to come back, and a client does."""
-    async with asyncio.timeout(30):
-        while True:
-            async with client.http.get(path, params=query) as answer:
-                if answer.status == 200:
-                    return dict(await answer.json())
-                assert answer.status in (429, 503, 504), await answer.text()
-            await asyncio.sleep(0.1)
+
+    async def listed() -> tuple[int, Any]:
+        async with client.http.get(path, params=query) as answer:
+            assert answer.status in (200, 429, 503, 504), await answer.text()
+            return answer.status, await answer.json()
+
+    _, page = await until_async(f"a list of {path}", listed, 30, 0.1, good=lambda found: found[0] == 200)
+    return dict(page)
 
 
 @pytest.mark.scenario("A7")

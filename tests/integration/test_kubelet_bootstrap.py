@@ -3,7 +3,6 @@
 import base64
 import json
 import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,13 +73,12 @@ class Scene:
 
     def issued(self, client: Client, name: str, **headers: str) -> Any:
         """Wait for the certificate, or another end, of a request."""
-        end = time.monotonic() + DEADLINE_S
-        while time.monotonic() < end:
-            obj = self.ask(client, "GET", f"{REQUESTS}/{name}", **headers).json
-            if obj["status"].get("certificate"):
-                return obj
-            time.sleep(0.1)
-        raise AssertionError(f"no certificate: {obj}\n{self.plane.logs()}")
+        return self.plane.until(
+            "a certificate",
+            lambda: self.ask(client, "GET", f"{REQUESTS}/{name}", **headers).json,
+            DEADLINE_S,
+            good=lambda obj: obj["status"].get("certificate"),
+        )
 
     def node(self, key: Key, certificate: str, directory: Path) -> Client:
         (directory / "node.crt").write_bytes(base64.b64decode(certificate))
@@ -105,10 +103,11 @@ def scene() -> Iterator[Scene]:
 def test_machine_with_a_bootstrap_token_becomes_a_node(scene: Scene, tmp_path: Path) -> None:
     machine, bearer = Client(scene.plane.port, scene.plane.tls("")), {"Authorization": f"Bearer {TOKEN}"}
     key = ec.generate_private_key(ec.SECP256R1())
-    end = time.monotonic() + DEADLINE_S
-    while (answer := scene.ask(machine, "GET", REQUESTS, **bearer)).status != 200 and time.monotonic() < end:
-        time.sleep(0.1)
-    assert answer.status == 200, answer.body
+
+    def status() -> int:
+        return scene.ask(machine, "GET", REQUESTS, **bearer).status
+
+    scene.plane.until("the token holds", status, DEADLINE_S, good=lambda code: code == 200)
     made = scene.ask(machine, "POST", REQUESTS, signing_request(key, "fresh", KUBELET), **bearer)
     assert made.status == 201, made.body
     assert made.json["spec"]["username"] == f"system:bootstrap:{TOKEN[:6]}"

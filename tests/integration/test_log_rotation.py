@@ -9,6 +9,7 @@ from actors.podworker.logs import files
 from actors.podworker.logs.reader import LogOptions, read_log
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from tests.support.runtime import RuntimeProcess
+from tests.support.waiting import until_async
 
 COUNT = "i=0; while [ $i -lt 60000 ]; do echo $i; i=$((i+1)); [ $((i % 2000)) = 0 ] && sleep 0.05; done; sleep 100"
 WANTED = [str(number) for number in range(60000)]
@@ -47,10 +48,12 @@ async def test_a_follower_and_the_disk_have_every_line() -> None:
         follower = asyncio.create_task(followed(str(log), seen, running))
         telling: Any = Telling(runtime)
         rotator = LogRotator(RotationOptions(100_000, 50), telling, lambda: [(id, str(log))])
-        async with asyncio.timeout(100):
-            while not b"".join(seen[-2:]).endswith(b"\n59999\n"):
-                await rotator.check()
-                await asyncio.sleep(0.05)
+
+        async def end() -> bytes:
+            await rotator.check()
+            return b"".join(seen[-2:])[-100:]
+
+        await until_async("the last line", end, 100, 0.05, good=lambda tail: tail.endswith(b"\n59999\n"))
         running[0] = False
         await follower
         assert len(files.pieces(log)) > 1

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -43,10 +42,11 @@ async def create(plane: Plane, *objects: dict[str, Any]) -> None:
 
 
 async def until(plane: Plane, what: str, *command: str, shows: str) -> None:
-    end = time.monotonic() + 60
-    while shows != await asyncio.to_thread(plane.kubectl, *command, check=False):
-        assert time.monotonic() < end, f"{what} did not come about\n{plane.logs()}"
-        await asyncio.sleep(0.1)
+
+    def said() -> str:
+        return plane.kubectl(*command, check=False)
+
+    await asyncio.to_thread(plane.until, what, said, good=lambda text: text == shows)
 
 
 def node(name: str) -> dict[str, Any]:

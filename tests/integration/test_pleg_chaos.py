@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.test_pleg import pid_of, running_pleg
 from tests.support.pleg_node import PlegNode, agrees
+from tests.support.waiting import until_async
 
 MISSED = 'kube_pod_missed_events{cause="runtime"'
 
@@ -56,9 +57,7 @@ async def test_lost_last_stop_is_found_by_the_runtimes_number_of_events() -> Non
 
 async def counted(node: PlegNode, metric: str, count: int) -> None:
     """Each waits for its own grace to be over."""
-    async with asyncio.timeout(60):
-        while await node.metric("pleg", metric) < count:  # noqa: ASYNC110 # told by nothing else
-            await asyncio.sleep(0.1)
+    await until_async(f"{count} of {metric}", lambda: node.metric("pleg", metric), good=lambda seen: seen >= count)
     assert await node.metric("pleg", metric) == count
 
 

@@ -17,6 +17,7 @@ from actors.store.model.options import StoreOptions
 from protocols.wire import etcd_pb2 as pb
 from tests.support.authority import Authority
 from tests.support.store_lab import Api, lab, listened_at, short_directory, until
+from tests.support.waiting import until_async
 
 GARBLED = ("INVALID_ARGUMENT", "etcdserver: this is not a PutRequest: the bytes do not decode")
 GONE = "etcdserver: mvcc: required revision has been compacted"
@@ -95,12 +96,8 @@ async def test_store_at_its_quota_only_deletes_until_there_is_room() -> None:
             assert (await api.range(pb.RangeRequest(key=b"fill/000"))).count == 1
             gone = await api.delete_range(pb.DeleteRangeRequest(key=b"fill/", range_end=b"fill0"))
             assert gone.deleted == kept
-            async with asyncio.timeout(60):  # what was deleted is history, which gives way
-                while True:
-                    with contextlib.suppress(grpc.aio.AioRpcError):
-                        await api.put(put)
-                        break
-                    await asyncio.sleep(0.02)
+            what = "deleted keys, which are history, give way"
+            await until_async(what, lambda: api.put(put), errors=(grpc.aio.AioRpcError,), good=lambda answer: True)
             assert not (await api.alarm(pb.AlarmRequest())).alarms
 
 
@@ -112,11 +109,13 @@ async def test_quota_near_shrinks_history_first() -> None:
             for _ in range(100):
                 with contextlib.suppress(grpc.aio.AioRpcError):  # for a moment, while history is removed
                     await api.put(pb.PutRequest(key=b"one", value=b"x" * 400_000))
-            async with asyncio.timeout(60):
-                while (await api.alarm(pb.AlarmRequest())).alarms:
-                    await asyncio.sleep(0.02)
-                    with contextlib.suppress(grpc.aio.AioRpcError):
-                        await api.put(pb.PutRequest(key=b"one", value=b"x"))
+
+            async def alarms() -> list[pb.AlarmMember]:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    await api.put(pb.PutRequest(key=b"one", value=b"x"))
+                return list((await api.alarm(pb.AlarmRequest())).alarms)
+
+            await until_async("no alarm", alarms, good=lambda found: not found)
 
 
 async def test_history_old_is_compacted() -> None:
@@ -139,9 +138,11 @@ async def test_history_old_is_compacted() -> None:
         ):
             for number in range(100):
                 await api.put(pb.PutRequest(key=b"c", value=b"%d" % number))
-            async with asyncio.timeout(60):
-                while await refused(api, 80) != GONE or rows(store) > 20:  # noqa: ASYNC110 # told by nothing else
-                    await asyncio.sleep(0.02)
+
+            async def compacted() -> tuple[str, int]:
+                return await refused(api, 80), rows(store)
+
+            await until_async("old history compacted", compacted, good=lambda s: s[0] == GONE and s[1] <= 20)
             kept = await api.range(pb.RangeRequest(key=b"c", revision=91))
             assert kept.kvs[0].value == b"89"
 

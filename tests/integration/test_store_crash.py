@@ -9,6 +9,7 @@ import grpc
 from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import Api, Lab, lab, listened_at, play, read, until
+from tests.support.waiting import until_async
 
 PAIRS = 12
 
@@ -34,9 +35,11 @@ async def write_on(api: Api, worker: int, acknowledged: dict[int, int], start: i
 
 async def storm(api: Api, lab: Lab, acknowledged: dict[int, int], tried: int) -> None:
     writers = [asyncio.create_task(write_on(api, each, acknowledged, tried)) for each in range(PAIRS)]
-    async with asyncio.timeout(60):
-        while min(acknowledged.get(each, tried) for each in range(PAIRS)) < tried + 8:  # noqa: ASYNC110 # they tell nobody
-            await asyncio.sleep(0.01)
+
+    def last() -> list[int]:
+        return [acknowledged.get(each, tried) for each in range(PAIRS)]
+
+    await until_async(f"all writers past {tried + 8}", last, good=lambda seen: min(seen) >= tried + 8)
     await asyncio.to_thread(lab.kill, "store")
     await asyncio.gather(*writers)
 

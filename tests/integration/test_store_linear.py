@@ -17,6 +17,7 @@ from tests.support.replay import Replay, check_pairs, check_told
 from tests.support.seed import seed_of
 from tests.support.store_clients import END, PREFIX, Client, Follower, Notes
 from tests.support.store_lab import Api, read
+from tests.support.waiting import until_async
 
 ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
 SEED = seed_of("NODEPLANE_STORE_SEED")
@@ -50,9 +51,7 @@ async def trouble(store: Killable, notes: Notes, kills: int) -> None:
 
 async def more_told(notes: Notes) -> None:
     enough = len(notes.told) + random.randint(80, 240)
-    async with asyncio.timeout(60):
-        while len(notes.told) < enough:  # noqa: ASYNC110 # the clients of a history tell nobody
-            await asyncio.sleep(0.005)
+    await until_async(f"{enough} notes", lambda: len(notes.told), every=0.005, good=lambda count: count >= enough)
 
 
 async def history(store: Killable) -> None:

@@ -8,7 +8,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -17,6 +16,7 @@ from actors.runtime.cgroups import hierarchy, limits
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.cgroups.pods import PodGroup
 from protocols.wire import cri_pb2 as pb
+from tests.support.waiting import until
 
 UNABLE = 77
 HUGE = "hugetlb"
@@ -95,9 +95,7 @@ def joined(group: Path) -> "subprocess.Popen[bytes]":
     """A process that puts itself there as a container's first one does."""
     home = str(Path(__file__).parents[2])
     process = subprocess.Popen([sys.executable, "-I", "-S", "-c", f"{HERE} {JOIN} {SLEEP}", home, str(group)])
-    deadline = time.monotonic() + 20
-    while group_of(process.pid) != group.name and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(f"a process in {group}", lambda: group_of(process.pid), 20, 0.01, good=lambda name: name == group.name)
     return process
 
 

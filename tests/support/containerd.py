@@ -20,6 +20,7 @@ import msgspec
 from protocols.process.settings import Settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, using
+from tests.support.waiting import until_async
 
 CONFIG = """version = 2
 root = "{root}/root"
@@ -111,17 +112,11 @@ class Containerd(RuntimeProcess):
         return str(reply.container_id)
 
     async def ready(self) -> None:
-        await asyncio.wait_for(self._settled(), 60)
+        await until_async("containerd is ready", self._is_ready, every=0.05, errors=(grpc.aio.AioRpcError,))
 
-    async def _settled(self) -> None:
-        while True:
-            try:
-                conditions = (await self.call("Status")).status.conditions
-                if any(item.type == "RuntimeReady" and item.status for item in conditions):
-                    return
-            except grpc.aio.AioRpcError:
-                pass
-            await asyncio.sleep(0.05)
+    async def _is_ready(self) -> bool:
+        conditions = (await self.call("Status")).status.conditions
+        return any(item.type == "RuntimeReady" and item.status for item in conditions)
 
 
 def image(name: str, command: list[str]) -> bytes:

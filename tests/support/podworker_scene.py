@@ -8,6 +8,7 @@ from actors.podworker.model.types import read_pod
 from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
 from tests.support.podworker_fakes import FakeDependencies, pod
+from tests.support.waiting import until_async
 
 UID = "uid-1"
 
@@ -64,9 +65,7 @@ class Scene:
         return self.fake.statuses.last if self.fake.statuses.history else {}
 
     async def until(self, condition, timeout=60.0):
-        async with asyncio.timeout(timeout):
-            while not condition():  # noqa: ASYNC110 # many unlike things are waited for
-                await asyncio.sleep(0.002)
+        await until_async("the condition", lambda: self.status, timeout, 0.002, good=lambda status: condition())
 
     async def running(self, name="a"):
         await self.until(lambda: self.shown(name).get("state", {}).get("running"))

@@ -217,11 +217,8 @@ class RuntimeProcess:
         return (await self.call("ContainerStatus", container_id=id)).status
 
     async def ended(self, id: str, timeout: float = 60.0) -> Any:
-        deadline = time.monotonic() + timeout
-        while (status := await self.status(id)).state != pb.CONTAINER_EXITED:
-            assert time.monotonic() < deadline, f"{id} runs on"
-            await asyncio.sleep(0.005)
-        return status
+        over = pb.CONTAINER_EXITED
+        return await until_async(f"end of {id}", lambda: self.status(id), timeout, 0.005, lambda s: s.state == over)
 
     async def shim(self, id: str) -> int:
         import json

@@ -19,6 +19,7 @@ from protocols.wire.plugins import (
     REGISTER,
     VERSION,
 )
+from tests.support.waiting import until_async
 
 
 class StubPlugin:
@@ -68,14 +69,9 @@ class StubPlugin:
     async def start_soon(self) -> "StubPlugin":
         """As start, but the node may still be on its way."""
         await self.serve()
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    await self.register()
-                except grpc.aio.AioRpcError:
-                    await asyncio.sleep(0.05)
-                else:
-                    return self
+        refused = (grpc.aio.AioRpcError,)
+        await until_async(f"{self.resource} registered", self.register, errors=refused, good=lambda answer: True)
+        return self
 
     async def stop(self) -> None:
         if self._server is not None:

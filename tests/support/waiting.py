@@ -5,6 +5,7 @@ A wait that ends in vain says what it last saw: the last answer or OSError, and 
 """
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -55,14 +56,16 @@ async def until_async(
     timeout: float = 60.0,
     every: float = 0.02,
     good: Callable[[Any], object] = bool,
+    errors: tuple[type[Exception], ...] = (),
 ) -> Any:
-    """Poll `holds`, which may be a coroutine function, in the event loop."""
+    """Poll `holds`, whose answer may be awaitable, in the event loop; one of `errors` is like an OSError."""
     wait = _Wait(what, timeout)
+    unanswered: tuple[type[Exception], ...] = (OSError, *errors)
     while wait.goes_on():
         try:
             got = holds()
-            answer = await got if asyncio.iscoroutine(got) else got
-        except OSError as error:
+            answer = await got if inspect.isawaitable(got) else got
+        except unanswered as error:
             wait.last = error
         else:
             if good(answer):

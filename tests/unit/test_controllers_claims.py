@@ -17,6 +17,7 @@ from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
 from protocols.kube.meta import Object, meta, name_of
 from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
+from tests.support.waiting import until_async
 
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
 
@@ -42,16 +43,20 @@ class World:
             pods.items,
         )
 
+    def _seen(self, late: bool) -> tuple[bool, dict[str, Any]]:
+        """Let the followers read; return whether they are behind, and all claims."""
+        for each in self.followers if not late else ():
+            each.read(100)
+        return not late and any(each.behind for each in self.followers), dict(self.api.objects["resourceclaims"])
+
     async def until(self, holds: Callable[[], Any], late: bool = False) -> None:
         """Runs until it holds and nothing is left to do; `late`: news of changes never come."""
         task = asyncio.create_task(self.controller.run())
         try:
-            async with asyncio.timeout(60):
-                while not holds() or (not late and any(each.behind for each in self.followers)):
-                    for each in self.followers if not late else ():
-                        each.read(100)
-                    await asyncio.sleep(0.001)
-                await asyncio.sleep(0.02)
+            await until_async(
+                "what holds", lambda: self._seen(late), every=0.001, good=lambda seen: holds() and not seen[0]
+            )
+            await asyncio.sleep(0.02)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -13,6 +13,7 @@ from actors.podworker.pods.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
 from tests.support.podworker_scene import Scene, at_work
+from tests.support.waiting import until_async
 
 NOW = 10**13
 BOX = SandboxStatus(id="s1", ready=True, attempt=0, created_ns=1)
@@ -139,9 +140,7 @@ async def stopped(tmp_path, grace, seconds, events=None):
     killer = Killer(fake.deps, lambda: ends.append(time.monotonic()))
     for kill in stop_all(spec, [run("s"), run("a")]):
         killer.stop(spec, kill, grace)
-    async with asyncio.timeout(60):
-        while len(ends) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until_async("two ends", lambda: (ends, hooks.calls), good=lambda seen: len(seen[0]) >= 2)
     (events if events is not None else []).extend(fake.recorder.reasons())
     return hooks.calls
 

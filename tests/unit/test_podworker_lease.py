@@ -12,14 +12,16 @@ from protocols.kube.errors import ApiAway
 from protocols.kube.meta import condition
 from protocols.kube.resources import LEASES, NODES, Resource
 from tests.support.memory_api import MemoryApi
+from tests.support.waiting import until_async
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
 
 async def ready(api: MemoryApi, wanted: str) -> None:
-    async with asyncio.timeout(60):
-        while (condition(api.objects["nodes"].get("n1", {}), "Ready") or {}).get("status") != wanted:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    def found() -> object:
+        return condition(api.objects["nodes"].get("n1", {}), "Ready") or {}
+
+    await until_async(f"Ready={wanted}", found, good=lambda seen: seen.get("status") == wanted)
 
 
 async def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_ready(
@@ -39,9 +41,7 @@ async def test_a_node_given_up_while_its_api_was_away_says_again_that_it_is_read
     try:
         await ready(api, "True")
         api.fault = lambda verb, resource, name: away(resource)
-        async with asyncio.timeout(60):
-            while not told:  # noqa: ASYNC110 # until it notices
-                await asyncio.sleep(0.01)
+        await until_async("it notices that its API is away", lambda: told)
         clock[0] = 60.0
         lost = api.objects["nodes"]["n1"]
         unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "lost"}

@@ -11,6 +11,7 @@ from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import FakeDependencies, container, pod
+from tests.support.waiting import until_async
 
 
 @asynccontextmanager
@@ -33,9 +34,7 @@ async def running_manager(tmp_path) -> AsyncIterator[Any]:
 
 
 async def until(condition):
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 # many unlike things are waited for
-            await asyncio.sleep(0.002)
+    await until_async("the condition", condition, every=0.002)
 
 
 async def test_nothing_is_done_before_begin(tmp_path):

@@ -12,6 +12,7 @@ from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored, static_pod
 from actors.podworker.pods.probes.results import probes_of
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods, steps
+from tests.support.waiting import until_async
 
 GOOD = {
     "apiVersion": "v1",
@@ -130,8 +131,7 @@ def test_mirrors_to_create_and_to_delete():
 
 
 async def holds(condition):
-    while not condition():  # noqa: ASYNC110 # of fakes that tell nobody
-        await asyncio.sleep(0.001)
+    await until_async("the condition", condition, every=0.001)
 
 
 class FakeManager:

@@ -13,6 +13,7 @@ from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, N
 from protocols.kube.resources import NODES
 from protocols.messages.devices import Placement, ResourceInventory
 from tests.support.memory_api import MemoryApi
+from tests.support.waiting import until_async
 
 MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
@@ -26,17 +27,15 @@ async def registered(
     options = NodeStatusOptions("n1", MACHINE, api, lambda: NodeState((), **state), lambda: None)  # type: ignore[arg-type] # answers as one
     task = asyncio.create_task(NodeStatusUpdater(options).run())
     try:
-        await until(lambda: "n1" in api.objects["nodes"])
+        await until(api, lambda: "n1" in api.objects["nodes"])
         yield api
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 # the API has no events
-            await asyncio.sleep(0.01)
+async def until(api: MemoryApi, holds: Callable[[], bool]) -> None:
+    await until_async("the node as it must be", lambda: dict(api.objects["nodes"]), good=lambda nodes: holds())
 
 
 def labels(api: MemoryApi) -> dict[str, Any]:
@@ -49,7 +48,7 @@ async def test_updater_changed_and_removed_labels_are_put_back(monkeypatch: pyte
         before = dict(labels(api))
         theirs = {"kubernetes.io/os": "dummyOS", "mine": "x"}
         api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": theirs}})
-        await until(lambda: labels(api) == {**before, "mine": "x"})
+        await until(api, lambda: labels(api) == {**before, "mine": "x"})
 
 
 async def test_updater_extended_resource_of_another_client_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,10 +56,10 @@ async def test_updater_extended_resource_of_another_client_is_retained(monkeypat
         node = api.objects["nodes"]["n1"]
         capacity = {**node["status"]["capacity"], "example.com/dongle": "4"}
         api.put(NODES, {**node, "status": {**node["status"], "capacity": capacity}})
-        await until(lambda: "example.com/dongle" in api.objects["nodes"]["n1"]["status"]["allocatable"])
+        await until(api, lambda: "example.com/dongle" in api.objects["nodes"]["n1"]["status"]["allocatable"])
         node = api.objects["nodes"]["n1"]
         api.put(NODES, {**node, "metadata": {**node["metadata"], "labels": {}}})
-        await until(lambda: bool(labels(api)))
+        await until(api, lambda: bool(labels(api)))
         for kind in ("capacity", "allocatable"):
             assert api.objects["nodes"]["n1"]["status"][kind]["example.com/dongle"] == "4"
 
@@ -90,14 +89,14 @@ async def test_updater_extended_resource_of_another_client_survives_a_restart(mo
     api = with_dongles("2026-01-01T00:00:03Z")
     known = {"example.com/gpu": ResourceInventory("example.com/gpu", False)}
     async with registered(monkeypatch, api, inventory=known, placement=LEDGER_BEGAN):
-        await until(lambda: shown(api)["example.com/gpu"] == ("0", "0"))
+        await until(api, lambda: shown(api)["example.com/gpu"] == ("0", "0"))
         assert shown(api)["example.com/dongle"] == ("4", "4")
 
 
 async def test_updater_resources_of_a_lost_ledger_are_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     api = with_dongles("2025-12-31T00:00:00Z")
     async with registered(monkeypatch, api, inventory={}, placement=LEDGER_BEGAN):
-        await until(lambda: set(shown(api).values()) == {("0", "0")})
+        await until(api, lambda: set(shown(api).values()) == {("0", "0")})
 
 
 async def test_updater_deleted_node_is_not_created_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from actors.podworker.pods.manifests import full_name, mirrored
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from protocols.errors import NodeplaneError
 from protocols.process.inotify import CONTENTS, Changes
+from tests.support.waiting import until_async
 
 
 def manifest(name="web", **spec):
@@ -64,9 +65,7 @@ class Mirrors:
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
+    await until_async("the condition", condition, 20, 0.002)
 
 
 @contextlib.asynccontextmanager

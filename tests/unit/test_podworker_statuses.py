@@ -12,6 +12,7 @@ from actors.podworker.pods.status.status_manager import StatusManager, status_pa
 from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import pod
+from tests.support.waiting import until_async
 
 
 class FakeApi:
@@ -43,9 +44,7 @@ class FakeApi:
 
 
 async def settle(manager):
-    async with asyncio.timeout(60):
-        while not manager.settled("uid-1"):  # noqa: ASYNC110 # the manager has no event to wait for
-            await asyncio.sleep(0.002)
+    await until_async("nothing is left to send", lambda: manager.settled("uid-1"), every=0.002)
 
 
 @asynccontextmanager
@@ -161,9 +160,7 @@ async def test_an_abandoned_status_is_retried_without_a_sync(immediate, monkeypa
     async with running_manager() as (api, manager, told):
         api.faults = [refusal(403)] * (statuses.MAX_REJECTIONS + 3)
         manager.publish(SPEC, {"phase": "Running"})
-        async with asyncio.timeout(15):
-            while api.status["phase"] != "Running":  # noqa: ASYNC110 # the manager has no event to wait for
-                await asyncio.sleep(0.002)
+        await until_async("Running", lambda: api.status, 15, 0.002, good=lambda status: status["phase"] == "Running")
         await settle(manager)
         assert len(told) == 5
         said = [

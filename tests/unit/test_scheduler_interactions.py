@@ -41,6 +41,7 @@ from tests.support.scheduler_life import (
     until,
     using,
 )
+from tests.support.waiting import until_async
 
 SEEDS = range(30 if os.environ.get("NODEPLANE_FUZZ") else 3)
 
@@ -284,10 +285,12 @@ async def test_most_important_pods_get_devices_that_are_prepared_late_over_rando
         used = held_by_all(api)
         assert len(used) == len(set(used))
 
-    async with asyncio.timeout(120):
-        while not (node_of(api, "p5") and node_of(api, "p4")):
-            async with Life(api):
-                for _ in range(chance.randrange(5, 60)):
-                    step()
-                    await asyncio.sleep(0.004)
+    async def lived() -> dict[str, str]:
+        async with Life(api):
+            for _ in range(chance.randrange(5, 60)):
+                step()
+                await asyncio.sleep(0.004)
+        return {name: node_of(api, name) for name in names.keys() - ended}
+
+    await until_async("p4 and p5 bound", lived, 120, good=lambda nodes: node_of(api, "p5") and node_of(api, "p4"))
     assert all(name in ended or the(api, PODS, name) for name in names), "nobody else is deleted"

@@ -17,6 +17,7 @@ from protocols.serving import (
     listener,
     mark_authenticated,
 )
+from tests.support.waiting import until_async
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n%s\r\n"
 OK = b"HTTP/1.1 200 OK"
@@ -41,8 +42,7 @@ class Served:
         return self._peers[-1]
 
     async def unauthenticated_count(self, count: int) -> None:
-        while len(self.unauthenticated) < count:  # noqa: ASYNC110  # the kernel decides when
-            await asyncio.sleep(0.001)
+        await until_async("connections", lambda: len(self.unauthenticated), every=0.001, good=lambda n: n >= count)
 
     def close(self) -> None:
         self.monkey.undo()

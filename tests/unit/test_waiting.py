@@ -1,8 +1,10 @@
 """Waits of the tests: one that ends in vain says what it last saw."""
 
+import ast
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from tests.support import plane_client
 from tests.support.apiserver_plane import Plane
 from tests.support.waiting import Late, until, until_async
+
+TESTS = Path(__file__).parents[1]
 
 
 def in_turn(*answers: object) -> Callable[[], Any]:
@@ -67,3 +71,28 @@ def test_plane_that_does_not_get_ready_shows_why(monkeypatch: pytest.MonkeyPatch
             plane.wait_ready()
     finally:
         plane.close()
+
+
+def silent_waits(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of loops that poll until a bare timeout or an assertion without a message ends them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncWith) and any("timeout(" in ast.unparse(item) for item in node.items):
+            yield from (
+                each.lineno for each in node.body if isinstance(each, ast.While) and "sleep(" in ast.unparse(each)
+            )
+        elif isinstance(node, ast.While):
+            clocks = (
+                each
+                for each in ast.walk(node)
+                if isinstance(each, ast.Assert) and "monotonic()" in ast.unparse(each.test)
+            )
+            yield from (each.lineno for each in clocks if each.msg is None)
+
+
+def test_no_wait_of_the_tests_ends_without_what_it_saw() -> None:
+    files = sorted(TESTS.rglob("*.py"))
+    assert len(files) > 500
+    silent = [
+        f"{path.relative_to(TESTS)}:{line}" for path in files for line in silent_waits(ast.parse(path.read_text()))
+    ]
+    assert not silent, f"use tests/support/waiting.py: {silent}"
