@@ -115,6 +115,9 @@ class ApiClient:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=256 * 1024,
         )
+        # By itself aiohttp sends PUT and DELETE again over a new connection when a reused one breaks, although the
+        # write may have taken effect: the caller would get a conflict with its own write.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         if self._session:

@@ -236,6 +236,26 @@ async def test_a_write_whose_answer_is_lost_is_not_repeated(certificates: Path) 
         assert [method for method, _, _ in here.server.requests] == ["POST"]
 
 
+async def test_repeatable_method_whose_answer_is_lost_is_sent_once(certificates: Path) -> None:
+    """PUT and DELETE over a connection that was used before: aiohttp would send them again."""
+    async with serving(certificates) as here:
+
+        def lose(request: web.Request, _body: object) -> web.Response | None:
+            if request.method != "GET":
+                here.server.drop_connections()
+            return None
+
+        here.server.answer = lose
+        pod = {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "1"}}
+        await here.client.list(PODS)
+        with pytest.raises(ApiAway):
+            await here.client.update(PODS, pod, "ns")
+        await here.client.list(PODS)
+        with pytest.raises(ApiAway):
+            await here.client.delete(PODS, "a", "ns")
+        assert [method for method, _, _ in here.server.requests] == ["GET", "PUT", "GET", "DELETE"]
+
+
 async def test_retry_after_is_honoured_for_429_and_503_only(certificates: Path) -> None:
     async with serving(certificates) as here:
         answers = [failure(429, "TooManyRequests", {"Retry-After": "0"}), failure(503, "x", {"Retry-After": "0"})]
