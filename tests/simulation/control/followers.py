@@ -27,7 +27,7 @@ class FollowerActor:
 
     async def start(self) -> None:
         replica = Replica(self._row)
-        self._process.notes["replica"] = replica
+        self._process.notes["replicas"] = [replica]
         self._process.notes["seen"] = self._seen
         replica.listen(self._on_change)
         replica.listen_mark(lambda mark: self._seen.marks.append((len(self._seen.changes), mark)))

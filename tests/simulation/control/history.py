@@ -22,8 +22,31 @@ class Seen(msgspec.Struct):
     """Revision, key, deleted."""
     marks: list[tuple[int, int]] = msgspec.field(default_factory=list)
     """(number of changes delivered before, mark): all changes up to the mark must be among them."""
+    start: int | None = None
+    """The revision of the list that it began with; None: the first mark tells."""
+    below: str = ""
+    """Only keys with this prefix are its business."""
     excused: str = ""
     """Why intermediate states may be missing: the history that it needed was compacted."""
+
+    @property
+    def begin(self) -> int | None:
+        """Every change after this revision belongs to it; None before the first mark."""
+        if self.start is not None:
+            return self.start
+        if not self.marks:
+            return None
+        count, mark = self.marks[0]
+        return self.changes[0][0] - 1 if count else mark
+
+    @property
+    def last(self) -> int:
+        """Every change up to this revision was delivered."""
+        change = self.changes[-1][0] - 1 if self.changes else 0
+        return max(change, self.marks[-1][1] if self.marks else 0, self.start or 0)
+
+    def concerns(self, key: str) -> bool:
+        return key.startswith(self.below)
 
 
 class History:
@@ -38,8 +61,8 @@ class History:
         self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
         self.operations: dict[bytes, list[Operation]] = defaultdict(list)
         self.seen: list[Seen] = []
-        self.relists: list[float] = []
-        """Times at which the watch cache listed the store again after a compaction."""
+        self.relists: list[tuple[float, str, int]] = []
+        """Time, watcher and its position when it was told to list again."""
         self.unknown = 0
         self.rewritten: list[str] = []
         """Commits that contradict an earlier one of the same revision."""

@@ -1,11 +1,11 @@
 """The promises of the control plane, checked against the history of a run."""
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from actors.apiserver.replica.replica import Replica
+from tests.simulation.control.clients import NAMESPACE, items_of
 from tests.simulation.control.history import History, Seen
 from tests.simulation.model import Broken
 from tests.simulation.world.actors import SUPERVISOR
@@ -14,18 +14,24 @@ from tests.support.linear import linearizable
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
+MOST = 3
+"""Reports of one promise for one reader."""
+
 
 class Oracle:
     def __init__(self, world: "World", history: History, prefix: bytes, expected: tuple[str, ...]) -> None:
         self._world, self._history, self._prefix = world, history, prefix
         self._expected = expected
         """Processes that must run at the end."""
+        below = [(revision, key) for revision, key in history.committed if key.startswith(prefix)]
+        self._commits = [(revision, key[len(prefix) :].decode()) for revision, key in sorted(below)]
 
     def check(self) -> list[Broken]:
         """Return every broken promise."""
         found = [
             *self._acknowledged(),
             *self._linearizable(),
+            *self._relisted(),
             *self._converged(),
             *self._no_failures(),
         ]
@@ -34,10 +40,11 @@ class Oracle:
         return found
 
     def _acknowledged(self) -> Iterator[Broken]:
+        committed = self._history.committed
         for key, revision, value in self._history.acknowledged:
-            if (revision, key) not in self._history.committed:
+            if (revision, key) not in committed:
                 yield Broken("acknowledged", f"{key.decode()} at {revision} is lost")
-            elif self._history.committed[revision, key] != value:
+            elif not _holds(committed[revision, key], value):
                 yield Broken("acknowledged", f"{key.decode()} at {revision} has another value")
         for text in self._history.rewritten:
             yield Broken("acknowledged", f"{text} was committed twice")
@@ -47,19 +54,36 @@ class Oracle:
             if not linearizable(operations):
                 yield Broken("linearizable", f"{key.decode()}: no order explains {len(operations)} answers")
 
+    def _relisted(self) -> Iterator[Broken]:
+        """With real limits the history suffices: nothing but a compaction may make a watcher list again."""
+        if self._world.real_limits:
+            for at, who, last in self._history.relists:
+                yield Broken("no relist", f"{who} had to list again after {last}", at)
+
     def _watched(self, seen: Seen) -> Iterator[Broken]:
-        by_key: dict[str, list[int]] = defaultdict(list)
-        for revision, key, _ in seen.changes:
-            by_key[key].append(revision)
-        excused = bool(seen.excused or self._history.relists)
-        for key, revisions in by_key.items():
-            if any(later <= earlier for earlier, later in pairwise(revisions)):
-                yield Broken("watch ordered and unique", f"{seen.who}: {key}: {_first_fall(revisions)}")
-            every = self._history.revisions[self._prefix + key.encode()]
-            wanted = every[bisect_left(every, revisions[0]) : bisect_right(every, revisions[-1])]
-            missing = sorted(set(wanted) - set(revisions))
-            if missing and not excused:
-                yield Broken("watch without a gap", f"{seen.who}: {key} misses {len(missing)}, first {missing[0]}")
+        delivered = [(revision, key) for revision, key, _ in seen.changes]
+        falls = [(a, b) for a, b in pairwise(delivered) if b[0] < a[0] or a == b]
+        for earlier, later in falls[:MOST]:
+            yield Broken("watch ordered and unique", f"{seen.who}: {later} after {earlier}")
+        if seen.excused or seen.begin is None:
+            return
+        ours = [each for each in self._commits if each[0] > seen.begin and seen.concerns(each[1])]
+        missing = sorted({each for each in ours if each[0] <= seen.last} - set(delivered))
+        for revision, key in missing[:MOST]:
+            yield Broken("watch without a gap", f"{seen.who}: {key} at {revision} is missing of {len(missing)}")
+        for revision, key in sorted(set(delivered) - set(ours))[:MOST]:
+            yield Broken("watch tells the truth", f"{seen.who}: {key} at {revision} was never committed")
+        yield from self._marks(seen)
+
+    def _marks(self, seen: Seen) -> Iterator[Broken]:
+        """All changes up to a bookmark were delivered before it, and none beyond it."""
+        bad = 0
+        for count, mark in seen.marks:
+            before = seen.changes[count - 1][0] if count else 0
+            after = seen.changes[count][0] if count < len(seen.changes) else None
+            if (before > mark or (after is not None and after <= mark)) and bad < MOST:
+                bad += 1
+                yield Broken("bookmarks are true", f"{seen.who}: mark {mark} between {before} and {after}")
 
     def _converged(self) -> Iterator[Broken]:
         world = self._world
@@ -67,21 +91,24 @@ class Oracle:
             if name not in world.processes:
                 yield Broken("converged", f"{name} does not run")
         wanted = {
-            key[len(self._prefix) :].decode(): value
-            for key, (_, value) in self._history.latest.items()
+            key[len(self._prefix) :].decode(): (revision, value)
+            for key, (revision, value) in self._history.latest.items()
             if value is not None and key.startswith(self._prefix)
         }
         for name, process in world.processes.items():
-            replica = process.notes.get("replica")
-            if replica is None:
-                continue
-            held = {each.key: each.raw for each in replica.objects.below("")}
-            if held != wanted:
-                differ = [key for key in sorted(set(held) | set(wanted)) if held.get(key) != wanted.get(key)]
-                state = f"synced={replica.synced} mark={replica.mark}"
-                yield Broken("converged", f"{name} holds {len(held)} of {len(wanted)}, {differ[:3]} differ; {state}")
-            if replica.histories_replaced:
-                yield Broken("history", f"{name}: the history was replaced {replica.histories_replaced} times")
+            held = items_of(process)
+            if held is not None:
+                below = f"{NAMESPACE}/" if "items" in process.notes else ""
+                theirs = {key: revision for key, (revision, _) in wanted.items() if key.startswith(below)}
+                yield from _difference(name, held, theirs, getattr(process.notes.get("informer"), "failure", ""))
+            for replica in process.notes.get("replicas", ()):
+                yield from self._replica(name, replica, wanted)
+
+    def _replica(self, name: str, replica: Replica, wanted: dict[str, tuple[int, bytes]]) -> Iterator[Broken]:
+        held = {each.key: (each.rv, each.raw) for each in replica.objects.below("")}
+        yield from _difference(name, held, wanted, f"synced={replica.synced} mark={replica.mark}")
+        if replica.histories_replaced:
+            yield Broken("history", f"{name}: the history was replaced {replica.histories_replaced} times")
 
     def _no_failures(self) -> Iterator[Broken]:
         world = self._world
@@ -94,8 +121,12 @@ class Oracle:
             yield Broken("no error is logged", f"{name}: {text}", at)
 
 
-def _first_fall(revisions: list[int]) -> str:
-    for earlier, later in pairwise(revisions):
-        if later <= earlier:
-            return f"{later} after {earlier}"
-    return ""
+def _holds(stored: bytes | None, value: bytes | None) -> bool:
+    """Return True if the stored object is the one written: API servers add fields to it."""
+    return stored == value or (stored is not None and value is not None and b'"' + value + b'"' in stored)
+
+
+def _difference(name: str, held: Mapping[str, object], wanted: Mapping[str, object], state: str) -> Iterator[Broken]:
+    if held != wanted:
+        keys = sorted(key for key in {**held, **wanted} if held.get(key) != wanted.get(key))
+        yield Broken("converged", f"{name} holds {len(held)} of {len(wanted)}, {keys[:3]} differ; {state}")

@@ -10,11 +10,12 @@ from actors.store.actor import StoreActor
 from actors.watchcache.actor import WatchcacheActor
 from protocols.etcd import EtcdOptions
 from supervisor.base.groups import CONTROL, child, watcher
+from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
 from tests.simulation.control.followers import FollowerActor, record_excuses
 from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
-from tests.simulation.control.servers import install_servers
+from tests.simulation.control.servers import client_options, install_servers
 from tests.simulation.control.writers import Writer
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR, actor
@@ -26,7 +27,7 @@ from tests.support.settings import plane_settings
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-SERVERS, FOLLOWERS, WRITERS = 2, 1, 2
+SERVERS, FOLLOWERS, WRITERS, HTTP_WRITERS, WATCHERS = 2, 1, 1, 2, 2
 RESTART_S = 0.01, 0.5
 
 
@@ -46,7 +47,7 @@ class NoGrpcServer:
 class ControlProfile:
     """Everything of one run."""
 
-    kinds = ("kill", "crash", "pause", "cut", "all", "clock")
+    kinds = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -60,9 +61,10 @@ class ControlProfile:
         self._row = TABLE.of("configmaps")
         self._prefix = self._row.storage_prefix.encode()
         self.supervised = self._supervised()
-        self._clients = self._writers()
+        self._readers = self._make_readers()
+        self._clients = {**self._writers(), **self._readers}
         self.processes: dict[str, Main] = {**self.supervised, **self._clients}
-        self.targets = (*self.supervised, SUPERVISOR)
+        self.targets = (*self.supervised, SUPERVISOR, *self._readers)
         self._quiet = False
 
     def _supervised(self) -> dict[str, Main]:
@@ -78,8 +80,15 @@ class ControlProfile:
     def _writers(self) -> dict[str, Main]:
         door = f"door:{self._settings.layout.store_socket.with_suffix('.door')}"
         options = EtcdOptions(endpoints=(door,))
-        names = [f"writer-{n}" for n in range(WRITERS)]
-        return {name: Writer(name, options, self._prefix, self._history).main() for name in names}
+        direct = [Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(WRITERS)]
+        admin = client_options(self._settings, "admin")
+        http = [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(HTTP_WRITERS)]
+        return {each.name: each.main() for each in (*direct, *http)}
+
+    def _make_readers(self) -> dict[str, Main]:
+        admin = client_options(self._settings, "admin")
+        watchers = {f"watcher-{n}": HttpWatcher(admin, self._history).main() for n in range(WATCHERS)}
+        return {**watchers, "informer": informer(admin)}
 
     def begin(self) -> None:
         self._settings.layout.run.mkdir(parents=True, exist_ok=True)
@@ -96,7 +105,7 @@ class ControlProfile:
 
     def _restart(self, process: Process, code: int, signal: int) -> None:
         name, world = process.name, self._world
-        if name not in self._clients or self._quiet:
+        if name not in self._clients or (self._quiet and name not in self._readers):
             return
         delay = world.random("restarts").uniform(*RESTART_S)
         world.at(delay, None, lambda: name in world.processes or world.spawn(name))
@@ -105,7 +114,8 @@ class ControlProfile:
         self._quiet = True
         self._supervision.start_failed()
         for name in self._clients:
-            self._world.kill(name)
+            if name not in self._readers:
+                self._world.kill(name)
 
     def check(self) -> list[Broken]:
         return Oracle(self._world, self._history, self._prefix, self.targets).check()

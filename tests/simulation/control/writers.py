@@ -24,14 +24,14 @@ class Writer:
     """One client. Its calls are recorded with the world's time, whatever its own clock shows."""
 
     def __init__(self, name: str, options: EtcdOptions, prefix: bytes, history: History) -> None:
-        self._name, self._options, self._prefix, self._history = name, options, prefix, history
+        self.name, self._options, self._prefix, self._history = name, options, prefix, history
         self._count = 0
 
     def main(self) -> Main:
         async def main(process: Process) -> None:
             client = EtcdClient(self._options)
             await client.start()
-            chance = process.world.random(f"load/{self._name}")
+            chance = process.world.random(f"load/{self.name}")
             while True:
                 await self._once(process, client, chance)
                 await _pause(chance)
@@ -64,7 +64,7 @@ class Writer:
     def _value(self, key: bytes) -> bytes:
         self._count += 1
         name = key.decode().rpartition("/")[2]
-        metadata = {"name": name, "namespace": "default", "uid": f"{self._name}-{self._count}"}
+        metadata = {"name": name, "namespace": "default", "uid": f"{self.name}-{self._count}"}
         return json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}).encode()
 
     def _lost(self, key: bytes, called: float, held: KeyValue | None, value: bytes | None) -> None:

@@ -26,6 +26,8 @@ SLOW_SHARE, SLOW_FACTOR = 0.01, 50
 TURN = 0.00002
 """Seconds that one turn of a loop takes."""
 START = 1_000.0
+REAL_LIMITS = 0.25
+"""Share of seeds with real limits."""
 COLLECT_TURNS = 400_000
 """Turns between two collections of garbage: at places that the seed decides, as finalizers run then."""
 MOST_ERRORS = 1_000
@@ -62,6 +64,8 @@ class World:
         self._numbers = itertools.count()
         self._pids = itertools.count(100)
         self._randoms: dict[str, random.Random] = {}
+        self.real_limits = self.random("limits").random() < REAL_LIMITS
+        """True if every limit has its real value."""
         self._order = self.random("order")
         self._delays = self.random("network")
         self.isolation = Isolation()
@@ -78,8 +82,9 @@ class World:
         return found
 
     def draw(self, name: str, *values: float) -> float:
-        """Draw a limit and record it for the outcome."""
-        chosen = self.limits[name] = self.random(f"limits/{name}").choice(values)
+        """Draw a limit and record it for the outcome. The last value is the real one."""
+        chosen = values[-1] if self.real_limits else self.random(f"limits/{name}").choice(values)
+        self.limits[name] = chosen
         return chosen
 
     @property

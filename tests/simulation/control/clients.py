@@ -1,0 +1,194 @@
+"""Clients of the API over HTTP: writers, a watcher that resumes where it was, and an informer of the project's own."""
+
+import asyncio
+import random
+from typing import Any
+
+from protocols.kube.errors import ApiAway, ApiError, EventInvalid
+from protocols.kube.meta import Object, key_of, version_of
+from protocols.kube.resources import CONFIGMAPS
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.informer import Informer, InformerOptions
+from tests.simulation.control.history import History, Seen
+from tests.simulation.model import Main
+from tests.simulation.world.process import Process
+from tests.support.linear import Operation
+
+NAMESPACE = "default"
+KEYS = 6
+RATE = 12.0
+"""Attempts a second of one writer."""
+SILENCE_S = 90.0
+RETRY_S = 0.2
+
+
+def value_of(obj: Object) -> bytes:
+    """Return what tells one write of an object from all others."""
+    data: dict[str, str] = obj.get("data") or {}
+    return data.get("v", "").encode()
+
+
+class HttpWriter:
+    """Reads an object, then creates, replaces or deletes it; each call is recorded with the world's time."""
+
+    def __init__(self, name: str, options: ClientOptions, prefix: bytes, history: History) -> None:
+        self.name, self._options, self._prefix, self._history = name, options, prefix, history
+        self._count = 0
+
+    def main(self) -> Main:
+        async def main(process: Process) -> None:
+            client = ApiClient(self._options)
+            await client.start()
+            chance = process.world.random(f"load/{self.name}")
+            while True:
+                await self._once(process, client, chance)
+                await asyncio.sleep(chance.expovariate(RATE))
+
+        return main
+
+    async def _once(self, process: Process, client: ApiClient, chance: random.Random) -> None:
+        name, deletes = f"h{chance.randrange(KEYS)}", chance.random() < 0.2
+        world, key = process.world, self._prefix + f"{NAMESPACE}/{name}".encode()
+        called, held = world.now, None
+        try:
+            held = await client.get(CONFIGMAPS, name, NAMESPACE)
+        except ApiError as error:
+            if error.code != 404:
+                return
+        except ApiAway:
+            return
+        seen = value_of(held) if held else None
+        self._history.operations[key].append(Operation("get", called, world.now, seen=seen))
+        called, value = world.now, None if held and deletes else self._value()
+        try:
+            answer = await self._write(client, name, held, value)
+        except (ApiError, ApiAway) as error:
+            if isinstance(error, ApiAway) or error.code >= 500:
+                self._history.unknown += 1
+                self._history.operations[key].append(Operation("cas", called, value=value, expected=seen))
+            return
+        self._history.operations[key].append(Operation("cas", called, world.now, value=value, expected=seen))
+        if value is not None:
+            self._history.acknowledged.append((key, int(version_of(answer)), value))
+
+    async def _write(self, client: ApiClient, name: str, held: Object | None, value: bytes | None) -> Object:
+        if held is not None and value is None:
+            return await client.delete(CONFIGMAPS, name, NAMESPACE, version=version_of(held))
+        metadata: dict[str, Any] = {"name": name, "namespace": NAMESPACE}
+        data = {"v": (value or b"").decode()}
+        obj: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        if held is None:
+            return await client.create(CONFIGMAPS, obj, NAMESPACE)
+        metadata["resourceVersion"] = version_of(held)
+        return await client.update(CONFIGMAPS, obj, NAMESPACE)
+
+    def _value(self) -> bytes:
+        self._count += 1
+        return f"{self.name}-{self._count}".encode()
+
+
+class HttpWatcher:
+    """Lists once and watches; resumes at its position after each end. Only 410 makes it list again."""
+
+    def __init__(self, options: ClientOptions, history: History) -> None:
+        self._options, self._history = options, history
+
+    def main(self) -> Main:
+        async def main(process: Process) -> None:
+            client = ApiClient(self._options)
+            await client.start()
+            session = _Session(process, client, self._history)
+            while True:
+                await session.go_on()
+
+        return main
+
+
+class _Session:
+    """A watcher's copy of the collection."""
+
+    def __init__(self, process: Process, client: ApiClient, history: History) -> None:
+        self._process, self._client, self._history = process, client, history
+        self._position = ""
+        self._items: dict[str, tuple[int, bytes]] = {}
+        self._seen: Seen | None = None
+        process.notes["items"] = self._items
+        self._chance = process.world.random(f"load/{process.name}")
+
+    async def go_on(self) -> None:
+        try:
+            if self._position:
+                await self._watch()
+            else:
+                await self._list()
+        except ApiError as error:
+            if error.code == 410:
+                self._expired()
+            await asyncio.sleep(RETRY_S)
+        except (ApiAway, EventInvalid):
+            await asyncio.sleep(RETRY_S)
+
+    def _expired(self) -> None:
+        seen, self._seen = self._seen, None
+        self._position = ""
+        if seen is not None:
+            self._history.relists.append((self._process.world.elapsed, seen.who, seen.last))
+
+    async def _list(self) -> None:
+        answer = await self._client.list(CONFIGMAPS, NAMESPACE)
+        self._items.clear()
+        for obj in answer.get("items") or []:
+            self._items[key_of(obj)] = int(version_of(obj)), value_of(obj)
+        self._position = version_of(answer)
+        self._seen = Seen(
+            f"{self._process.name} pid {self._process.pid}", start=int(self._position), below=f"{NAMESPACE}/"
+        )
+        self._history.seen.append(self._seen)
+
+    async def _watch(self) -> None:
+        query = {"resourceVersion": self._position, "allowWatchBookmarks": "true"}
+        query["timeoutSeconds"] = str(self._chance.choice((3, 30, 300)))
+        async for event in self._client.watch(CONFIGMAPS, NAMESPACE, query=query, silence=SILENCE_S):
+            self._take(event["type"], event["object"])
+
+    def _take(self, kind: str, obj: Object) -> None:
+        assert self._seen is not None
+        self._position = version_of(obj)
+        revision = int(self._position)
+        if kind == "BOOKMARK":
+            self._seen.marks.append((len(self._seen.changes), revision))
+            return
+        key = key_of(obj)
+        self._seen.changes.append((revision, key, kind == "DELETED"))
+        if kind == "DELETED":
+            self._items.pop(key, None)
+        else:
+            self._items[key] = revision, value_of(obj)
+
+
+class _Silent:
+    def on_add(self, obj: Object) -> None: ...
+    def on_update(self, old: Object, new: Object) -> None: ...
+    def on_delete(self, obj: Object) -> None: ...
+
+
+def informer(options: ClientOptions) -> Main:
+    """Return the main of a client with the project's informer."""
+
+    async def main(process: Process) -> None:
+        client = ApiClient(options)
+        await client.start()
+        made = Informer(client, CONFIGMAPS, InformerOptions(), _Silent())
+        process.notes["informer"] = made
+        await made.run()
+
+    return main
+
+
+def items_of(process: Process) -> dict[str, int] | None:
+    """Return what a client holds: revisions by `namespace/name`. None for other processes."""
+    found: Informer | None = process.notes.get("informer")
+    if found is not None:
+        return {key: int(version_of(obj)) for key, obj in found.items.items()}
+    items: dict[str, tuple[int, bytes]] | None = process.notes.get("items")
+    return None if items is None else {key: revision for key, (revision, _) in items.items()}
