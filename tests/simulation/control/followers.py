@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING
 
 from actors.apiserver.api.resource import Resource
-from actors.apiserver.replica import resync
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.actor import Context
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 from tests.simulation.control.history import History, Seen
-from tests.simulation.world.patching import patch
 from tests.simulation.world.process import running
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ class FollowerActor:
     async def start(self) -> None:
         replica = Replica(self._row)
         self._process.notes["replicas"] = [replica]
-        self._process.notes["seen"] = self._seen
         replica.listen(self._on_change)
         replica.listen_mark(lambda mark: self._seen.marks.append((len(self._seen.changes), mark)))
         stream = stream_of(self._row.group, self._row.plural)
@@ -40,16 +37,3 @@ class FollowerActor:
         self._seen.changes.append((change.rv, change.key, change.after is None))
 
     async def stop(self) -> None: ...
-
-
-def record_excuses(world: "World") -> None:
-    """Mark replicas that got a state without the history between: intermediate states may be missing then."""
-    difference = resync.Snapshot.difference
-
-    def noted(self: resync.Snapshot, held: object, mark: int) -> list[tuple[str, ObjectEvent]]:
-        seen = running(world).notes.get("seen")
-        if seen is not None:
-            seen.excused = "a snapshot without the history since its mark"
-        return difference(self, held, mark)  # type: ignore[arg-type]
-
-    patch(resync.Snapshot, "difference", noted)

@@ -1,12 +1,15 @@
 """What happened, for the oracle: commits on disk, calls of the writers, changes that each replica delivered."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.resync import Snapshot
 from actors.store.file.object_log import ObjectLog
 from actors.store.model.types import Commit
+from actors.watchcache.cache.store_state import StoreState
 from tests.simulation.world.patching import patch
 from tests.support.linear import Operation
 
@@ -26,8 +29,6 @@ class Seen(msgspec.Struct):
     """The revision of the list that it began with; None: the first mark tells."""
     below: str = ""
     """Only keys with this prefix are its business."""
-    excused: str = ""
-    """Why intermediate states may be missing: the history that it needed was compacted."""
 
     @property
     def begin(self) -> int | None:
@@ -63,6 +64,11 @@ class History:
         self.seen: list[Seen] = []
         self.relists: list[tuple[float, str, int]] = []
         """Time, watcher and its position when it was told to list again."""
+        self.skips: list[tuple[int, int]] = []
+        """Revisions after the first, up to the second, of which somebody got the last states only: the history between
+        was compacted. Deletions among them have the second as their revision."""
+        self.replaced: list[str] = []
+        """Replicas that found their history to be another than the store's."""
         self.unknown = 0
         self.rewritten: list[str] = []
         """Commits that contradict an earlier one of the same revision."""
@@ -76,6 +82,37 @@ class History:
             self._on_disk(content)
 
         patch(ObjectLog, "commit", recorded)
+
+    def record_skips(self) -> None:
+        """Record where history is skipped: by the watch cache, and by the replicas of API servers."""
+        replace, catch_up = StoreState.replace, Replica._catch_up
+        difference, start_over = Snapshot.difference, Replica._start_over
+        held: list[int] = []
+
+        def replaced(state: StoreState, kvs: Any, revision: int) -> Any:
+            self.skips.append((state.position, revision))
+            return replace(state, kvs, revision)
+
+        def caught_up(replica: Replica, snapshot: Snapshot, mark: int) -> None:
+            held.append(replica.mark)
+            catch_up(replica, snapshot, mark)
+            held.pop()
+
+        def skipped(snapshot: Snapshot, objects: Any, mark: int) -> Any:
+            self.skips.append((held[-1], mark))
+            return difference(snapshot, objects, mark)
+
+        def started_over(replica: Replica, snapshot: Snapshot, mark: int, why: str) -> None:
+            self.replaced.append(f"{replica.resource.store} at {replica.mark}: {why}")
+            start_over(replica, snapshot, mark, why)
+
+        patch(StoreState, "replace", replaced)
+        patch(Replica, "_catch_up", caught_up)
+        patch(Snapshot, "difference", skipped)
+        patch(Replica, "_start_over", started_over)
+
+    def is_skipped(self, revision: int) -> bool:
+        return any(after < revision <= until for after, until in self.skips)
 
     def _on_disk(self, content: Commit) -> None:
         for change in content.changes:

@@ -11,7 +11,7 @@ from actors.watchcache.actor import WatchcacheActor
 from protocols.etcd import EtcdOptions
 from supervisor.base.groups import CONTROL, child, watcher
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
-from tests.simulation.control.followers import FollowerActor, record_excuses
+from tests.simulation.control.followers import FollowerActor
 from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
@@ -56,8 +56,8 @@ class ControlProfile:
         self._settings = plane_settings(world.root)
         draw_limits(world)
         install_servers(world, self._settings)
-        record_excuses(world)
         self._history.record_commits()
+        self._history.record_skips()
         self._row = TABLE.of("configmaps")
         self._prefix = self._row.storage_prefix.encode()
         self.supervised = self._supervised()
@@ -80,10 +80,12 @@ class ControlProfile:
     def _writers(self) -> dict[str, Main]:
         door = f"door:{self._settings.layout.store_socket.with_suffix('.door')}"
         options = EtcdOptions(endpoints=(door,))
-        direct = [Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(WRITERS)]
+        direct: list[Writer | HttpWriter] = [
+            Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(WRITERS)
+        ]
         admin = client_options(self._settings, "admin")
-        http = [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(HTTP_WRITERS)]
-        return {each.name: each.main() for each in (*direct, *http)}
+        direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(HTTP_WRITERS)]
+        return {each.name: each.main() for each in direct}
 
     def _make_readers(self) -> dict[str, Main]:
         admin = client_options(self._settings, "admin")
@@ -127,7 +129,7 @@ class ControlProfile:
             "acknowledged": len(history.acknowledged),
             "unknown": history.unknown,
             "delivered": sum(len(seen.changes) for seen in history.seen),
-            "excused": sum(bool(seen.excused) for seen in history.seen),
+            "skips": len(history.skips),
             "escalations": len(self._supervision.escalations),
             "relists": len(history.relists),
         }

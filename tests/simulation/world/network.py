@@ -73,7 +73,8 @@ class Server(Listening):
         self._factory = factory
 
     def arrive(self, far: Any) -> None:
-        far.attach(self._factory())
+        if not far.closing:
+            far.attach(self._factory())
 
     def is_serving(self) -> bool:
         return not self._closed

@@ -161,6 +161,8 @@ class Process:
     def signal(self, number: int) -> None:
         """Call the process's handler of a signal; without one it ends."""
         handler = self.loop.signals.get(number)
+        if not self.alive:
+            return
         if handler is not None:
             callback, arguments = handler
             self.loop.call_soon(lambda: callback(*arguments))

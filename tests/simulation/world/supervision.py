@@ -203,14 +203,14 @@ class Supervision:
             stop_nodes=stop_nodes,
         )
 
-    def _on_end(self, process: Process, code: int, number: int) -> None:
+    def _on_end(self, process: Process, code: int, signal_number: int) -> None:
         if process.name == SUPERVISOR:
             if self.forkserver is not None:
                 self.forkserver.die()
             delay = self.chance.uniform(*INIT_S)
             self.world.at(delay, None, lambda: SUPERVISOR in self.world.processes or self.world.spawn(SUPERVISOR))
         elif self.forkserver is not None:
-            self.forkserver.ended(process, code, number)
+            self.forkserver.ended(process, code, signal_number)
 
     def _os_kill(self, pid: int, number: int) -> None:
         found = next((each for each in self.world.processes.values() if each.pid == pid), None)
@@ -223,7 +223,7 @@ class Supervision:
         elif number == signal.SIGKILL:
             self.world.end(found, 0, number)
         elif found.paused_until > self.world.now:
-            self.world.at_time(found.paused_until, None, lambda: found.alive and found.signal(number))
+            self.world.at_time(found.paused_until, None, lambda: found.signal(number))
         else:
             found.signal(number)
 

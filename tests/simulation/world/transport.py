@@ -243,5 +243,5 @@ async def connect(
     if isinstance(credentials, Credentials):
         far.certificate = credentials.certificate()
     near.attach(factory())
-    world.at(0, listening.process, lambda: far.closing or listening.arrive(far))
+    world.at(0, listening.process, lambda: listening.arrive(far))
     return near, near.protocol

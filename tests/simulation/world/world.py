@@ -11,7 +11,6 @@ import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from tests.simulation.model import Main
 from tests.simulation.world.bus import BusEnds
@@ -35,12 +34,6 @@ MOST_ERRORS = 1_000
 Work = Callable[[], object]
 
 
-class Ending(Protocol):
-    """What observers of ends get: the process and how it ended."""
-
-    def __call__(self, process: Process, code: int, signal: int) -> None: ...
-
-
 class World:
     """Everything of one run. `current` is the process whose code runs now."""
 
@@ -59,7 +52,8 @@ class World:
         self.limits: dict[str, float] = {}
         self.graveyard: list[Process] = []
         """Dead processes stay referenced: nothing of theirs runs, also no `finally`."""
-        self.on_end: list[Ending] = []
+        self.on_end: list[Callable[[Process, int, int], object]] = []
+        """Called with each process that ended, its exit code and the signal that ended it."""
         self._events: list[tuple[float, int, Process | None, Work]] = []
         self._numbers = itertools.count()
         self._pids = itertools.count(100)
