@@ -5,6 +5,8 @@ import fcntl
 import hashlib
 import os
 import stat
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,7 +14,6 @@ import msgspec
 
 from protocols.errors import NodeplaneError
 
-DIRECTORY_MODE = 0o750
 SWEPT_LIMIT = 1000
 LARGEST = 64 << 20
 """Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
@@ -82,18 +83,20 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def prepare_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
+def make_directory(path: Path, mode: int) -> None:
     """Make a directory with exactly this mode, whatever the umask is, and its parents; an existing one stays as it is.
 
-    New directories are on disk when this returns: what is synced in one that a power cut removes is lost with it.
+    It is on disk when this returns, also if it was made by a process that was killed before it could sync it: what is
+    synced in a directory that a power cut removes is lost with it.
     """
-    if path.is_dir():
-        return
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(mode)
+    missing = list(takewhile(lambda each: not each.is_dir(), (path, *path.parents)))
+    with suppress(PermissionError):  # who may not read the parent did not make it
+        sync_directory((missing[-1].parent if missing else path).parent)
     for each in reversed(missing):
+        each.mkdir(exist_ok=True)
         sync_directory(each.parent)
+    if missing:
+        path.chmod(mode)
 
 
 def sync_directory(directory: Path) -> None:

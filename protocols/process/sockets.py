@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.errors import NodeplaneError, SettingsInvalid
-from protocols.process.files import prepare_directory
 from protocols.process.layout import SOCKET_PATH_LIMIT
 
+DIRECTORY_MODE = 0o750
 SOCKET_MODE = 0o600
 GROUP_PASSES = stat.S_IRGRP | stat.S_IXGRP
 
@@ -32,6 +32,13 @@ def prepare_socket(path: Path) -> None:
     if answers(path):
         raise SocketInUse(f"another process serves {path}; stop it or choose another --root or --kubelet-dir")
     remove_socket(path)
+
+
+def prepare_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:
+    """Make a directory with exactly this mode, whatever the umask is; an existing one stays unchanged."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(mode)
 
 
 def let_group_in(directory: Path, group: int) -> None:

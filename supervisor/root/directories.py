@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from protocols.process.files import prepare_directory, write_atomic
+from protocols.process.files import make_directory, write_atomic
 from protocols.process.layout import Layout
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
 from supervisor.root.format import check_format, mark_format
@@ -133,11 +133,11 @@ def make_directories(where: Layout) -> None:
     try:
         check_trust(where)
         check_format(where.root)
-        for path in (where.root, where.kubelet):
-            prepare_directory(path, OPEN)
-        prepare_directory(where.plugins, PLUGINS)
+        make_directory(where.root, OPEN)
+        _make(where.kubelet, OPEN)
+        _make(where.plugins, PLUGINS)
         for path in (where.run, where.logs, where.store, where.runtime, where.devices):
-            prepare_directory(path, CLOSED)
+            _make(path, CLOSED)
         check_trust(where)  # another user may have made them since the first check
         where.run.chmod(CLOSED)
         probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side
@@ -161,3 +161,9 @@ def check_trust(where: Layout) -> None:
         check_directory(path, shared=True)
     for path in (where.pki, etcd):
         check_files(path)
+
+
+def _make(path: Path, mode: int) -> None:
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(mode)

@@ -41,7 +41,10 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path
 def test_new_directories_are_synced_into_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
     monkeypatch.setattr(files, "sync_directory", synced.append)
-    files.prepare_directory(tmp_path / "a" / "b", 0o700)
-    files.prepare_directory(tmp_path / "a" / "b")
-    assert synced == [tmp_path, tmp_path / "a"]
-    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    path = tmp_path / "a" / "b"
+    files.make_directory(path, 0o700)
+    assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"]
+    assert path.stat().st_mode & 0o777 == 0o700
+    files.make_directory(path, 0o755)
+    assert synced[3:] == [tmp_path / "a"], "a killed process may have made it"
+    assert path.stat().st_mode & 0o777 == 0o700

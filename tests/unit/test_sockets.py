@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from protocols.process.files import prepare_directory
 from protocols.process.layout import Layout
-from protocols.process.sockets import let_group_in, prepare_socket
+from protocols.process.sockets import let_group_in, prepare_directory, prepare_socket
 from supervisor.root.directories import make_directories
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
-from protocols.process.files import prepare_directory, read_bounded, set_aside, write_atomic
+from protocols.process.files import make_directory, read_bounded, set_aside, write_atomic
 from protocols.process.tasks import shared
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
@@ -79,7 +79,7 @@ class ClaimFile:
 
     def load(self) -> tuple[list[ClaimInfo] | None, str]:
         """Return the claims, or None without a usable file; and a warning, or "". A corrupt file is renamed."""
-        prepare_directory(self.path.parent, 0o700)
+        make_directory(self.path.parent, 0o700)
         try:
             return decode(read_bounded(self.path)), ""
         except FileNotFoundError:

@@ -14,7 +14,8 @@ from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
 from actors.devices.ledger.state import State, encode
 from actors.devices.model.go_checksum import Constant
-from protocols.process.files import DIRECTORY_MODE, digest, prepare_directory, read_bounded, sweep_once, write_atomic
+from protocols.process.files import digest, make_directory, read_bounded, sweep_once, write_atomic
+from protocols.process.sockets import DIRECTORY_MODE
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class CheckpointFiles:
     def load(self) -> RecoveredState:
         """Return the recovered state with warnings. A file that cannot be used is copied aside."""
         for path, mode in ((self.ours, 0o700), (self.kubelets, DIRECTORY_MODE)):
-            prepare_directory(path.parent, mode)
+            make_directory(path.parent, mode)
             sweep_once(path.parent)
         ours, kubelets = _read(self.ours), _read(self.kubelets)
         found = recover(ours, kubelets)

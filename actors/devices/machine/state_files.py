@@ -13,7 +13,7 @@ from actors.devices.cpu.pool import Holdings as CpuHoldings
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import Holdings as MemoryHoldings
 from actors.devices.model.errors import StateFileCorrupt
-from protocols.process.files import prepare_directory, read_bounded, set_aside, sweep_once, write_atomic
+from protocols.process.files import make_directory, read_bounded, set_aside, sweep_once, write_atomic
 
 
 @dataclass
@@ -37,7 +37,7 @@ class StateFiles:
         self._written: dict[Path, bytes] = {}
 
     def load(self) -> LoadedState:
-        prepare_directory(self.cpu.parent, 0o700)
+        make_directory(self.cpu.parent, 0o700)
         sweep_once(self.cpu.parent)
         found = LoadedState()
         if raw := self._read(self.cpu, found):

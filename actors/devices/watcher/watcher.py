@@ -15,8 +15,8 @@ from actors.devices.calls.log import CallLog
 from actors.devices.model.errors import RegistrationFailed
 from actors.devices.watcher.registrar import Handler, Registrar
 from actors.devices.watcher.sockets import Operation, RegistryState, Scan, Step, scan
-from protocols.process.files import prepare_directory
 from protocols.process.inotify import Changes
+from protocols.process.sockets import prepare_directory
 from protocols.process.tasks import Tasks
 
 RESCAN_S = 60.0

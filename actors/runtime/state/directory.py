@@ -11,7 +11,7 @@ import msgspec
 from actors.runtime.model.containers import ContainerRecord, SandboxRecord
 from actors.runtime.model.errors import StateNotWritten
 from actors.runtime.state.journal import Journal
-from protocols.process.files import prepare_directory, read_bounded, sweep_once, sync_directory, write_atomic
+from protocols.process.files import make_directory, read_bounded, sweep_once, sync_directory, write_atomic
 
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 
@@ -26,7 +26,7 @@ class StateDirectory:
         self._containers = root / "containers"
         self._shims = root / "shims"
         for directory in (root, self._sandboxes, self._containers, self._shims):
-            prepare_directory(directory, 0o700)
+            make_directory(directory, 0o700)
             sweep_once(directory)
         root.chmod(0o700)
         self._journal = Journal(root / "hollow.journal")

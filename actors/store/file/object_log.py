@@ -14,7 +14,7 @@ from actors.store.file.rows import COLUMNS, Row, first_id, read_row, row_sum
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import SUB_BITS, Commit, LeaseRecord, LoadedState
-from protocols.process.files import prepare_directory
+from protocols.process.files import make_directory
 
 CURRENT = f"""SELECT newest.own, {COLUMNS} FROM (SELECT key AS own, max(id) AS row FROM log GROUP BY key) newest
   LEFT JOIN log ON id = newest.row"""
@@ -49,7 +49,7 @@ class ObjectLog:
     def _open(self) -> LoadedState:
         path = self._options.file
         try:
-            prepare_directory(path.parent, 0o700)
+            make_directory(path.parent, 0o700)
             if not path.exists():
                 create(path)
             check_present(path)
