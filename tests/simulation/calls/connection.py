@@ -34,6 +34,10 @@ class _End:
     def die(self) -> None:
         self.connection.lost_by(self)
 
+    def cut(self) -> None:
+        """Stand for a fault of the connection. Runs in no process."""
+        self.connection.cut()
+
 
 class Connection:
     """Calls are numbered; each side keeps its own by number and hears when the connection is gone."""

@@ -22,10 +22,13 @@ class Notifications:
         self._poll = select.epoll()
         self._readers: dict[int, _Reader] = {}
         self._made = 0
-        notifications, remove = self, SimLoop.remove_reader
+        notifications, before, remove = self, SimLoop.add_reader, SimLoop.remove_reader
 
         def add(loop: SimLoop, descriptor: int, callback: Any, *given: Any) -> None:
-            notifications.add(loop._process, descriptor, lambda: callback(*given))
+            if _is_inotify(descriptor):
+                notifications.add(loop._process, descriptor, lambda: callback(*given))
+            else:
+                before(loop, descriptor, callback, *given)
 
         def removed(loop: SimLoop, descriptor: int) -> bool:
             notifications.forget(descriptor)
@@ -71,3 +74,10 @@ class _Reader:
     def die(self) -> None:
         self._notifications.forget(self._descriptor)
         os.close(self._descriptor)
+
+
+def _is_inotify(descriptor: int) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}") == "anon_inode:inotify"
+    except OSError:
+        return False

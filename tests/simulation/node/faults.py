@@ -1,0 +1,60 @@
+"""Faults of a node beside those of the world."""
+
+import signal
+from typing import TYPE_CHECKING
+
+from tests.simulation.model import Fault
+from tests.simulation.node.simulators import register_again, show
+from tests.simulation.world import faults
+
+if TYPE_CHECKING:
+    from tests.simulation.node.profile import NodeProfile
+    from tests.simulation.world.world import World
+
+LONGEST_S = 8.0
+
+
+class NodeFaults:
+    """Adds its kinds to those of the world."""
+
+    kinds = ("sick", "terminate", "stall", "malformed", "register", "api")
+
+    def __init__(self, profile: "NodeProfile") -> None:
+        self._profile = profile
+        for kind in self.kinds:
+            faults.KINDS[kind] = getattr(self, kind)
+
+    def sick(self, world: "World", fault: Fault) -> None:
+        """Break a device of a plugin or driver, or mend it."""
+        hardware = self._profile.hardware
+        name = fault.target if fault.target in hardware else sorted(hardware)[int(fault.value * len(hardware))]
+        ids = list(hardware[name].health)
+        hardware[name].turn(ids[int(fault.value * 997) % len(ids)])
+        if (process := world.processes.get(name)) is not None:
+            world.at(world.latency(), process, lambda: show(process, hardware[name]))
+
+    def terminate(self, world: "World", fault: Fault) -> None:
+        """Ask a process to end."""
+        process = world.processes.get(fault.target)
+        if process is not None and process.paused_until <= world.now:
+            process.signal(signal.SIGTERM)
+
+    def stall(self, world: "World", fault: Fault) -> None:
+        """Hold back gRPC's messages from the target to everybody, or of everybody to it."""
+        for other in self._profile.targets:
+            ends = (fault.target, other) if fault.value < 0.5 else (other, fault.target)
+            self._profile.sockets.stall(*ends, world.now + fault.value * LONGEST_S)
+
+    def malformed(self, world: "World", fault: Fault) -> None:
+        """Let the target's next few gRPC replies be garbage."""
+        self._profile.sockets.malformed[fault.target] = 1 + int(fault.value * 3)
+
+    def register(self, world: "World", fault: Fault) -> None:
+        """Let a plugin register once more."""
+        name = fault.target if fault.target in self._profile.hardware else "plugin-gpu"
+        if (process := world.processes.get(name)) is not None:
+            world.at(world.latency(), process, lambda: register_again(process))
+
+    def api(self, world: "World", fault: Fault) -> None:
+        """Let nobody reach the API for a while."""
+        self._profile.api.go_away(fault.value * LONGEST_S)

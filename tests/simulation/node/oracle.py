@@ -1,0 +1,155 @@
+"""What must hold when the node has had 30 seconds without a fault: all views agree, and with what really is."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from protocols.kube.meta import Object, meta
+from tests.simulation.model import Broken
+from tests.simulation.node.agents import View, shown
+from tests.simulation.node.load import ENDED
+from tests.simulation.node.simulators import DRIVER
+from tests.simulation.world.actors import SUPERVISOR
+
+if TYPE_CHECKING:
+    from tests.simulation.node.profile import NodeProfile
+
+LATEST_LIST_S = 12.0
+"""An agent lists each few seconds; by then one must have succeeded."""
+
+
+class Oracle:
+    def __init__(self, profile: "NodeProfile") -> None:
+        self._profile, self._world = profile, profile.world
+        self._ledger = profile.witness.ledger()
+        self._pods: dict[str, Object] = {meta(pod)["uid"]: pod for pod in profile.api.objects["pods"].values()}
+
+    def check(self) -> list[Broken]:
+        """Return every broken promise."""
+        missing = [name for name in self._profile.targets if name not in self._world.processes]
+        if missing:
+            return [*self._profile.witness.broken, *self._failures(), Broken("converged", f"{missing} do not run")]
+        return [
+            *self._profile.witness.broken,
+            *self._failures(),
+            *self._converged_pods(),
+            *self._converged_runtime(),
+            *self._converged_ledger(),
+            *self._converged_health(),
+            *self._converged_agents(),
+        ]
+
+    def _failures(self) -> Iterator[Broken]:
+        world = self._world
+        for process in [*world.graveyard, *world.processes.values()]:
+            for kind, count in process.failures.items():
+                yield Broken("no task ends unheard", f"{process.name}: {kind} {count}")
+            if process.code and process.name != SUPERVISOR:
+                yield Broken("no process fails", f"{process.name} ended with code {process.code}")
+        for text in self._profile.sockets.failures:
+            yield Broken("no handler fails", text)
+        for at, name, text in world.errors:
+            if not text.startswith(EXPECTED_ERRORS):
+                yield Broken("no error is logged", f"{name}: {text}", at)
+
+    def _converged_pods(self) -> Iterator[Broken]:
+        for pod in self._pods.values():
+            name, status = meta(pod)["name"], pod.get("status") or {}
+            if meta(pod).get("deletionTimestamp"):
+                yield Broken("converged", f"{name} is deleted and still there: {_reason(status)}")
+            elif status.get("phase") not in ENDED and not _settled(status):
+                yield Broken("converged", f"{name} is {status.get('phase')}: {_reason(status)}")
+
+    def _converged_runtime(self) -> Iterator[Broken]:
+        active = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") not in ENDED}
+        for id, run in self._profile.witness.running.items():
+            if run.pod not in active:
+                yield Broken("converged", f"container {id[:12]} of pod {run.pod} runs, whose pod is gone or has ended")
+        runtime = self._actor("runtime")._server.pods
+        for sandbox in runtime.sandboxes.values():
+            if sandbox.ready and sandbox.config.metadata.uid not in active:
+                yield Broken("converged", f"sandbox of {sandbox.config.metadata.name} is ready, whose pod is gone")
+        for id in self._profile.witness.running:
+            if id not in runtime.containers:
+                yield Broken("converged", f"container {id[:12]} runs and the runtime does not know it")
+
+    def _converged_ledger(self) -> Iterator[Broken]:
+        held: dict[str, str] = {}
+        for uid, allocation in self._ledger.items():
+            pod = self._pods.get(uid)
+            if pod is None or (pod.get("status") or {}).get("phase") in ENDED:
+                yield Broken("converged", f"the ledger has {allocation.name}, which is gone or has ended")
+            for each in shown(allocation):
+                what = each.partition(" ")[2] if DRIVER not in each else each.rpartition(" ")[2]
+                if what in held:
+                    yield Broken("nothing is given twice", f"{what}: to {held[what]} and {allocation.name}")
+                held[what] = allocation.name
+        memory = {each.uid: each for each in self._actor("devices")._manager.allocations()}
+        if memory != self._ledger:
+            yield Broken("converged", f"the ledger has {sorted(memory)}, its checkpoint {sorted(self._ledger)}")
+        for uid, pod in self._pods.items():
+            limits = pod["spec"]["containers"][0]["resources"]["limits"]
+            asks = {name: int(count) for name, count in limits.items() if "/" in name}
+            if asks and (pod.get("status") or {}).get("phase") == "Running" and uid not in self._ledger:
+                yield Broken("converged", f"{meta(pod)['name']} runs with {asks} that the ledger does not know")
+
+    def _converged_health(self) -> Iterator[Broken]:
+        inventory = self._actor("devices")._manager._inventory
+        for name, resource in self._profile.resources.items():
+            hardware, known = self._profile.hardware[name], inventory.resources.get(resource)
+            if known is None or not known.connected:
+                yield Broken("converged", f"{resource} is not connected")
+                continue
+            healthy = {id for id, device in known.devices.items() if device.healthy}
+            if healthy != hardware.healthy:
+                yield Broken("health is what the plugin said", f"{resource}: {sorted(healthy ^ hardware.healthy)} differ")
+        said = self._said()
+        for pod in self._pods.values():
+            for status in (pod.get("status") or {}).get("containerStatuses") or ():
+                for resource in status.get("allocatedResourcesStatus") or ():
+                    for device in resource.get("resources") or ():
+                        wanted = said.get(f"{resource['name']} {device['resourceID']}", said.get(device["resourceID"]))
+                        if wanted and device.get("health") != wanted and meta(pod)["uid"] in self._ledger:
+                            text = f"{meta(pod)['name']}: {device} of {resource['name']}, which is {wanted}"
+                            yield Broken("health in status is what the plugin said", text)
+
+    def _said(self) -> dict[str, str]:
+        found = {}
+        for name, resource in self._profile.resources.items():
+            found |= {f"{resource} {id}": health for id, health in self._profile.hardware[name].health.items()}
+        cards = self._profile.hardware["driver"].health
+        return found | {f"{DRIVER}/n1/{id}": health for id, health in cards.items()}
+
+    def _converged_agents(self) -> Iterator[Broken]:
+        wanted = {f"{each.namespace}/{each.name}": shown(each) for each in self._ledger.values()}
+        for agent in self._profile.agents:
+            if (text := _difference(agent.watched, wanted)):
+                yield Broken("the front door's view is the ledger's", f"watch of {agent.name}: {text}")
+            if agent.listed is None or agent.listed_at < self._world.elapsed - LATEST_LIST_S:
+                yield Broken("converged", f"no List of {agent.name} succeeds")
+                continue
+            holding = {key: held for key, held in agent.listed.items() if held}
+            if text := _difference(holding, {key: held for key, held in wanted.items() if held}):
+                yield Broken("the front door's view is the ledger's", f"List of {agent.name}: {text}")
+
+    def _actor(self, name: str) -> Any:
+        return self._world.processes[name].notes["actor"]
+
+
+EXPECTED_ERRORS = ("node endpoint not served",)
+
+
+def _difference(seen: View, wanted: View) -> str:
+    keys = sorted(key for key in seen.keys() | wanted.keys() if seen.get(key) != wanted.get(key))
+    return "; ".join(f"{key}: {seen.get(key)} instead of {wanted.get(key)}" for key in keys[:3])
+
+
+def _settled(status: Object) -> bool:
+    """Return True for a pod that runs, or waits with a reason for its next start."""
+    states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
+    waits = [each["waiting"].get("reason") for each in states if "waiting" in each]
+    return bool(states) and all(reason == "CrashLoopBackOff" for reason in waits)
+
+
+def _reason(status: Object) -> str:
+    states = [each.get("state") for each in status.get("containerStatuses") or ()]
+    return f"{status.get('reason', '')} {status.get('message', '')} {states}"
