@@ -2,6 +2,8 @@
 # durations: test, and write down how long each file took, by which the longest go first.
 # pictures: draw those of the documentation from a running plane.
 # fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7 JOBS=2.
+# simulate: play whole planes on virtual time with faults; make simulate SEED=7 SECONDS=60 PROFILE=control TRACE=1 replays a run,
+#   SEEDS=1000 JOBS=2 is a long one. mutants: let it find mistakes made on purpose; MUTANT=ack,gap takes some of them.
 # crash: kill everything, again and again; make crash SEED=7 ROUNDS=20 replays a run, or goes on for longer.
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -18,8 +20,11 @@ COMPILE = @$(PY) -m compileall -q -j 0 -x $(NOT_CODE) $(CODE) || echo "bytecode 
 ROUNDS := 1
 SECONDS := 60
 JOBS := 1
+# Only what was given to make: a variable of the environment, or one set above, is none of the simulation's.
+SIMULATION := PROFILE SEED SEEDS SECONDS BUDGET JOBS
+GIVEN = $(foreach key,$(1),$(if $(filter command,$(origin $(key))),'$(key)=$($(key))'))
 
-.PHONY: setup run demo test durations unit crash fuzz bench lint docs pictures format clean compiled compiled-run
+.PHONY: setup run demo test durations unit crash simulate mutants fuzz bench lint docs pictures format clean compiled compiled-run
 
 setup: compiled
 
@@ -41,6 +46,12 @@ unit: compiled
 
 crash: compiled
 	@NODEPLANE_CRASH_SEED=$(SEED) NODEPLANE_CRASH_ROUNDS=$(ROUNDS) $(PY) -m pytest -n 3 $(LONG_FIRST) tests/crash
+
+simulate: compiled
+	@PYTHONHASHSEED=0 $(PY) -m tests.simulation.run $(call GIVEN,$(SIMULATION) TRACE)
+
+mutants: compiled
+	@PYTHONHASHSEED=0 $(PY) -m tests.simulation.mutants $(call GIVEN,$(filter-out BUDGET,$(SIMULATION)) MUTANT)
 
 fuzz: compiled
 	@$(PY) -m tests.fuzz.run $(SECONDS) $(SEED) $(JOBS)

@@ -43,6 +43,7 @@ class Ended(Struct, frozen=True):
 
     answer: bytes = b""
     fault: str = ""
+    cpu_s: float = 0.0
 
 
 class _Child(Generic[T]):
@@ -55,9 +56,11 @@ class _Child(Generic[T]):
         self.killed = True
         os.kill(self.pid, signal.SIGKILL)
 
-    def reap(self) -> int:
+    def reap(self) -> tuple[int, float]:
+        """Return its exit code and CPU time."""
         os.close(self.pipe)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        _, status, usage = os.wait4(self.pid, 0)
+        return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
 
 
 def forked(
@@ -118,10 +121,10 @@ def _finished(selector: selectors.BaseSelector, running: dict[int, _Child[T]]) -
 
 
 def _end(child: _Child[T]) -> Ended:
-    code = child.reap()
+    code, cpu_s = child.reap()
     data = bytes(child.received)
     if code == 0 and not child.killed:
-        return Ended(answer=data)
+        return Ended(answer=data, cpu_s=cpu_s)
     text = data.decode(errors="replace").strip()
     if child.killed or code == -signal.SIGXCPU or text.startswith("Timeout ("):
         reason = OVERDUE

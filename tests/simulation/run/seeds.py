@@ -22,6 +22,7 @@ class Result(Struct, frozen=True):
     options: RunOptions
     broken: tuple[Broken, ...]
     outcome: Outcome | None
+    cpu_s: float = 0.0
 
     @property
     def promises(self) -> frozenset[str]:
@@ -57,4 +58,4 @@ def _result(options: RunOptions, ended: Ended) -> Result:
     if ended.fault:
         return Result(options, (Broken(HUNG, ended.fault),), None)
     outcome = msgspec.json.decode(ended.answer, type=Outcome)
-    return Result(options, tuple(outcome.broken), outcome)
+    return Result(options, tuple(outcome.broken), outcome, ended.cpu_s)

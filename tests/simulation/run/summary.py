@@ -12,7 +12,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.failures = self.faults = 0
-        self.virtual_s = self.real_s = 0.0
+        self.virtual_s = self.cpu_s = 0.0
         self._traces: list[tuple[str, int, float, str]] = []
 
     def add(self, result: Result) -> None:
@@ -22,7 +22,7 @@ class Summary:
         if outcome is not None:
             self.faults += len(outcome.faults)
             self.virtual_s += outcome.virtual_s
-            self.real_s += outcome.real_s
+            self.cpu_s += result.cpu_s
 
     @property
     def seeds(self) -> int:
@@ -30,8 +30,8 @@ class Summary:
 
     @property
     def times_real(self) -> float:
-        """Return virtual seconds for each real second of one process."""
-        return self.virtual_s / self.real_s if self.real_s else 0.0
+        """Return virtual seconds for each second of CPU time: how fast one core is, whatever else runs."""
+        return self.virtual_s / self.cpu_s if self.cpu_s else 0.0
 
     def trace(self) -> str:
         """Return a hash over the traces of all runs, in whatever order they ended."""

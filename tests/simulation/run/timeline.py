@@ -20,16 +20,14 @@ PICTURED = 60
 """The same in the picture."""
 KILLED, CUT, PAUSED, STARTED, OTHER, BROKEN = "✕", "≠", "‖", "▶", "·", "▲"
 MARKS = {
-    "kill": KILLED, "killed": KILLED, "all": KILLED, "exit": KILLED, "exits": KILLED, "died": KILLED, "power": KILLED,
-    "cut": CUT, "reset": CUT, "half": CUT, "oneway": CUT,
-    "pause": PAUSED, "stop": PAUSED, "slow": PAUSED, "freeze": PAUSED,
-    "start": STARTED, "started": STARTED, "starts": STARTED, "spawn": STARTED,
+    "kill": KILLED, "crash": KILLED, "all": KILLED, "power": KILLED, "ended": KILLED,
+    "cut": CUT, "oneway": CUT, "pause": PAUSED, "started": STARTED,
 }  # fmt: skip
-"""By the first word of a fault's kind or an event's text."""
+"""By a fault's kind or the first word of an event's text."""
 RANK = f"{OTHER}{STARTED}{CUT}{PAUSED}{KILLED}"
 """The mark that a cell shows where several fall into it: the last of these."""
 STYLES = {KILLED: "bold red", CUT: "yellow", PAUSED: "magenta", STARTED: "green", OTHER: "dim"}
-LEGEND = f"{KILLED} killed  {CUT} cut  {PAUSED} stopped or slow  {STARTED} started  {OTHER} other  {BROKEN} broken"
+LEGEND = f"{KILLED} killed  {CUT} cut  {PAUSED} stopped  {STARTED} started  {OTHER} other  {BROKEN} broken"
 
 
 def text(outcome: Outcome, latest: int | None = LATEST) -> str:
@@ -75,8 +73,8 @@ def _lanes(outcome: Outcome) -> dict[str, list[tuple[float, str]]]:
 
 
 def _mark(words: str) -> str:
-    first = words.replace("_", " ").replace("-", " ").split(maxsplit=1)
-    return MARKS.get(first[0].rstrip(":,").lower(), OTHER) if first else OTHER
+    first = words.removeprefix("fault ").partition(" ")[0]
+    return MARKS.get(first, OTHER)
 
 
 def _lane(name: str, marks: Iterable[tuple[float, str]], room: int, end: float) -> Text:
