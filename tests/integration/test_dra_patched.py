@@ -5,7 +5,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.mistreat import pids
-from tests.support.plane import BIN, Plane, until
+from tests.support.plane import Plane, until
 
 DRIVER = "gpu.example.com"
 ALPHA = "resource.k8s.io/v1alpha3"
@@ -24,9 +23,7 @@ GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
 def plane() -> Iterator[Plane]:
     """A plane with a DRA driver."""
     with Plane() as plane:
-        command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", DRIVER]
-        with (plane.root / "driver.log").open("ab") as log:
-            plane.plugins.append(subprocess.Popen([*command, "--devices", "6"], stdout=log, stderr=log))
+        plane.start("dra-driver", "--driver", DRIVER, "--devices", "6", log="driver.log")
         until("slices", lambda: slices(plane))
         request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "selectors": [{"cel": {"expression": GOLD}}]}}
         selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
@@ -185,12 +182,10 @@ LATE = "late.example.com"
 @pytest.fixture
 def late_driver(plane: Plane) -> Iterator[Path]:
     """A driver whose two devices are attached a second after their allocation; yields its health file."""
-    health, log = plane.root / "late-health.txt", plane.root / "late.log"
+    health = plane.root / "late-health.txt"
     health.write_text("late-0 Unhealthy no link\n")
-    command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", LATE, "--devices", "2"]
-    with log.open("ab") as file:
-        driver = subprocess.Popen([*command, "--attach", "1", "--health-file", str(health)], stdout=file, stderr=file)
-    plane.plugins.append(driver)
+    flags = ["--driver", LATE, "--devices", "2", "--attach", "1", "--health-file", str(health)]
+    driver = plane.start("dra-driver", *flags, log="late.log")
     until("slices", lambda: any(each["spec"]["driver"] == LATE for each in slices(plane)))
     request = {"name": "gpu", "exactly": {"deviceClassName": LATE}}
     for kind, name, spec in (

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from tests.support.mistreat import hit
-from tests.support.plane import BIN, REPO, Plane, stop, until
+from tests.support.plane import REPO, Plane, stop, until
 from tests.support.pod_resources_client import Agent
 from tests.support.witnesses import main_status
 
@@ -33,11 +32,8 @@ class Lab:
         self.start()
 
     def start(self) -> None:
-        command = [str(BIN / "nodeplane"), "--root", str(self.plane.root), "dra-driver", "--driver", DRIVER]
-        flags = ["--devices", "8", "--numa", "2", "--health-file", str(self.health)]
-        with self.log.open("ab") as log:
-            self.driver = subprocess.Popen([*command, *flags], stdout=log, stderr=log)
-        self.plane.plugins.append(self.driver)
+        flags = ["--driver", DRIVER, "--devices", "8", "--numa", "2", "--health-file", str(self.health)]
+        self.driver = self.plane.start("dra-driver", *flags, log=self.log.name)
 
     def lines(self, start: str) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if line.startswith(start)]
@@ -191,10 +187,8 @@ SHARED_EXAMPLE = REPO / "examples" / "shared-device.yaml"
 def shared_driver(lab: Lab) -> Iterator[Path]:
     """A driver with one shared device; yields its health file."""
     health = lab.plane.root / "shared-health.txt"
-    command = [str(BIN / "nodeplane"), "--root", str(lab.plane.root), "dra-driver", "--driver", SHARED, "--shared"]
-    with lab.log.open("ab") as log:
-        driver = subprocess.Popen([*command, "--devices", "1", "--health-file", str(health)], stdout=log, stderr=log)
-    lab.plane.plugins.append(driver)
+    flags = ["--driver", SHARED, "--shared", "--devices", "1", "--health-file", str(health)]
+    driver = lab.plane.start("dra-driver", *flags, log=lab.log.name)
     yield health
     stop(driver)
 

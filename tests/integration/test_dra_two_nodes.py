@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_cluster import cluster
-from tests.support.plane import BIN, Plane, until
+from tests.support.plane import Plane, until
 
 DRIVER = "gpu.example.com"
 GOLD = 'device.attributes["example.com"].?pool.orValue("") == "gold"'
@@ -26,9 +25,7 @@ def nodes() -> Iterator[tuple[Plane, Plane]]:
             stack.enter_context(Plane("--store", etcd.store, "--node-name", name)) for name in ("node-1", "node-2")
         )
         for plane in (one, two):
-            command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", DRIVER]
-            with (plane.root / "driver.log").open("ab") as log:
-                plane.plugins.append(subprocess.Popen([*command, "--devices", "1"], stdout=log, stderr=log))
+            plane.start("dra-driver", "--driver", DRIVER, "--devices", "1", log="driver.log")
         until("both publish", lambda: len(one.list("resourceslice")) == 2)
         request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": GOLD}}]}}
         selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]

@@ -71,13 +71,8 @@ def runs_on(plane: Plane, name: str) -> str:
 def pods(plane: Plane) -> Plane:
     """Pods `first`, `claims` that uses the claim of a device of n1-2, and `plugs` with a plugin's device of n3."""
     second, third = plane.root / "nodes" / "n1-2", joined(plane)
-    with (plane.root / "log").open("ab") as log:
-        commands = (
-            ["--root", str(third), "plugin", "--resource", GPU, "--devices", "2"],
-            ["--root", str(second), "dra-driver", "--driver", DRIVER, "--devices", "1"],
-        )
-        for command in commands:
-            plane.plugins.append(subprocess.Popen([str(BIN / "nodeplane"), *command], stdout=log, stderr=log))
+    plane.start("--root", str(third), "plugin", "--resource", GPU, "--devices", "2", log="log")
+    plane.start("--root", str(second), "dra-driver", "--driver", DRIVER, "--devices", "1", log="log")
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
     made = [
         ("DeviceClass", "gpu", {"spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}}),

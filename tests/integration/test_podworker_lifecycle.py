@@ -1,12 +1,11 @@
 """Containers that are replaced, restarted together or ended in order, and what a pod may ask for, on a whole plane."""
 
 import json
-import subprocess
 
 import pytest
 
 from protocols.kube.times import parse_time
-from tests.support.plane import BIN, Plane, condition, until
+from tests.support.plane import Plane, condition, until
 from tests.support.plane_client import connect
 
 CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
@@ -125,8 +124,7 @@ def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane):
     script = plane.root / "cold.yaml"
     calls = {"PreStartContainer": {"error": "cold", "times": 1}}
     script.write_text(json.dumps({"resource": "example.com/fpga", "devices": 1, "preStart": True, "calls": calls}))
-    command = [str(BIN / "nodeplane"), "plugin", "--root", str(plane.root), "--script", str(script)]
-    plane.plugins.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    plane.start("plugin", "--script", str(script), log="cold.log")
     devices = {"resources": {"limits": {"example.com/fpga": 1}}}
     plane.apply(pod("prepared", shell("a", "exec sleep 300", **devices), shell("b", "exec sleep 300")))
     until("b runs", lambda: "running" in entry(plane, "prepared", "b").get("state", {}))

@@ -1,13 +1,12 @@
 """Preemption on a whole plane: devices of a plugin and of a DRA driver, a budget, and a scheduler that is killed."""
 
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.support.mistreat import hit, replaced
-from tests.support.plane import BIN, Plane, condition, until
+from tests.support.plane import Plane, condition, until
 
 PLUGIN, DRIVER = "example.com/gpu", "dra.example.com"
 RESOURCE = "resource.k8s.io/v1"
@@ -18,9 +17,7 @@ def plane() -> Iterator[Plane]:
     """A plane with two devices of a plugin and two of a DRA driver."""
     with Plane() as plane:
         plane.plugin(PLUGIN, devices=2)
-        command = [str(BIN / "nodeplane"), "--root", str(plane.root), "dra-driver", "--driver", DRIVER]
-        with (plane.root / "driver.log").open("ab") as log:
-            plane.plugins.append(subprocess.Popen([*command, "--devices", "2"], stdout=log, stderr=log))
+        plane.start("dra-driver", "--driver", DRIVER, "--devices", "2", log="driver.log")
         high = {"value": 1000, "metadata": {"name": "high"}, "kind": "PriorityClass"}
         plane.apply({"apiVersion": "scheduling.k8s.io/v1", **high})
         plane.apply(

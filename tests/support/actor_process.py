@@ -1,6 +1,7 @@
 """Start actors as the supervisor does: forked from a process that has loaded their code.
 
 An interpreter of its own for each would import for up to 0.7 s of a processor, and the tests start hundreds of them.
+One such process serves all tests of a session, whatever they start.
 """
 
 import atexit
@@ -15,10 +16,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Protocol
 
+from supervisor.base.groups import PlaneShape, children
 from supervisor.forkserver import wire
 from supervisor.forkserver.client import ForkClient, launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+COMMANDS = "tests.support.command_process"
+MODULES = (*(spec.module for spec in children(PlaneShape())), COMMANDS)
 FORKED_S = 60.0
 """Longest time to load an actor's code and fork it."""
 
@@ -70,25 +74,25 @@ class ActorProcess:
 
 
 class Forkserver:
-    """The parent of all processes of one actor. Its own parent is a thread that lasts: it ends with that thread."""
+    """The parent of all processes. Its own parent is a thread that lasts: it ends with that thread."""
 
-    def __init__(self, module: str) -> None:
-        self._module = module
+    def __init__(self) -> None:
         self._launched: Future[ForkClient] = Future()
         self._forked: Future[ActorProcess] = Future()
         self._processes: dict[int, ActorProcess] = {}
         self._one_at_a_time = threading.Lock()
-        threading.Thread(target=self._run, daemon=True, name=f"forkserver of {module}").start()
+        threading.Thread(target=self._run, daemon=True, name="forkserver").start()
 
-    def start(self, instance: str, arguments: tuple[str, ...], log: Path) -> ActorProcess:
-        order = wire.Fork(instance=instance, module=self._module, argv=arguments, log=str(log))
+    def start(self, instance: str, module: str, arguments: tuple[str, ...], log: Path) -> ActorProcess:
+        """Run the module's main() in a new process. Any module may be named; those of MODULES are loaded already."""
+        order = wire.Fork(instance=instance, module=module, argv=arguments, log=str(log))
         with self._one_at_a_time:
             self._forked = Future()
-            assert self._launched.result(FORKED_S).send(order), f"the forkserver of {self._module} is gone"
+            assert self._launched.result(FORKED_S).send(order), "the forkserver of the tests is gone"
             return self._forked.result(FORKED_S)
 
     def _run(self) -> None:
-        client = launch((self._module,), Path(os.devnull), REPOSITORY)
+        client = launch(MODULES, Path(os.devnull), REPOSITORY)
         atexit.register(client.close)
         self._launched.set_result(client)
         while client.reports(self._take):
@@ -107,11 +111,13 @@ class Forkserver:
                 self._processes.pop(pid).ended(os.waitstatus_to_exitcode(status))
 
 
-forkserver = functools.lru_cache(maxsize=None)(Forkserver)
-"""By module."""
+@functools.cache
+def forkserver() -> Forkserver:
+    """Return the one of this process."""
+    return Forkserver()
 
 
 def start_actor(instance: str, settings: Path, log: Path) -> ActorProcess:
     """Start `store`, `apiserver-1` ...; it writes to the end of `log`."""
     arguments = ("--settings", str(settings), "--instance", instance)
-    return forkserver(f"actors.{instance.partition('-')[0]}.actor").start(instance, arguments, log)
+    return forkserver().start(instance, f"actors.{instance.partition('-')[0]}.actor", arguments, log)

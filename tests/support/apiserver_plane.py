@@ -29,7 +29,7 @@ from tests.support.authority import Authority
 from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
-from tests.support.settings import plane_settings
+from tests.support.settings import BRIEF_GO, plane_settings
 from tests.support.waiting import saw, until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -220,7 +220,7 @@ class Plane:
     @property
     def environment(self) -> dict[str, str]:
         """kubectl caches discovery below HOME."""
-        return {**os.environ, "HOME": str(self.root)}
+        return {**os.environ, **BRIEF_GO, "HOME": str(self.root)}
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
         """Its output; without `check` also what it says about a failure."""

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,18 @@ from actors.podworker.pods.volumes import bind_mounts as mounts
 from protocols.process.layout import Layout
 from supervisor.cli.main import main as nodeplane
 from supervisor.client.connection import Asking, ask
+from tests.support.actor_process import Process
+from tests.support.commands import run_command, start_command
 from tests.support.engine import ETCD, chosen, etcd_binary
 from tests.support.plane_client import PATHS, create, forget, read, read_object
+from tests.support.settings import BRIEF_GO
 from tests.support.store_lab import etcd_process
 from tests.support.waiting import until as until
 
 BIN = Path(sys.executable).parent
 REPO = Path(__file__).parents[2]
+FORKED = "PYTEST_VERSION" in os.environ
+"""Commands are forked in tests; benches measure the program."""
 
 
 class Plane:
@@ -42,7 +47,7 @@ class Plane:
         self.flags = list(flags)
         self.store = f"unix:{self.root}/run/store.sock"
         self._engine = contextlib.ExitStack()
-        self.plugins: list[subprocess.Popen[bytes]] = []
+        self.plugins: list[Process] = []
         self.environment = {**os.environ, "NODEPLANE_ROOT": str(self.root), "KUBECONFIG": str(self.root / "kubeconfig")}
 
     def __enter__(self) -> "Plane":
@@ -94,7 +99,7 @@ class Plane:
         assert not [path for path in sockets if "/run/" in path], f"sockets outlived the plane: {sockets}"
 
     def processes(self) -> dict[int, str]:
-        """Pids whose command line or environment names this root (plugins of the test apart)."""
+        """Pids whose command line or environment names this root, or that work in it (plugins of the test apart)."""
         mine = {plugin.pid for plugin in self.plugins} | {os.getpid()}
         found: dict[int, str] = {}
         for entry in Path("/proc").iterdir():
@@ -103,9 +108,11 @@ class Plane:
                     line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
                     around = (entry / "environ").read_bytes().decode(errors="replace")
+                    below = (entry / "cwd").readlink() == self.root
                 except OSError:
                     continue
-                if state != "Z" and (str(self.root) in line or f"NODEPLANE_ROOT={self.root}\0" in around + "\0"):
+                named = str(self.root) in line or f"NODEPLANE_ROOT={self.root}\0" in around + "\0"
+                if state != "Z" and (below or named):
                     found[int(entry.name)] = line or "?"
         return found
 
@@ -118,7 +125,9 @@ class Plane:
     # commands
 
     def nodeplane(self, *arguments: str, timeout: float = 60, check: bool = True) -> str:
-        return run([str(BIN / "nodeplane"), *arguments], self.environment, timeout, check)
+        if not FORKED or "PYTHONPATH" in self.environment:  # only a new interpreter would see that
+            return run([str(BIN / "nodeplane"), *arguments], self.environment, timeout, check)
+        return output(run_command(arguments, self.environment, timeout), check)
 
     def chaos(self, *arguments: str) -> None:
         """Give an order of `nodeplane chaos`."""
@@ -136,8 +145,8 @@ class Plane:
             return apart.submit(nodeplane, ["--root", str(self.root), *arguments]).result()
 
     def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 90, check: bool = True) -> str:
-        home = {"HOME": str(self.root)}
-        return run([str(BIN / "kubectl"), *arguments], self.environment | home, timeout, check, stdin)
+        around = self.environment | BRIEF_GO | {"HOME": str(self.root)}
+        return run([str(BIN / "kubectl"), *arguments], around, timeout, check, stdin)
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """The object, or {} when it does not exist or the API is away for the moment."""
@@ -160,11 +169,14 @@ class Plane:
             answer = apart.submit(ask, layout, Asking.status).result()
         return {actor.instance: msgspec.to_builtins(actor) for actor in answer.actors}
 
-    def plugin(self, resource: str = "example.com/gpu", devices: int = 4, numa: int = 2) -> "subprocess.Popen[bytes]":
-        log = (self.root / f"plugin-{len(self.plugins)}.log").open("wb")
-        flags = ["--resource", resource, "--devices", str(devices), "--numa", str(numa), "--root", str(self.root)]
-        process = subprocess.Popen([str(BIN / "nodeplane"), "plugin", *flags], stdout=log, stderr=log)
-        log.close()
+    def plugin(self, resource: str = "example.com/gpu", devices: int = 4, numa: int = 2) -> Process:
+        flags = ["--resource", resource, "--devices", str(devices), "--numa", str(numa)]
+        return self.start("plugin", *flags, log=f"plugin-{len(self.plugins)}.log")
+
+    def start(self, *words: str, log: str) -> Process:
+        """Start a command that runs on, a plugin or driver; it ends with the plane and writes to a file of the root."""
+        begin = start_command if FORKED else start_program
+        process = begin(words, self.environment, self.root / log)
         self.plugins.append(process)
         return process
 
@@ -224,7 +236,12 @@ def condition(obj: dict[str, Any], kind: str) -> str:
     return next((str(item["status"]) for item in conditions if item["type"] == kind), "")
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
+def start_program(words: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
+    with log.open("ab") as out:
+        return subprocess.Popen([str(BIN / "nodeplane"), *words], env=environment, stdout=out, stderr=out)
+
+
+def stop(process: Process) -> None:
     """End one process this test started, in order if it lets us."""
     if process.poll() is None:
         process.terminate()
@@ -246,6 +263,10 @@ def run(command: list[str], environment: dict[str, str], timeout: float, check: 
     done = subprocess.run(
         command, env=environment, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
     )
+    return output(done, check)
+
+
+def output(done: "subprocess.CompletedProcess[str]", check: bool) -> str:
     if check and done.returncode:
-        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise AssertionError(f"{' '.join(done.args)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
     return done.stdout if check or done.returncode == 0 else ""
