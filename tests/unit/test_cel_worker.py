@@ -77,7 +77,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def select(source: str) -> bytes:
-    return encode(Select(source, Devices(1, "a.example.com", (wire_of(DEVICE),))))
+    return encode(Select(source, Devices("a.example.com", (1,), {1: wire_of(DEVICE)})))
 
 
 # quarantine and turns
@@ -325,7 +325,7 @@ def test_engine_turns_whatever_is_raised_into_a_fault() -> None:
 
 
 def test_engine_asks_for_devices_that_it_does_not_have() -> None:
-    assert Engine().answer(Select(TRUE, Devices(7, "a.example.com"))) == Forgotten()
+    assert Engine().answer(Select(TRUE, Devices("a.example.com", (7,)))) == Forgotten()
 
 
 def test_engine_skips_what_a_false_condition_guards() -> None:
@@ -469,11 +469,29 @@ def test_selections_are_found_once_and_sent_once(worker: Worker) -> None:
     asyncio.run(find(FIRST))
     assert selections.result(FIRST, "a.example.com", DEVICE)
     asyncio.run(find(FIRST, SECOND))
-    sent = [each.devices.devices is not None for each in worker.asked if isinstance(each, Select)]
+    sent = [bool(each.devices.new) for each in worker.asked if isinstance(each, Select)]
     assert sent == [True, False]
     worker.engine = Engine()  # it starts anew and has no devices
     asyncio.run(find(THIRD))
     assert not selections.result(THIRD, "a.example.com", DEVICE)
+
+
+def test_a_device_is_sent_once_whatever_it_comes_with(worker: Worker) -> None:
+    selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
+    devices = [Device(f"d{number}", {"a.example.com/n": Attribute("int", number)}, {}) for number in range(2500)]
+
+    def found(expression: str, members: Sequence[Device]) -> int:
+        worker.asked.clear()
+        asyncio.run(selections.find([expression], {"a.example.com": members}))
+        assert all(selections.result(expression, "a.example.com", each) for each in members)
+        return sum(len(each.devices.new) for each in worker.asked if isinstance(each, Select))
+
+    odd, all_but = (f"{FIRST} && device.attributes['a.example.com'].n != {number}" for number in (-1, -2))
+    assert found(odd, devices) == 2500
+    changed = Device("d7", {"a.example.com/n": Attribute("int", 8)}, {})
+    assert found(all_but, [changed, *devices[3:]]) == 1
+    worker.engine = Engine()
+    assert found(FIRST, devices[:1500]) == 1500
 
 
 def test_simple_selector_is_evaluated_in_the_process(worker: Worker) -> None:

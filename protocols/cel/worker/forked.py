@@ -39,7 +39,7 @@ class ForkedSelections:
         """Raises CelError."""
         if expression in self._ended:
             raise Ended(self._ended[expression])
-        question = encode(Select(expression, Devices(0, driver, (wire_of(device),))))
+        question = encode(Select(expression, Devices(driver, (0,), {0: wire_of(device)})))
         try:
             found = decode_answer(self._asked(encode(Batch((question,)))))
         except (OSError, EOFError):

@@ -3,7 +3,6 @@
 Whatever the engine raises becomes a fault of the expression.
 """
 
-import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -96,8 +95,7 @@ class Engine:
         self._begin, self._program, self._cost = begin, program, cost
         self.spent = False
         """True if the last policy reached the limit."""
-        self._devices: OrderedDict[int, tuple[str, list[Device]]] = OrderedDict()
-        self._kept = 0
+        self._devices: OrderedDict[int, Device] = OrderedDict()
 
     def answer(self, question: Question) -> Answer:
         try:
@@ -145,30 +143,29 @@ class Engine:
             return _faulty(error, CompileError)
 
     def _select(self, question: Select) -> Answer:
-        held = self._held(question.devices)
-        if held is None:
+        devices = self._held(question.devices)
+        if devices is None:
             return Forgotten()
         self._begin(question.source)
-        driver, devices = held
         program = compiled(question.source)
         end, found = time.monotonic() + PART_S, list[bool | Fault]()
-        for device in itertools.islice(devices, question.start, None):
-            found.append(_selected(program, driver, device))
+        for device in devices:
+            found.append(_selected(program, question.devices.driver, device))
             if time.monotonic() > end:
                 break
         return Selected(tuple(found))
 
-    def _held(self, sent: Devices) -> tuple[str, list[Device]] | None:
-        if sent.devices is None:
-            if (held := self._devices.get(sent.key)) is not None:
-                self._devices.move_to_end(sent.key)
-            return held
-        held = sent.driver, list(map(device_of, sent.devices))
-        before = self._devices.pop(sent.key, None)
-        self._devices[sent.key] = held
-        self._kept += len(held[1]) - (len(before[1]) if before else 0)
-        while self._kept > KEPT and len(self._devices) > 1:
-            self._kept -= len(self._devices.popitem(last=False)[1][1])
+    def _held(self, sent: Devices) -> list[Device] | None:
+        for number, wire in sent.new.items():
+            self._devices[number] = device_of(wire)
+        try:
+            for number in sent.numbers:
+                self._devices.move_to_end(number)
+        except KeyError:
+            return None
+        held = [self._devices[number] for number in sent.numbers]
+        while len(self._devices) > KEPT:
+            self._devices.popitem(last=False)
         return held
 
     def _evaluate_policy(self, question: EvaluatePolicy) -> Answer:

@@ -93,11 +93,11 @@ class WireDevice(NamedTuple):
 
 
 class Devices(msgspec.Struct, frozen=True):
-    """Devices of one driver, which the worker keeps under `key` and need not be sent again."""
+    """Devices of one driver, by numbers under which the worker keeps them: each one is sent once."""
 
-    key: int
     driver: str
-    devices: tuple[WireDevice, ...] | None = None
+    numbers: tuple[int, ...]
+    new: dict[int, WireDevice] = {}
 
 
 class Select(msgspec.Struct, frozen=True, tag="select"):
@@ -105,8 +105,6 @@ class Select(msgspec.Struct, frozen=True, tag="select"):
 
     source: str
     devices: Devices
-    start: int = 0
-    """Index of the first device to answer for."""
 
 
 class Expression(NamedTuple):
@@ -168,7 +166,7 @@ class Selected(msgspec.Struct, frozen=True, tag="selected"):
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
-    """The worker does not have the devices, or no longer: send them."""
+    """The worker does not have all of the devices, or no longer: send them."""
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):

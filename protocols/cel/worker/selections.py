@@ -23,18 +23,19 @@ from protocols.cel.worker.messages import (
     Forgotten,
     Select,
     Selected,
+    WireDevice,
     encode,
     error_of,
 )
 from protocols.dra.types import Device
 from protocols.errors import NodeplaneError
 
-BATCH = 500
+BATCH = 1000
 """Devices of one question."""
 KEPT = 200_000
 """Results kept; the expression that was asked about longest ago goes first."""
-SENT = 256
-"""Batches of devices that the worker is believed to have."""
+SENT = 65_536
+"""Devices that the worker is believed to have."""
 SECONDS = 5.0
 """Time for one selector and the devices of one search."""
 PROGRAMS = 1024
@@ -66,8 +67,9 @@ class Selections:
         self._programs: OrderedDict[str, Program] = OrderedDict()
         self._known: OrderedDict[str, dict[int, tuple[Device, Result, float]]] = OrderedDict()
         self._count = 0
-        self._sent: OrderedDict[tuple[int, ...], tuple[int, tuple[Device, ...]]] = OrderedDict()
-        self._key = 0
+        self._sent: OrderedDict[int, tuple[int, Device]] = OrderedDict()
+        """Numbers of devices, by their identity."""
+        self._last = 0
 
     def result(self, expression: str, driver: str, device: Device) -> bool:
         """Raises CelError, SelectorPending."""
@@ -110,35 +112,39 @@ class Selections:
             self._programs.popitem(last=False)
 
     async def _evaluate(self, expression: str, driver: str, devices: tuple[Device, ...], search: _Search) -> None:
-        start, again = 0, False
-        while start < len(devices):
+        again = False
+        while devices:
             if time.monotonic() > search.end:
                 fault = Fault("ended", f"the selector took more than {SECONDS:g} s for the devices of one search", 1.0)
-                return self._keep(expression, devices[start:], [fault] * (len(devices) - start))
-            question = Select(expression, self._devices(driver, devices, again), start)
+                return self._keep(expression, devices, [fault] * len(devices))
+            question = Select(expression, self._devices(driver, devices, again))
             (found,) = await self._client.ask([encode(question)], search.owner)
-            if isinstance(found, Forgotten):
-                again = True
-            elif isinstance(found, Selected):
-                self._keep(expression, devices[start:], found.outcomes)
-                start += max(1, len(found.outcomes))
-            else:
+            again = isinstance(found, Forgotten)
+            if isinstance(found, Selected):
+                self._keep(expression, devices, found.outcomes)
+                devices = devices[max(1, len(found.outcomes)) :]
+            elif not again:
                 fault = found if isinstance(found, Fault) else Fault("evaluation", "the answer has another shape")
-                return self._keep(expression, devices[start:], [fault] * (len(devices) - start))
+                return self._keep(expression, devices, [fault] * len(devices))
         return None
 
     def _devices(self, driver: str, devices: tuple[Device, ...], again: bool) -> Devices:
-        """Return the devices as the worker knows them, or whole if it does not."""
-        ids = tuple(map(id, devices))
-        held = self._sent.get(ids)
-        if held is not None and not again:
-            self._sent.move_to_end(ids)
-            return Devices(held[0], driver)
-        self._key += 1
-        self._sent[ids] = self._key, devices
-        if len(self._sent) > SENT:
+        """Return the devices by their numbers, with those that the worker does not know; with `again`, with all."""
+        new: dict[int, WireDevice] = {}
+        numbers = []
+        for device in devices:
+            held = self._sent.pop(id(device), None)
+            if held is None:
+                self._last += 1
+                held = self._last, device
+                new[self._last] = wire_of(device)
+            elif again:
+                new[held[0]] = wire_of(device)
+            self._sent[id(device)] = held
+            numbers.append(held[0])
+        while len(self._sent) > SENT:
             self._sent.popitem(last=False)
-        return Devices(self._key, driver, tuple(map(wire_of, devices)))
+        return Devices(driver, tuple(numbers), new)
 
     def _keep(self, expression: str, devices: Sequence[Device], results: Sequence[Result]) -> None:
         known = self._known.setdefault(expression, {})
