@@ -36,7 +36,7 @@ class Cel:
             "nodeplane_cel_worker_seconds", "Time to answer one request, with its waiting.", buckets=BUCKETS,
             registry=registry,
         )  # fmt: skip
-        self._evaluators = Evaluators(context.log, context.spawn, self._died)
+        self._evaluators = Evaluators(context.log, self._died)
         quarantined = Gauge(
             "nodeplane_cel_quarantined", "Expressions that were blamed for the end of an evaluator.", registry=registry
         )
@@ -45,7 +45,7 @@ class Cel:
     async def start(self) -> None:
         gc.collect()
         gc.freeze()  # evaluators share what is loaded
-        await self._evaluators.start()
+        self._evaluators.start()
         self._context.bus.serve(EVALUATE, Work, self._evaluate)
         self._context.spawn(self._trim(), "trim evaluators")
         self._context.ready(self._note())
@@ -60,7 +60,7 @@ class Cel:
     async def _trim(self) -> None:
         while True:
             await asyncio.sleep(TRIM_S)
-            await self._evaluators.trim()
+            self._evaluators.trim()
 
     def _died(self, death: Death) -> None:
         self._kills.labels(reason=death.kind).inc()

@@ -9,9 +9,9 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from actors.cel.quarantine import Quarantine
 from actors.cel.turns import Turns
@@ -31,9 +31,10 @@ GRACE_S = 0.5
 """Time for the kernel's own limit to end an evaluator before the actor does."""
 WORKED_S = 0.25
 """CPU time of a question that took long below which the machine is to blame, not the expression."""
+PART = 64 * 1024
+"""Bytes of an answer that are read at once."""
 DEATHS = 3
 """Evaluators that one piece of work may end; what is left of it fails."""
-Spawn = Callable[[Coroutine[Any, Any, Any], str], Any]
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
 
 
@@ -56,28 +57,63 @@ class Running:
     """One evaluator and the stream of its answers."""
 
     def __init__(self) -> None:
+        """Fork. Raises OSError."""
         self.evaluator = Evaluator()
-        self.busy_since = 0.0
         self.idle_since = time.monotonic()
-        self._reader: asyncio.StreamReader
-        self._writer: asyncio.StreamWriter
+        self._loop = asyncio.get_running_loop()
+        self._read = bytearray()
+        self._ended = False
+        self._more: asyncio.Future[None] | None = None
+        self._loop.add_reader(self.evaluator.socket, self._readable)
 
-    async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(sock=self.evaluator.socket)
-
-    def send(self, batch: Batch) -> None:
-        raw = encode(batch)
-        self._writer.write(HEAD.pack(len(raw)))
-        self._writer.write(raw)
+    async def send(self, batch: Batch) -> None:
+        """Raises EvaluatorDied."""
+        body, sent = encode(batch), 0
+        raw = HEAD.pack(len(body)) + body
+        try:
+            with suppress(BlockingIOError):
+                sent = self.evaluator.socket.send(raw)
+            if sent < len(raw):
+                async with asyncio.timeout(WALL_S + GRACE_S):
+                    await self._loop.sock_sendall(self.evaluator.socket, memoryview(raw)[sent:])
+        except OSError:
+            raise EvaluatorDied("the evaluator ended") from None
 
     async def answer(self) -> bytes:
-        """Raises EvaluatorDied, TimeoutError."""
+        """Raises EvaluatorDied."""
         try:
             async with asyncio.timeout(WALL_S + GRACE_S):
-                (length,) = HEAD.unpack(await self._reader.readexactly(HEAD.size))
-                return await self._reader.readexactly(length)
-        except (OSError, asyncio.IncompleteReadError):
-            raise EvaluatorDied("the evaluator ended") from None
+                while (found := self._whole()) is None:
+                    if self._ended:
+                        raise EvaluatorDied("the evaluator ended")
+                    self._more = self._loop.create_future()
+                    await self._more
+        except TimeoutError:
+            raise EvaluatorDied("the evaluator is stopped") from None
+        return found
+
+    def _whole(self) -> bytes | None:
+        """Take an answer from what was read."""
+        read = self._read
+        if len(read) < HEAD.size or len(read) < (end := HEAD.size + HEAD.unpack_from(read)[0]):
+            return None
+        found = bytes(read[HEAD.size : end])
+        del read[:end]
+        return found
+
+    def _readable(self) -> None:
+        try:
+            part = self.evaluator.socket.recv(PART)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        self._read += part
+        if not part:
+            self._ended = True
+            self._loop.remove_reader(self.evaluator.socket)
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
 
     def end(self) -> Death:
         """Kill it if it lives, reap it, and return how and why it ended."""
@@ -87,7 +123,7 @@ class Running:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)  # no other process: it is ours until we have reaped it
             _, status = os.waitpid(pid, 0)
-        self._writer.close()
+        self._loop.remove_reader(self.evaluator.socket)
         self.evaluator.close()
         return _judged(status, "stopped" if state in ("T", "t") else "", used_s, expression)
 
@@ -119,19 +155,21 @@ def _judged(status: int, state: str, used_s: float, expression: str) -> Death:
 class Evaluators:
     """`run` answers work; the owner of this object cancels it at the caller's deadline."""
 
-    def __init__(self, log: logging.Logger, spawn: Spawn, died: Callable[[Death], None]) -> None:
-        self._log, self._spawn, self._died = log, spawn, died
+    def __init__(self, log: logging.Logger, died: Callable[[Death], None]) -> None:
+        self._log, self._died = log, died
         self._idle: list[Running] = []
         self._all: set[Running] = set()
         self._turns: Turns[asyncio.Future[Running]] = Turns()
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self.quarantine = Quarantine()
 
-    async def start(self) -> None:
+    def start(self) -> None:
         for _ in range(READY):
-            self._idle.append(await self._forked())
+            self._idle.append(self._forked())
 
     def close(self) -> None:
+        self._closed = True
         for each in self._all:
             each.end()
         self._all.clear()
@@ -163,14 +201,14 @@ class Evaluators:
         for _ in range(DEATHS):
             banned = self.quarantine.banned(work.owner, time.monotonic())
             try:
-                running.send(Batch(work.questions[len(answers) :], banned))
+                await running.send(Batch(work.questions[len(answers) :], banned))
                 while len(answers) < len(work.questions):
                     answers.append(await running.answer())
                 return answers, running
-            except (EvaluatorDied, TimeoutError):
+            except EvaluatorDied:
                 self._buried(running, work.owner)
-                running = self._idle.pop() if self._idle else await self._forked()
-                self._spawn(self._refill(), "evaluator")
+                running = self._idle.pop() if self._idle else self._forked()
+                asyncio.get_running_loop().call_soon(self.refill)
             except BaseException:  # cancelled: answers that nobody waits for are still to come
                 self._forget(running)
                 raise
@@ -199,16 +237,16 @@ class Evaluators:
         self._all.discard(running)
         running.end()
 
-    async def _forked(self) -> Running:
+    def _forked(self) -> Running:
+        """Raises OSError."""
         running = Running()
         self._all.add(running)
-        await running.open()
         return running
 
     def _release(self, owner: str, running: Running | None) -> None:
         self._turns.done(owner)
         if running is not None and running in self._all:
-            running.busy_since, running.idle_since = 0.0, time.monotonic()
+            running.idle_since = time.monotonic()
             self._idle.append(running)
         self._dispatch()
 
@@ -219,9 +257,7 @@ class Evaluators:
             if turn.cancelled():
                 self._turns.done(owner)
                 continue
-            running = self._idle.pop()
-            running.busy_since = time.monotonic()
-            turn.set_result(running)
+            turn.set_result(self._idle.pop())
         if len(self._turns) and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LONG_S, self._grow)
 
@@ -229,24 +265,23 @@ class Evaluators:
         """Fork another evaluator for work that still waits."""
         self._timer = None
         if len(self._turns) and not self._idle and len(self._all) < MOST:
-            self._spawn(self._refill(len(self._all) + 1), "evaluator")
-        else:
-            self._dispatch()
+            self.refill(len(self._all) + 1)
+        self._dispatch()
 
-    async def _refill(self, count: int = READY) -> None:
+    def refill(self, count: int = READY) -> None:
         """Fork until there are so many. Without memory or pids for it, those that are left do the work."""
         try:
-            while len(self._all) < count:
-                self._idle.append(await self._forked())
+            while len(self._all) < count and not self._closed:
+                self._idle.append(self._forked())
         except OSError as error:
             self._log.warning("evaluator cannot be forked error=%s", error)
         self._dispatch()
 
-    async def trim(self) -> None:
+    def trim(self) -> None:
         """End evaluators that had no work for long, except for those that are kept ready, and fork what lacks."""
         now = time.monotonic()
         for running in [each for each in self._idle if now - each.idle_since > SPARE_S]:
             if len(self._all) > READY:
                 self._idle.remove(running)
                 self._forget(running)
-        await self._refill()
+        self.refill()

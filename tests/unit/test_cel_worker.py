@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -137,19 +137,11 @@ def test_turns_bound_each_owner() -> None:
 @asynccontextmanager
 async def running() -> AsyncIterator[tuple[Evaluators, list[Death]]]:
     deaths: list[Death] = []
-    tasks = set[asyncio.Task[Any]]()
-
-    def spawn(work: Coroutine[Any, Any, Any], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    evaluators = Evaluators(logging.getLogger("test"), spawn, deaths.append)
-    await evaluators.start()
+    evaluators = Evaluators(logging.getLogger("test"), deaths.append)
+    evaluators.start()
     try:
         yield evaluators, deaths
     finally:
-        await asyncio.gather(*tasks)
         evaluators.close()
 
 
@@ -217,7 +209,7 @@ def test_the_end_of_an_evaluator_hands_its_work_to_one_that_is_ready(engine: Non
         await answers(evaluators, select(CRASH))
         left = ready & set(evaluators.pids)
         assert len(left) == READY - 1, "no fork comes before the answer"
-        await evaluators.trim()
+        evaluators.trim()
         assert left < set(evaluators.pids)
         assert len(evaluators.pids) == READY
 
@@ -237,7 +229,7 @@ def test_worker_without_memory_for_a_fork_serves_with_what_is_left(
             assert (isinstance(ended, Fault), after) == (True, Selected((True,)))
             await asyncio.sleep(0)
         assert "evaluator cannot be forked" in caplog.text
-        await evaluators.trim()
+        evaluators.trim()
         assert len(evaluators.pids) == READY
 
     run(test)
