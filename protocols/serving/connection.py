@@ -2,10 +2,13 @@
 
 An unauthenticated client has UNAUTHENTICATED_S for the headers of each request, from the TCP accept on for the first,
 TLS handshake included, and they may take HEAD_BYTES. `UnauthenticatedConnections` bounds their number.
+
+A client of whatever rights that reads nothing for UNREAD_S loses its connection, and its log or command ends.
 """
 
 import asyncio
 import json
+import logging
 from typing import Any, Protocol, cast
 
 from aiohttp import web
@@ -13,12 +16,18 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.streams import StreamReader
 
+from protocols.serving.progress import Progress
+
+log = logging.getLogger(__name__)
 UNAUTHENTICATED_S = 10.0
 """Also how long an unauthenticated connection may be idle between two requests."""
 LINGER_S = 1.0
 """Seconds an unauthenticated client has to read its last response."""
 HEAD_BYTES = 64 * 1024
 """Request line and headers of an unauthenticated client."""
+
+UNREAD_S, UNREAD_CHECK_S = 600.0, 30.0
+"""Long enough for somebody who reads a log with a pager; and the interval at which it is checked."""
 
 
 class Slot(Protocol):
@@ -40,8 +49,13 @@ class BoundedServer(web.Server):
         self._handler = handler
         self._options = {**options, "keepalive_timeout": authenticated_timeout}
         self._options.pop("handler_cancellation", None)
+        self._unread: dict[Any, Progress] = {}
+        """Connections with something that their clients have to read."""
+        self._checks: asyncio.TimerHandle | None = None
 
     def __call__(self) -> "BoundedConnection":
+        if self._checks is None:
+            self._checks = asyncio.get_running_loop().call_later(UNREAD_CHECK_S, self._end_unread)
         return BoundedConnection(self, loop=asyncio.get_running_loop(), **self._options)
 
     def make_request(
@@ -59,6 +73,21 @@ class BoundedServer(web.Server):
         """Answer a request of a connection that has not been refused."""
         response: web.StreamResponse = await self._handler(request)
         return response
+
+    def _end_unread(self) -> None:
+        """Abort the connections of clients that read nothing. Runs as long as there are connections."""
+        loop, before, self._unread = asyncio.get_running_loop(), self._unread, {}
+        for connection in self.connections:
+            transport = connection.transport
+            if transport is None or not (cast(BoundedConnection, connection).busy or transport.get_write_buffer_size()):
+                continue
+            progress = before.get(connection) or Progress(transport, loop.time())
+            if progress.stalled_s(loop.time()) >= UNREAD_S:
+                log.info("connection aborted: its client reads nothing seconds=%d", UNREAD_S)
+                transport.abort()
+            else:
+                self._unread[connection] = progress
+        self._checks = loop.call_later(UNREAD_CHECK_S, self._end_unread) if self.connections else None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if cast(BoundedConnection, request.protocol).refused:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from aiohttp import web
@@ -17,6 +17,7 @@ from protocols.serving import (
     listener,
     mark_authenticated,
 )
+from protocols.streams.accepting import accept_forward, forward_protocol
 from tests.support.waiting import until_async
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n%s\r\n"
@@ -29,6 +30,9 @@ async def hello(request: web.BaseRequest) -> web.Response:
     if "Authorization" in request.headers:
         mark_authenticated(request)
     return web.Response(body=b"hello")
+
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Served:
@@ -51,8 +55,8 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: Limits) -> AsyncIterator[Served]:
-    server = BoundedServer(hello, authenticated_timeout=75.0, handler_cancellation=True, access_log=None)
+async def served(limits: Limits, handler: Handler = hello) -> AsyncIterator[Served]:
+    server = BoundedServer(handler, authenticated_timeout=75.0, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.1)
     await runner.setup()
     unauthenticated: UnauthenticatedConnections[listener.Slot] = UnauthenticatedConnections(limits)
@@ -175,3 +179,72 @@ async def test_unauthenticated_connection_may_wait_longer_for_its_answer(monkeyp
     monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
     async with served(Limits()) as place:
         assert (await asked(await place.connect(), b"")).startswith(OK)
+
+
+PIECE = b"x" * 50_000
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+STREAMS = {
+    "log": b"",
+    "spdy": b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n",
+    "websocket": b"Connection: Upgrade\r\nUpgrade: websocket\r\n%b" % KEY
+    + b"Sec-WebSocket-Protocol: SPDY/3.1+portforward.k8s.io\r\n",
+}
+"""Headers of requests for streams."""
+
+
+class Flood:
+    """A stream whose output never ends."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        mark_authenticated(request)
+        try:
+            if "Upgrade" in request.headers:
+                await self._forward(request)
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while True:
+                await response.write(PIECE)
+        finally:
+            self.ended.set()
+
+    async def _forward(self, request: web.BaseRequest) -> None:
+        socket = (await accept_forward(request, forward_protocol(request), ())).socket
+        while socket is not None:
+            await socket.send_bytes(PIECE)
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+async def test_stream_of_a_client_that_reads_nothing_ends(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unread log or command held its seat, its memory and its sockets for as long as the client liked."""
+    monkeypatch.setattr(connection, "UNREAD_S", 1.0)
+    monkeypatch.setattr(connection, "UNREAD_CHECK_S", 0.1)
+    flood = Flood()
+    async with served(Limits(), flood.serve) as made:
+        (await made.connect())[1].write(GET % STREAMS[stream])
+        await flood.ended.wait()
+
+
+async def test_stream_of_a_client_that_reads_slowly_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this client the transport's buffer hardly ever changes: what it reads comes from the kernel."""
+    monkeypatch.setattr(connection, "UNREAD_S", 1.5)
+    monkeypatch.setattr(connection, "UNREAD_CHECK_S", 0.05)
+    flood = Flood()
+    async with served(Limits(), flood.serve) as made:
+        reader, writer = await made.connect()
+        writer.write(GET % STREAMS["log"])
+        for _ in range(40):
+            await reader.readexactly(len(PIECE))
+            await asyncio.sleep(0.1)
+        assert not flood.ended.is_set()
+
+
+async def test_checks_of_unread_connections_end_with_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNREAD_CHECK_S", 0.01)
+    server = BoundedServer(hello, authenticated_timeout=75.0)
+    made = server()
+    await asyncio.sleep(0.05)
+    assert server._checks is None, "a connection that was never made"
+    del made

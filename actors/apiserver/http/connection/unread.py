@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
+from protocols.serving.progress import Progress
+
 SEAT_S = 1.0
 """Seats are given back after waiting this long, so that a client's round trip is no reason to."""
 PROGRESS_S = 30.0
@@ -27,13 +29,13 @@ give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=_no_
 class Unread:
     """As a context manager around a write that may wait for the client: drains raise once the connection is lost."""
 
-    __slots__ = ("_at", "_left", "_timer", "_transport")
+    __slots__ = ("_progress", "_timer", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
 
     def __enter__(self) -> Self:
-        self._at, self._left = time.monotonic(), 0
+        self._progress = Progress(self._transport, time.monotonic())
         self._arm()
         return self
 
@@ -47,9 +49,6 @@ class Unread:
 
     def _check(self) -> None:
         give_back.get()()
-        now, left = time.monotonic(), self._transport.get_write_buffer_size()
-        if left != self._left:
-            self._at, self._left = now, left
-        elif now - self._at >= PROGRESS_S:
+        if self._progress.stalled_s(time.monotonic()) >= PROGRESS_S:
             self._transport.abort()
         self._arm()
