@@ -106,9 +106,9 @@ class Scheduler:
             context.log,
             self._wake.set,
         )
-        failed = FailedAttempts(shared, self._preemptor)
-        self._scheduling = SchedulingCycle(shared, dice, self._preemptor, failed)
-        self._binding = BindingCycle(shared, failed)
+        self._failed = FailedAttempts(shared, self._preemptor)
+        self._scheduling = SchedulingCycle(shared, dice, self._preemptor, self._failed)
+        self._binding = BindingCycle(shared, self._failed)
         context.registry.register(StateCollector(lambda: self._queue.counts(time.monotonic()), self._devices))
         self._slots = asyncio.Semaphore(MAX_BINDING_CYCLES)
         self._leader = leader_elector(context, self._client, LEASE)
@@ -253,9 +253,12 @@ class Scheduler:
         return await self._scheduling.run(pod) if self._queue.start(uid) else None
 
     async def _run_binding_cycle(self, decision: Decision) -> None:
+        """An unknown exception, here or there, ends this attempt only."""
         try:
             if await self._binding.run(decision, self._slots):
                 self._drop(decision.view.uid)
+        except Exception as error:
+            self._failed.broke("binding cycle", decision.pod, error, decision.began)
         finally:
             self._slots.release()
             self._wake.set()

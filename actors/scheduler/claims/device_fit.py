@@ -359,7 +359,8 @@ def _failed(node: NodeView, fault: NodeFault | Fault) -> tuple[Fit, Fault | None
     return Fit(NOT_ALLOCATABLE), type(fault)(f"node {node.name}: {fault}")
 
 
-Done = Callable[[TimedOut | None], Awaitable[None]]
+Done = Callable[[Exception | None], Awaitable[None]]
+"""Queues the pod again after an exception."""
 
 
 class SearchWorker:
@@ -382,13 +383,20 @@ class SearchWorker:
 
     async def run(self) -> None:
         while True:
-            search, done = await self._work.get()
-            await done(await self._fit.search_in_turns(search.demand, search.nodes))
+            await self._search(*await self._work.get(), deep=True)
 
     async def run_wide(self) -> None:
         while True:
             search, done = await self._wide.get()
             try:
-                await done(await self._fit.search_in_turns(search.demand, search.nodes, deep=False))
+                await self._search(search, done, deep=False)
             except SearchTakesLong as deep:
                 self._work.put_nowait((deep, done))
+
+    async def _search(self, search: SearchTakesLong, done: Done, deep: bool) -> None:
+        try:
+            await done(await self._fit.search_in_turns(search.demand, search.nodes, deep=deep))
+        except SearchTakesLong:
+            raise
+        except Exception as error:
+            await done(error)

@@ -25,6 +25,7 @@ from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import one_line
 from protocols.dra.diagnosis.types import Case
 from protocols.dra.types import Device
+from protocols.process.tasks import failed
 
 AT_ONCE_STEPS = 8
 """Steps of a diagnosis that a scheduling cycle takes itself: some 5 ms."""
@@ -94,8 +95,12 @@ class Explanations:
     async def run(self) -> None:
         while True:
             work = await self._work.get()
-            if not self._known(work.key):
-                await self._explain(work)
+            try:
+                if not self._known(work.key):
+                    await self._explain(work)
+            except Exception as error:  # the pod is reported without a text
+                failed("explanation", "", error)
+                self._texts[work.key] = Text("", self._catalog.revision, time.monotonic(), used=False)
             work.done()
 
     async def _explain(self, work: Work) -> None:

@@ -20,7 +20,6 @@ from actors.scheduler.model.views import PodView
 from protocols.dra.binding import FAILED, READY
 from protocols.kube.meta import key_of, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError, Object
-from protocols.process.tasks import failed
 from protocols.trace import span
 
 REPORTED_CODES = (403, 422)
@@ -37,16 +36,8 @@ class BindingCycle:
     async def run(self, decision: Decision, slots: asyncio.Semaphore) -> bool:
         """Run the binding cycle. Return False if the pod must be scheduled again.
 
-        The slot is given to others while devices of the pod are prepared. An unknown exception ends this attempt only.
+        The slot is given to others while devices of the pod are prepared.
         """
-        try:
-            return await self._run(decision, slots)
-        except Exception as error:
-            failed("binding cycle", key_of(decision.pod), error)
-            self._failed.retry(decision.pod, error, decision.began)
-            return False
-
-    async def _run(self, decision: Decision, slots: asyncio.Semaphore) -> bool:
         pod, view = decision.pod, decision.view
         written: tuple[Assignment, ...] = ()
         try:

@@ -20,6 +20,7 @@ from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.dra.allocator import AllocationFault, TimedOut
 from protocols.kube.meta import key_of, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.process import tasks
 from protocols.trace import span
 
 NO_PREEMPTION = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
@@ -35,12 +36,14 @@ class FailedAttempts:
         self._wake = shared.wake
         self._preemptor = preemptor
 
-    async def searched(self, pod: Object, began: float, fault: TimedOut | None) -> None:
+    async def searched(self, pod: Object, began: float, fault: Exception | None) -> None:
         """Follow up on a long search: its answers are known, or the pod waits."""
         if fault is None:
             self._queue.resume(uid_of(pod))
-        else:
+        elif isinstance(fault, TimedOut):
             await self.faulted(pod, fault, began)
+        else:
+            self.broke("device search", pod, fault, began)
         self._wake()
 
     async def faulted(self, pod: Object, fault: AllocationFault | TimedOut, began: float) -> None:
@@ -78,12 +81,14 @@ class FailedAttempts:
             return self._preemptor.add(failed, self._planned)
         return await self._not_preempting(failed, refusal)
 
-    async def _planned(self, failed: FailedAttempt, plan: Plan | ApiAway | ApiError) -> None:
+    async def _planned(self, failed: FailedAttempt, plan: Plan | Exception) -> None:
         """Follow up on a plan: nobody is preempted, or the pod is nominated before its victims go."""
         if isinstance(plan, Plan):
             await (
                 self._preempt(failed, plan.candidate, plan) if plan.candidate else self._not_preempting(failed, plan)
             )
+        elif not isinstance(plan, tasks.EXPECTED):
+            self.broke("preemption", failed.pod, plan, failed.began)
         else:
             self.retry(failed.pod, plan, failed.began)
         self._wake()
@@ -156,6 +161,11 @@ class FailedAttempts:
                 await self._binder.report_unschedulable(pod, message, reason, nominated)
         except (ApiAway, ApiError) as error:
             self.retry(pod, error, time.monotonic())
+
+    def broke(self, kind: str, pod: Object, error: Exception, began: float) -> None:
+        """Report a bug and queue the pod again: an unknown exception ends one attempt of one pod, not the process."""
+        tasks.failed(kind, key_of(pod), error)
+        self.retry(pod, error, began)
 
     def retry(self, pod: Object, error: Exception, began: float) -> None:
         """Queue the pod again after a failed attempt."""

@@ -12,6 +12,7 @@ from actors.scheduler.affinity.filters import PodFilters
 from actors.scheduler.affinity.scores import is_scored
 from actors.scheduler.claims.device_fit import FITS, SearchTakesLong
 from actors.scheduler.claims.devices import Demands
+from actors.scheduler.cycles.binder import REASON_ERROR
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
 from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import Assignment, Demand, Fit
@@ -63,7 +64,10 @@ class SchedulingCycle:
         self.devices.fit.verified.changed = self.cache.changes.mark
 
     async def run(self, pod: Object) -> Decision | None:
-        """Run the scheduling cycle. Return None if the pod must wait; it is queued and the reason reported."""
+        """Run the scheduling cycle. Return None if the pod must wait; it is queued and the reason reported.
+
+        An unknown exception ends this attempt only.
+        """
         began = time.monotonic()
         try:
             with span(uid_of(pod), "schedule") as scheduling:
@@ -80,6 +84,10 @@ class SchedulingCycle:
             await self._failed.faulted(pod, fault, began)
         except (ApiAway, ApiError) as error:
             self._failed.retry(pod, error, began)
+        except Exception as error:
+            self._failed.broke("scheduling cycle", pod, error, began)
+            text = f"the scheduler failed, see its log: {type(error).__name__}"
+            await self._failed.report(pod, text, REASON_ERROR)
         return None
 
     async def _choose(self, pod: Object, view: PodView, began: float) -> Decision | None:

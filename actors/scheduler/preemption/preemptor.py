@@ -29,7 +29,8 @@ NEVER = "not eligible due to preemptionPolicy=Never."
 WAITING = "not eligible due to a terminating pod on the nominated node."
 NAMED_VICTIMS = 5
 """Victims that the trace names."""
-Done = Callable[[FailedAttempt, Plan | ApiAway | ApiError], Awaitable[None]]
+Done = Callable[[FailedAttempt, Plan | Exception], Awaitable[None]]
+"""Queues the pod again after an exception."""
 
 
 class Preemptor:
@@ -111,14 +112,20 @@ class Preemptor:
         """Make one plan after the other: each sees what those of higher priority keep."""
         while True:
             failed, done = await self._work.get()
-            with span(failed.view.uid, "preempt") as preempting:
-                result = await self._result(failed)
-                if isinstance(result, Plan) and result.candidate:
-                    preempting.attributes["node"] = result.candidate.node
-                    preempting.attributes["victims"] = " ".join(
-                        f"{each.namespace}/{each.name}" for each in result.candidate.victims[:NAMED_VICTIMS]
-                    )
-                await done(failed, result)
+            try:
+                await self._preempt(failed, done)
+            except Exception as error:
+                await done(failed, error)
+
+    async def _preempt(self, failed: FailedAttempt, done: Done) -> None:
+        with span(failed.view.uid, "preempt") as preempting:
+            result = await self._result(failed)
+            if isinstance(result, Plan) and result.candidate:
+                preempting.attributes["node"] = result.candidate.node
+                preempting.attributes["victims"] = " ".join(
+                    f"{each.namespace}/{each.name}" for each in result.candidate.victims[:NAMED_VICTIMS]
+                )
+            await done(failed, result)
 
     async def _result(self, failed: FailedAttempt) -> Plan | ApiAway | ApiError:
         try:
