@@ -142,7 +142,7 @@ class SimChannel:
             return
         far._inbox.append((self, message))
         if len(far._inbox) == 1:
-            far.process.loop.call_soon(far._take)
+            far.process.soon(far._take)
 
     def _take(self) -> None:
         if self.closed or self._receive is None:

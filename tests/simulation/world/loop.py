@@ -1,6 +1,8 @@
 """The event loop of a simulated process: asyncio's own, with virtual time and without a kernel."""
 
 import asyncio
+import heapq
+import math
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -11,11 +13,6 @@ from tests.simulation.world.transport import connect
 if TYPE_CHECKING:
     from tests.simulation.world.process import Process
     from tests.simulation.world.world import World
-
-
-class _Selector:
-    def select(self, timeout: float | None = None) -> list[Any]:
-        return []
 
 
 class NoEntropyFuture(asyncio.Future[Any]):
@@ -47,8 +44,10 @@ class SimLoop(base_events.BaseEventLoop):
         super().__init__()
         self.made = 0
         self._world, self._process = world, process
-        self._selector = _Selector()
         self._clock_resolution = 1e-9
+        self._ready: Any
+        self._scheduled: Any
+        self._timer_cancelled_count: int
         self.signals: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
         self.listening: dict[int, Any] = {}
         """Listening sockets by their descriptors."""
@@ -56,6 +55,45 @@ class SimLoop(base_events.BaseEventLoop):
 
     def time(self) -> float:
         return self._world.now + self._process.clock.boot
+
+    def due_at(self) -> float:
+        """Return the time, by its own clock, at which a turn would do something."""
+        if self._ready:
+            return -math.inf
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        return scheduled[0]._when if scheduled else math.inf
+
+    def turn(self) -> None:
+        """Run what is ready: as asyncio's own loop does, without a selector."""
+        ready, scheduled = self._ready, self._scheduled
+        if self._timer_cancelled_count > 100 and self._timer_cancelled_count * 2 > len(scheduled):
+            self._drop_cancelled()
+        end = self.time() + self._clock_resolution
+        while scheduled and (first := scheduled[0])._when < end:
+            heapq.heappop(scheduled)
+            first._scheduled = False
+            if first._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                ready.append(first)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _drop_cancelled(self) -> None:
+        kept = []
+        for handle in self._scheduled:
+            if handle._cancelled:
+                handle._scheduled = False
+            else:
+                kept.append(handle)
+        heapq.heapify(kept)
+        self._scheduled[:] = kept
+        self._timer_cancelled_count = 0
 
     def create_future(self) -> asyncio.Future[Any]:
         return NoEntropyFuture(loop=self)

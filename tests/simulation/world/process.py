@@ -61,7 +61,9 @@ class Process:
         self.code = 0
         """Its exit code, once it has ended."""
         self.turns = 0
-        self.paused_until = 0.0
+        self._paused_until = 0.0
+        self.wake = 0.0
+        """The world's time from which on a turn of its loop would do something."""
         self.clock = Clock(world.random(f"clock/{name}"))
         self.chance = world.random(f"process/{name}")
         """Stands for what the process draws from the system."""
@@ -86,31 +88,29 @@ class Process:
         code = await main(self)
         raise ProcessExit(code if isinstance(code, int) else 0)
 
-    def due(self, now: float) -> bool:
-        """Return True if a turn of the loop would do something."""
-        if now < self.paused_until:
-            return False
-        loop: Any = self.loop
-        if loop._ready:
-            return True
-        scheduled = loop._scheduled
-        return bool(scheduled) and scheduled[0]._when <= now + self.clock.boot + 1e-9
+    def rearm(self) -> None:
+        """Compute anew when it is due; called after whatever may have changed that."""
+        wake = self.loop.due_at() - self.clock.boot
+        self.wake = wake if wake > self._paused_until else self._paused_until
 
-    def next(self) -> float:
-        """Return the world's time at which it is due."""
-        loop: Any = self.loop
-        if loop._ready:
-            first = self.world.now
-        elif loop._scheduled:
-            first = loop._scheduled[0]._when - self.clock.boot
-        else:
-            return float("inf")
-        return max(first, self.paused_until)
+    @property
+    def paused_until(self) -> float:
+        """The world's time up to which it is stopped, as by SIGSTOP."""
+        return self._paused_until
+
+    @paused_until.setter
+    def paused_until(self, until: float) -> None:
+        self._paused_until = until
+        self.rearm()
+
+    def soon(self, work: Callable[[], object]) -> None:
+        """Do work in its next turn."""
+        self.loop.call_soon(work)
+        self.wake = self._paused_until
 
     def turn(self) -> None:
         self.turns += 1
-        loop: Any = self.loop
-        self.run(loop._run_once)
+        self.run(self.loop.turn)
 
     def run(self, work: Callable[[], object]) -> None:
         """Run code of this process in its loop."""
@@ -127,6 +127,7 @@ class Process:
         finally:
             events._set_running_loop(None)
             world.current = None
+            self.rearm()
 
     def thread(self, work: Callable[[], Any], done: Done) -> None:
         """Do work beside the loop at a drawn time; `done` gets its result in a later turn."""
@@ -165,7 +166,7 @@ class Process:
             return
         if handler is not None:
             callback, arguments = handler
-            self.loop.call_soon(lambda: callback(*arguments))
+            self.soon(lambda: callback(*arguments))
         else:
             self.world.end(self, 0, number)
 

@@ -59,7 +59,7 @@ class ListeningSocket(Listening):
     def wake(self) -> None:
         """Call the reader in a later turn, as long as somebody waits."""
         if self._backlog:
-            self.process.loop.call_soon(self._readable)
+            self.process.soon(self._readable)
 
     def _readable(self) -> None:
         reader = self.process.loop.readers.get(self._number)

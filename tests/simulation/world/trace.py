@@ -16,7 +16,9 @@ _message = struct.Struct("<cdIIII").pack
 class Trace:
     """`turn` and `message` are called hundreds of thousands of times a second: they only append."""
 
-    def __init__(self, *, show: bool = False) -> None:
+    def __init__(self, root: str, *, show: bool = False) -> None:
+        self._root = root.encode()
+        """Differs from run to run, so it is left out of messages."""
         self._hash = hashlib.sha256()
         self._buffer = bytearray()
         self._show = show
@@ -32,12 +34,15 @@ class Trace:
 
     def message(self, now: float, sender: int, receiver: int, data: bytes) -> None:
         self.messages += 1
+        if self._root in data:
+            data = data.replace(self._root, b"/")
         self._buffer += _message(b"m", now, sender, receiver, len(data), zlib.crc32(data))
         if self._show:
-            print(f"{now:.6f} {sender} -> {receiver} {data[:120]!r}", file=sys.stderr)
+            print(f"{now:.6f} {sender} -> {receiver} {data!r}", file=sys.stderr)
 
     def happened(self, now: float, process: str, text: str) -> None:
         """Record an event of the timeline."""
+        text = text.replace(self._root.decode(), "")
         self._buffer += f"e{now!r}{process}{text}".encode()
         if len(self.events) < MOST_EVENTS:
             self.events.append(Happening(now, process, text))

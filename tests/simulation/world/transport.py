@@ -116,7 +116,7 @@ class SimTransport(asyncio.Transport):
         if self.reading:
             return
         self.reading = True
-        self.process.loop.call_soon(self._catch_up)
+        self.process.soon(self._catch_up)
 
     def _catch_up(self) -> None:
         while self.held and self.reading and not self.closing and self.protocol is not None:
@@ -171,7 +171,7 @@ class SimTransport(asyncio.Transport):
         self.closing = True
         self.process.ends.pop(self, None)
         if self.process.alive:
-            self.process.loop.call_soon(self._lost, error)
+            self.process.soon(lambda: self._lost(error))
 
     def _lost(self, error: BaseException | None) -> None:
         if not self.lost:

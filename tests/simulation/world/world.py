@@ -29,6 +29,8 @@ REAL_LIMITS = 0.25
 """Share of seeds with real limits."""
 COLLECT_TURNS = 400_000
 """Turns between two collections of garbage: at places that the seed decides, as finalizers run then."""
+RESOLUTION = 5e-10
+"""Seconds; half of that of the loops' clocks, so that whatever counts as due here is due there."""
 MOST_ERRORS = 1_000
 
 Work = Callable[[], object]
@@ -41,7 +43,7 @@ class World:
         self.seed = seed
         self.root = root
         self.now = START
-        self.trace = Trace(show=show)
+        self.trace = Trace(str(root), show=show)
         self.processes: dict[str, Process] = {}
         self.mains: dict[str, Main] = {}
         self.kill_by_fault: Callable[[str], object] = self.kill
@@ -143,7 +145,7 @@ class World:
             now = self.now
             while events and events[0][0] <= now:
                 self._happen(heapq.heappop(events))
-            ready = [each for each in self.processes.values() if each.due(now)]
+            ready = [each for each in self.processes.values() if each.wake <= now + RESOLUTION]
             if ready:
                 chosen = ready[int(order.random() * len(ready))] if len(ready) > 1 else ready[0]
                 trace.turn(now, chosen.pid)
@@ -159,10 +161,10 @@ class World:
         if process is None:
             work()
         elif process.alive:
-            process.loop.call_soon(work)
+            process.soon(work)
 
     def _next(self, end: float) -> float:
-        first = min([each.next() for each in self.processes.values()], default=end)
+        first = min([each.wake for each in self.processes.values()], default=end)
         return min(first, self._events[0][0]) if self._events else first
 
 

@@ -1,0 +1,41 @@
+"""One seed gives one run: the same trace in two operating system processes."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.simulation.model import Outcome
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def outcome(profile: str, seed: int, **environment: str) -> Outcome:
+    command = [sys.executable, "-m", "tests.simulation.one", profile, str(seed), "4"]
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONHASHSEED": "0", **environment},
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout.decode()[-2000:] + ran.stderr.decode()[-2000:]
+    return msgspec.json.decode(ran.stdout, type=Outcome)
+
+
+@pytest.mark.parametrize("profile", ["control"])
+def test_one_seed_in_two_processes_gives_one_trace(profile: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        first, second = outcome(profile, 1), outcome(profile, 1, TMPDIR=directory, UNRELATED="x" * 10_000)
+    assert first.turns > 1_000
+    assert first.messages > 1_000
+    assert (first.trace, first.counts, first.faults) == (second.trace, second.counts, second.faults)
+
+
+def test_another_seed_gives_another_run() -> None:
+    assert outcome("control", 1).trace != outcome("control", 2).trace
