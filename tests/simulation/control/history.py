@@ -7,8 +7,9 @@ import msgspec
 
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.resync import Snapshot
+from actors.store.file.history import surviving_rows
 from actors.store.file.object_log import ObjectLog
-from actors.store.model.types import Commit
+from actors.store.model.types import Change, Commit, LoadedState
 from actors.watchcache.cache.store_state import StoreState
 from tests.simulation.world.patching import patch
 from tests.support.linear import Operation
@@ -70,6 +71,8 @@ class History:
         self.replaced: list[str] = []
         """Replicas that found their history to be another than the store's."""
         self.unknown = 0
+        self.lost: list[str] = []
+        """What was on disk and is not when the store opens its file again."""
         self.rewritten: list[str] = []
         """Commits that contradict an earlier one of the same revision."""
 
@@ -82,6 +85,25 @@ class History:
             self._on_disk(content)
 
         patch(ObjectLog, "commit", recorded)
+        load = ObjectLog.open
+
+        def opened(log: ObjectLog) -> LoadedState:
+            state = load(log)
+            self._reopened(log, state)
+            return state
+
+        patch(ObjectLog, "open", opened)
+
+    def _reopened(self, log: ObjectLog, state: LoadedState) -> None:
+        """Record the commit during which the store died, if it is there; all others must be."""
+        newest = max((revision for revision, _ in self.latest.values()), default=0)
+        extra = [kv for _, kv in surviving_rows(log.db, 0, state.revision) if kv.mod_revision > newest]
+        self._on_disk(Commit([Change(kv, None) for kv in extra], [], [], 0))
+        held = {bytes(kv.key): (kv.mod_revision, bytes(kv.value)) for kv in state.current}
+        known = {key: (revision, value) for key, (revision, value) in self.latest.items() if value is not None}
+        for key in sorted(key for key in {**held, **known} if held.get(key) != known.get(key))[:3]:
+            found, wanted = held.get(key, (0, b""))[0], known.get(key, (0, b""))[0]
+            self.lost.append(f"{key.decode()} at {wanted} was on disk; the store opens with {found} of it")
 
     def record_skips(self) -> None:
         """Record where history is skipped: by the watch cache, and by the replicas of API servers."""

@@ -17,6 +17,7 @@ from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
 from tests.simulation.control.servers import client_options, install_servers
 from tests.simulation.control.writers import Writer
+from tests.simulation.disk.machine import DISK_FAULTS, Machine
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR, actor
 from tests.simulation.world.patching import patch
@@ -47,7 +48,7 @@ class NoGrpcServer:
 class ControlProfile:
     """Everything of one run."""
 
-    kinds = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
+    kinds = ("kill", "crash", "pause", "cut", "all", "clock", "oneway", *DISK_FAULTS)
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -94,6 +95,7 @@ class ControlProfile:
 
     def begin(self) -> None:
         self._settings.layout.run.mkdir(parents=True, exist_ok=True)
+        Machine(self._world, (SUPERVISOR, *self.supervised))
         self._supervision = Supervision(self._world, self._plan())
         self._world.kill_by_fault = self._supervision.kill
         self._world.on_end.append(self._restart)

@@ -34,8 +34,8 @@ class Disk:
         self.current = current
         self.on_last_call: Callable[[Owner], object] = lambda owner: None
         """Called with the process whose call is the last of `faults.calls_left`: kills it, or cuts the power."""
-        self.spent = 0.0
-        """Seconds that calls took; who reads it sets it to 0."""
+        self.spend: Callable[[float], object] = lambda seconds: None
+        """Called with the seconds that a call took."""
         self.writes = self.syncs = 0
         self._prefix = f"{root}/"
         self._load()
@@ -117,7 +117,8 @@ class Disk:
 
     def _took_sync(self) -> None:
         self.syncs += 1
-        self.spent += self.faults.sync_seconds
+        if self.faults.sync_seconds:
+            self.spend(self.faults.sync_seconds)
 
     def synced_folder(self, path: str) -> None:
         """Enter fsync of a directory by path."""

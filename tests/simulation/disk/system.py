@@ -17,10 +17,13 @@ class System:
         self._hooks = Hooks(current)
         self._sqlite = SqliteDisk(self._hooks)
 
-    @contextmanager
-    def installed(self) -> Iterator[None]:
+    def install(self) -> None:
         self._hooks.install()
         self._sqlite.install()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        self.install()
         try:
             yield
         finally:

@@ -60,6 +60,8 @@ class Process:
         self.alive = True
         self.code = 0
         """Its exit code, once it has ended."""
+        self.ended_at = float("inf")
+        """The world's elapsed time then."""
         self.turns = 0
         self._paused_until = 0.0
         self.wake = 0.0
@@ -127,7 +129,13 @@ class Process:
         finally:
             events._set_running_loop(None)
             world.current = None
+            if world.spent:
+                self._paused_until = max(self._paused_until, world.now) + self._take_spent()
             self.rearm()
+
+    def _take_spent(self) -> float:
+        spent, self.world.spent = self.world.spent, 0.0
+        return spent
 
     def thread(self, work: Callable[[], Any], done: Done) -> None:
         """Do work beside the loop at a drawn time; `done` gets its result in a later turn."""
@@ -157,7 +165,9 @@ class Process:
             error = caught
         finally:
             self.world.current = None
-        self.world.at(self.world.latency() / 4, self, lambda: done(value, error))
+        spent = self._take_spent()
+        self._lane = max(self._lane, self.world.now + spent)
+        self.world.at(spent + self.world.latency() / 4, self, lambda: done(value, error))
 
     def signal(self, number: int) -> None:
         """Call the process's handler of a signal; without one it ends."""

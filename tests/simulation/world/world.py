@@ -51,6 +51,8 @@ class World:
         self.mortal: tuple[str, ...] = ()
         """Names of processes that faults may hit."""
         self.current: Process | None = None
+        self.spent = 0.0
+        """Seconds that the code that runs now has waited for the kernel."""
         self.limits: dict[str, float] = {}
         self.graveyard: list[Process] = []
         """Dead processes stay referenced: nothing of theirs runs, also no `finally`."""
@@ -69,6 +71,8 @@ class World:
         self.bus = BusEnds(self)
         self.errors: list[tuple[float, str, str]] = []
         """Log lines of level error or worse: time, process, text."""
+        self.excuses: list[tuple[float, float]] = []
+        """From when to when a fault explains that processes fail and log errors."""
 
     def random(self, name: str) -> random.Random:
         """Return the generator of one subject; each has its own, so that one does not shift the others."""
@@ -111,6 +115,9 @@ class World:
         if level >= logging.ERROR and len(self.errors) < MOST_ERRORS:
             self.errors.append((self.elapsed, process, text))
 
+    def excused(self, at: float) -> bool:
+        return any(begin <= at <= end for begin, end in self.excuses)
+
     def spawn(self, name: str, main: Main | None = None) -> Process:
         """Start a process; `main` is the one of the table by default."""
         process = self.processes[name] = Process(self, name, next(self._pids))
@@ -128,7 +135,7 @@ class World:
         """Bury a process: whatever it holds is closed by the kernel or inert."""
         if not process.alive:
             return
-        process.alive, process.code = False, code
+        process.alive, process.code, process.ended_at = False, code, self.elapsed
         if self.processes.get(process.name) is process:
             del self.processes[process.name]
         self.graveyard.append(process)

@@ -1,0 +1,114 @@
+"""A simulated machine's disk in the world, and the faults that hit it.
+
+| kind | what happens | value |
+|---|---|---|
+| power | all processes die at once, and what was not synced is lost in part | below 0.3 now, else at a later call |
+| die | one process is killed within a call that changes the disk | which call |
+| full | files cannot grow beyond some bytes, for some seconds | both |
+| eio | one to three calls fail: reads, writes or syncs | which |
+| slow | an fsync takes up to 2 s, for up to 5 s | both |
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tests.simulation.disk.disk import Disk, Owner
+from tests.simulation.disk.faults import Faults
+from tests.simulation.disk.system import System
+from tests.simulation.model import Fault
+from tests.simulation.world.faults import KINDS
+from tests.simulation.world.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+CALLS = 40
+"""Most calls from a fault until it strikes within one."""
+FREE = 200_000
+SECONDS = 1.0, 5.0
+SYNC_S = 2.0
+LATE_S = 2.0
+"""Seconds after which power or process goes even if nobody changes the disk."""
+OPERATIONS = "read", "write", "sync"
+AFTER_S = 10.0
+"""Seconds after a fault of the disk during which errors of processes are its consequence."""
+DISK_FAULTS = "power", "die", "full", "eio", "slow"
+
+
+class Machine:
+    """The disk below the world's root, and the processes that go with its power. Make it once all is installed."""
+
+    def __init__(self, world: "World", processes: Iterable[str]) -> None:
+        self._world, self._processes = world, tuple(processes)
+        self._system = System(lambda: world.current)
+        self._system.install()
+        self.disk: Disk = self._system.disk(world.root, world.random("disk"))
+        self.disk.spend = self._spend
+        self.disk.on_last_call = self._strike
+        self._pending: Callable[[Owner | None], object] = self._cut_power
+        self._round = 0
+        world.on_end.append(self._ended)
+        KINDS.update({kind: getattr(self, kind) for kind in DISK_FAULTS})
+
+    def _spend(self, seconds: float) -> None:
+        self._world.spent += seconds
+
+    def _ended(self, process: Process, code: int, number: int) -> None:
+        """Close what it has open, once the call in which it died has returned."""
+        self._world.at(0, None, lambda: self._system.bury(process))
+
+    def power(self, world: "World", fault: Fault) -> None:
+        if fault.value < 0.3:
+            self._cut_power(None)
+        else:
+            self._strike_later((fault.value - 0.3) / 0.7, self._cut_power)
+
+    def die(self, world: "World", fault: Fault) -> None:
+        def kill(owner: Owner | None) -> None:
+            world.kill(owner.name if owner else fault.target)
+
+        self._strike_later(fault.value, kill)
+
+    def _strike_later(self, value: float, strike: Callable[[Owner | None], object]) -> None:
+        self._pending = strike
+        self._round += 1
+        self.disk.faults.calls_left = 1 + int(value * CALLS)
+        self._world.at(LATE_S, None, lambda now=self._round: now == self._round and self._strike(None))  # type: ignore[misc]
+
+    def _strike(self, owner: Owner | None) -> None:
+        self.disk.faults.calls_left = None
+        self._round += 1
+        self._pending(owner)
+
+    def _cut_power(self, owner: Owner | None) -> None:
+        self._world.happened("machine", "loses power")
+        for name in self._processes:
+            self._world.kill(name)
+        self._world.at(0, None, self._restart)
+
+    def _restart(self) -> None:
+        self.disk.cut()
+        self.disk.faults = Faults()
+        self._round += 1
+
+    def full(self, world: "World", fault: Fault) -> None:
+        """Let others fill the disk; not while it is full."""
+        if self.disk.faults.free is None:
+            self.disk.faults.free = int(fault.value * 1e6) % FREE
+            self._lift(fault.value, lambda faults: setattr(faults, "free", None))
+
+    def eio(self, world: "World", fault: Fault) -> None:
+        number = int(fault.value * 9)
+        self.disk.faults.failing = {OPERATIONS[number % 3]: 1 + number // 3}
+        self._lift(fault.value, lambda faults: faults.failing.clear())
+
+    def slow(self, world: "World", fault: Fault) -> None:
+        self.disk.faults.sync_seconds = fault.value * SYNC_S
+        self._lift(1 - fault.value, lambda faults: setattr(faults, "sync_seconds", 0.0))
+
+    def _lift(self, value: float, lift: Callable[[Faults], object]) -> None:
+        """End a fault after some seconds; it is one of this life of the disk, which a power cut ends."""
+        low, high = SECONDS
+        seconds, faults = low + value * (high - low), self.disk.faults
+        self._world.at(seconds, None, lambda: lift(faults))
+        self._world.excuses.append((self._world.elapsed, self._world.elapsed + seconds + AFTER_S))
