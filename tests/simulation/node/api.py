@@ -69,9 +69,7 @@ class ModelApi(MemoryApi):
             if watch.resource.plural == resource.plural:
                 watch.wake()
 
-    def patched(
-        self, resource: Resource, name: str, namespace: str, body: Any, kind: str, subresource: str
-    ) -> Object:
+    def patched(self, resource: Resource, name: str, namespace: str, body: Any, kind: str, subresource: str) -> Object:
         known = _decode(_encode(self._known(resource, name, namespace)))
         merge = partial(apply_strategic_patch, _shape(resource)) if kind == "strategic" else apply_merge_patch
         return self._update(resource, merge(known, body), namespace, subresource, patched=body)
@@ -130,9 +128,7 @@ class ModelClient:
     async def get(self, resource: Resource, name: str, namespace: str = "", timeout: float | None = None) -> Object:
         return await self._ask(lambda: self.api._known(resource, name, namespace))
 
-    async def list(
-        self, resource: Resource, namespace: str = "", *, field_selector: str = "", **_: Any
-    ) -> Object:
+    async def list(self, resource: Resource, namespace: str = "", *, field_selector: str = "", **_: Any) -> Object:
         def found() -> Object:
             items = [each for each in self.api.objects[resource.plural].values() if selects(field_selector, each)]
             return {"items": items, "metadata": {"resourceVersion": str(self.api.version)}}

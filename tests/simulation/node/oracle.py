@@ -101,7 +101,9 @@ class Oracle:
                 continue
             healthy = {id for id, device in known.devices.items() if device.healthy}
             if healthy != hardware.healthy:
-                yield Broken("health is what the plugin said", f"{resource}: {sorted(healthy ^ hardware.healthy)} differ")
+                yield Broken(
+                    "health is what the plugin said", f"{resource}: {sorted(healthy ^ hardware.healthy)} differ"
+                )
         said = self._said()
         for pod in self._pods.values():
             for status in (pod.get("status") or {}).get("containerStatuses") or ():
@@ -122,7 +124,7 @@ class Oracle:
     def _converged_agents(self) -> Iterator[Broken]:
         wanted = {f"{each.namespace}/{each.name}": shown(each) for each in self._ledger.values()}
         for agent in self._profile.agents:
-            if (text := _difference(agent.watched, wanted)):
+            if text := _difference(agent.watched, wanted):
                 yield Broken("the front door's view is the ledger's", f"watch of {agent.name}: {text}")
             if agent.listed is None or agent.listed_at < self._world.elapsed - LATEST_LIST_S:
                 yield Broken("converged", f"no List of {agent.name} succeeds")

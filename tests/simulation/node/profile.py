@@ -20,6 +20,7 @@ from tests.simulation.model import Broken, Main
 from tests.simulation.node.agents import Agent
 from tests.simulation.node.api import ModelApi
 from tests.simulation.node.faults import NodeFaults
+from tests.simulation.node.limits import draw_limits
 from tests.simulation.node.load import Load
 from tests.simulation.node.notifications import Notifications
 from tests.simulation.node.oracle import Oracle
@@ -59,6 +60,7 @@ class NodeProfile:
         hide_chance(world)
         self._clock = Clock(world.random("clock"))
         self._settings = _settings(world)
+        draw_limits(world)
         self.api = ModelApi(world)
         self.sockets = install_calls(world)
         replace_machine(world, self.api, self.sockets)
@@ -72,9 +74,7 @@ class NodeProfile:
         }
         layout = self._settings.layout
         self.witness = Witness(world, layout, VARIABLES)
-        self.agents = [
-            Agent(world, f"agent-{n}", layout.pod_resources_socket, self.witness) for n in range(AGENTS)
-        ]
+        self.agents = [Agent(world, f"agent-{n}", layout.pod_resources_socket, self.witness) for n in range(AGENTS)]
         self.supervised = {name: actor(name, self._noted(made), self._settings) for name, made in ACTORS.items()}
         self._others = self._unsupervised()
         everything = {**self.supervised, **self._others}

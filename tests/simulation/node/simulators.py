@@ -46,7 +46,10 @@ def note_parts(world: "World") -> None:
         made = getattr(module, name)
 
         def make(*given: object, made: type = made, key: str = key) -> object:
-            part = running(world).notes[key] = made(*given)
+            notes = running(world).notes
+            part = notes[key] = made(*given)
+            if isinstance(part, HealthBoard):
+                part.set(_healths(notes["hardware"]))
             return part
 
         patch(module, name, make)
@@ -55,7 +58,9 @@ def note_parts(world: "World") -> None:
 def plugin(world: "World", layout: Layout, resource: str, hardware: Hardware) -> "Main":
     async def main(process: Process) -> int:
         options = PluginOptions(resource, layout.device_plugins, pid=process.pid)
-        specs = [DeviceSpec(id=id, health=health, numa=at % 2) for at, (id, health) in enumerate(hardware.health.items())]
+        specs = [
+            DeviceSpec(id=id, health=health, numa=at % 2) for at, (id, health) in enumerate(hardware.health.items())
+        ]
         pre_start = resource.endswith("nic")
         script = PluginScript(resource=resource, devices=tuple(specs), pre_start=pre_start)
         return await plugin_process.run_plugin(options, script, lambda line: world.happened(process.name, line))
@@ -70,7 +75,7 @@ def driver(world: "World", layout: Layout, hardware: Hardware) -> "Main":
             kubeconfig=layout.kubeconfig, numa=2, pid=process.pid,
         )  # fmt: skip
         script = DriverScript(driver=DRIVER, devices=len(hardware.health))
-        process.notes["first"] = dict(hardware.health)
+        process.notes["hardware"] = hardware
         return await driver_process.run_driver(options, script, lambda line: world.happened(process.name, line))
 
     return main
@@ -81,7 +86,7 @@ def show(process: Process, hardware: Hardware) -> None:
     board = process.notes.get("board")
     server = process.notes.get("server")
     if isinstance(board, HealthBoard):
-        board.set({id: Health(health) for id, health in hardware.health.items()})
+        board.set(_healths(hardware))
     elif server is not None:
         server.set_health(dict(hardware.health))
 
@@ -90,3 +95,7 @@ def register_again(process: Process) -> None:
     """Let a plugin register once more, on a new socket. Runs in a turn of its process."""
     if (registration := process.notes.get("registration")) is not None:
         registration.register_again(Register())
+
+
+def _healths(hardware: Hardware) -> dict[str, Health]:
+    return {id: Health(health) for id, health in hardware.health.items()}
