@@ -5,8 +5,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from actors.podworker.model.dependencies import ImageFound
-from actors.podworker.model.errors import RuntimeReplyInvalid
-from protocols.bus import Bus
+from protocols.bus import Bus, Internal
 from protocols.messages import cri as messages
 from protocols.messages.runtime import VOLUME_ANNOTATION
 from protocols.wire import cri_pb2
@@ -120,7 +119,7 @@ class BusRuntime:
         try:
             return reply.FromString(answer.response)
         except DecodeError as error:
-            raise RuntimeReplyInvalid(f"the runtime's answer to {operation} does not decode: {error}") from None
+            raise Internal(f"the runtime's answer to {operation} does not decode: {error}") from None
 
 
 def _image(name: str, volume: bool) -> "cri_pb2.ImageSpec":

@@ -51,13 +51,6 @@ class RoomTaken(NodeplaneError):
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
-class RuntimeReplyInvalid(NodeplaneError):
-    """Raised when the runtime's reply does not decode as the message its method returns."""
-
-    http: ClassVar[int] = 502
-    grpc: ClassVar[str] = "INTERNAL"
-
-
 class ReferenceUnreadable(ContainerConfigInvalid):
     """Raised when a referenced ConfigMap, Secret or token cannot be read now, though it may exist."""
 
