@@ -26,7 +26,8 @@ def test_node_without_faults_runs_pods_with_devices(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text("[]")
     found = outcome(1, 10.0, "--faults", str(tmp_path / "none.json"))
     assert found.broken == []
-    assert found.counts["starts"] > 0 and found.counts["agent_events"] > 0
+    assert found.counts["starts"] > 0
+    assert found.counts["agent_events"] > 0
     assert any("allocated gpu" in event.text for event in found.events)
     assert not any("fault" in event.text for event in found.events)
 

@@ -134,11 +134,11 @@ class SimChannel:
             return
         server = self.sockets.find(self.path)
         if server is None:
-            return self._failed()
+            self._failed()
+            return
         self.connection = Connection(self.sockets, self.process, server, self)
         dialled = self.connection
         self.process.loop.call_later(max(self._backoffs["min"], 0.1), self._give_up, dialled)
-        return None
 
     def _give_up(self, dialled: Connection) -> None:
         """Nobody has accepted it in time: the server's process is paused."""

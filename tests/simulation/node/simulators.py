@@ -1,4 +1,4 @@
-"""Mains of the device plugins and the DRA driver, and the hardware behind them: what is broken stays so over restarts."""
+"""Mains of device plugins and the DRA driver, and their hardware: what is broken stays so over restarts."""
 
 from typing import TYPE_CHECKING
 
