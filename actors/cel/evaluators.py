@@ -178,6 +178,11 @@ class Evaluators:
     def pids(self) -> list[int]:
         return [each.evaluator.pid for each in self._all]
 
+    @property
+    def next_pid(self) -> int:
+        """The evaluator that the next work gets."""
+        return self._idle[-1].evaluator.pid
+
     async def run(self, work: Work) -> Answers:
         """Answer all questions of the work. Raises ResourceExhausted."""
         turn: asyncio.Future[Running] = asyncio.get_running_loop().create_future()

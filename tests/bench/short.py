@@ -19,7 +19,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
     "idle-watch": {"fanout_bench": {"IDLE": 20, "WAYS": _PLAIN}},
     "latency": {"watch_bench": {"WATCHERS": 20, "NAMESPACES": 2, "PACED": 20}},
-    "writes": {"write_bench": _WRITES},
+    "writes": {"write_bench": _WRITES, "cel_bench": {"WRITES": 3}},
     "list": {"list_bench": {"PODS": 100, "LISTS": 1, "MANY": 600, "PAGE": 100}},
     "growth": {"growth_bench": {"FEW": 10, "MANY": 100, "WATCHERS": 5, "EVENTS": 10, "ROUNDS": 1}},
     "resume": {
@@ -63,7 +63,10 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
                               "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 3}},
     "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},
     "trace": {"trace_bench": {"TIMES": 5, "COUNT": 5, "IDLE_S": 0.5, "REST_S": 0.0}},
-    "tracker": {"tracker_bench": {"DEVICES": 8, "ROUNDS": 1, "MANY": 100}},
+    "tracker": {
+        "tracker_bench": {"DEVICES": 8, "ROUNDS": 1, "MANY": 100},
+        "cel_bench": {"BATCH": 50, "ROUNDS": 1, "ENDS": 2},
+    },
 }  # fmt: skip
 """By bench, module and constant."""
 

@@ -14,6 +14,7 @@ from protocols.cel.programs import compiled
 from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Patch, Slice
+from tests.bench import cel_bench
 from tests.bench.row import Row, at_most
 from tests.support.dra_objects import attributes, device, patch_object, slice_object
 
@@ -34,7 +35,7 @@ SELECTORS = {
 
 
 def run() -> list[Row]:
-    return [*_one_patch(), *_many_patches(), *_cel()]
+    return [*_one_patch(), *_many_patches(), *_cel(), *cel_bench.evaluator_rows()]
 
 
 def slices(count: int) -> list[Slice]:

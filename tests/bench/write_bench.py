@@ -16,6 +16,7 @@ import uvloop
 
 from protocols.etcd import EtcdClient, EtcdOptions, etcd_options, guarded
 from protocols.wire import etcd_pb2 as pb
+from tests.bench.cel_bench import policy_rows
 from tests.bench.row import Row, missing
 from tests.bench.watch_lab import configmap, cpu_seconds
 from tests.bench.write_client import written
@@ -37,10 +38,12 @@ def on_sqlite() -> list[Row]:
         spent = Spent(plane)
         ours, bare = best(plane, options, spent)
         cpu = spent.per_write()
+        policies = policy_rows(plane)
     name = f"writes: {WRITERS} clients, SQLite with fsync"
     return [
         Row(name, ours, "1/s", bare, f">= {LIMIT:g} 1/s", ours >= LIMIT),
         *(Row(f"writes: CPU per write, {process}", each, "us") for process, each in cpu.items()),
+        *policies,
     ]
 
 

@@ -14,7 +14,7 @@ from protocols.cel import policies
 from protocols.cel.costs.estimate import cost_of
 from protocols.cel.evaluation.running import CALL_LIMIT, Budget
 from protocols.cel.libraries import authorizing
-from protocols.cel.programs import Program, compiled
+from protocols.cel.programs import compiled
 from protocols.cel.rules import evaluate
 from protocols.cel.rules.check import Checker
 from protocols.cel.rules.values import converted
@@ -147,10 +147,15 @@ class Engine:
         if devices is None:
             return Forgotten()
         self._begin(question.source)
-        program = compiled(question.source)
+        matches, driver = compiled(question.source).matches, question.devices.driver
         end, found = time.monotonic() + PART_S, list[bool | Fault]()
         for device in devices:
-            found.append(_selected(program, question.devices.driver, device))
+            try:
+                found.append(matches(driver, device))
+            except MemoryError:
+                raise
+            except Exception as error:
+                found.append(_faulty(error, EvaluationError))
             if time.monotonic() > end:
                 break
         return Selected(tuple(found))
@@ -247,15 +252,6 @@ class Engine:
 
 def _passed(outcomes: list[Outcome]) -> bool:
     return all(isinstance(each, Value) and each.value is True for each in outcomes)
-
-
-def _selected(program: Program, driver: str, device: Device) -> bool | Fault:
-    try:
-        return program.matches(driver, device)
-    except MemoryError:
-        raise
-    except Exception as error:
-        return _faulty(error, EvaluationError)
 
 
 class _Decisions:
