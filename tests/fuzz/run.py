@@ -56,7 +56,7 @@ class Board:
 
     def count(self) -> None:
         numbers = (self.texts, self.accepted, self.variants, self.evaluations, self.number, self._size)
-        _HEAD.pack_into(self._map, 0, *numbers, time.monotonic())
+        self._map[: _HEAD.size] = _HEAD.pack(*numbers, time.monotonic())  # pack_into would show zeros for a moment
 
     def read(self) -> tuple[str, float]:
         head = _HEAD.unpack_from(self._map)
