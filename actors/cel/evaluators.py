@@ -34,7 +34,7 @@ WORKED_S = 0.25
 PART = 64 * 1024
 """Bytes of an answer that are read at once."""
 DEATHS = 3
-"""Evaluators that one piece of work may end; what is left of it fails."""
+"""Evaluators that one piece of work may end; what is left of it fails. Those that others end do not count."""
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
 
 
@@ -203,7 +203,8 @@ class Evaluators:
     async def _answered(self, running: Running, work: Work) -> tuple[list[bytes], Running]:
         """Return the answers and the evaluator that gave the last one."""
         answers: list[bytes] = []
-        for _ in range(DEATHS):
+        deaths = 0
+        while deaths < DEATHS:
             banned = self.quarantine.banned(work.owner, time.monotonic())
             try:
                 await running.send(Batch(work.questions[len(answers) :], banned))
@@ -211,7 +212,7 @@ class Evaluators:
                     answers.append(await running.answer())
                 return answers, running
             except EvaluatorDied:
-                self._buried(running, work.owner)
+                deaths += self._buried(running, work.owner)
                 running = self._idle.pop() if self._idle else self._forked()
                 asyncio.get_running_loop().call_soon(self.refill)
             except BaseException:  # cancelled: answers that nobody waits for are still to come
@@ -221,13 +222,14 @@ class Evaluators:
         rest = [encode(Fault("ended", text, 1.0))] * (len(work.questions) - len(answers))
         return answers + rest, running
 
-    def _buried(self, running: Running, owner: str) -> None:
+    def _buried(self, running: Running, owner: str) -> bool:
+        """Return True if an expression is to blame."""
         self._all.discard(running)
         death = running.end()
         self._died(death)
         if not death.blamed:
             self._log.warning("evaluator replaced reason=%s", death.kind)
-            return
+            return False
         blamed = key_of(death.blamed).decode(errors="replace")
         entry = self.quarantine.add(owner, blamed, death.reason, time.monotonic())
         self._log.warning(
@@ -237,6 +239,7 @@ class Evaluators:
             entry.pause,
             blamed[:200],
         )
+        return True
 
     def _forget(self, running: Running) -> None:
         self._all.discard(running)

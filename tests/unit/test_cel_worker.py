@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from actors.cel.evaluators import READY, Death, Evaluators
+from actors.cel.evaluators import DEATHS, READY, Death, Evaluators
 from actors.cel.quarantine import FIRST_S, FORGIVEN_S, LONGEST_S, SIZE, Quarantine
 from actors.cel.turns import QUEUED_PER_OWNER, Turns
 from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
@@ -56,7 +56,7 @@ DEVICE = Device("d", {"a.example.com/n": Attribute("int", 1)}, {})
 TRUE = 'device.driver == "a.example.com"'
 FIRST, SECOND, THIRD = (f"['{word}'].exists(x, x + '.example.com' == device.driver)" for word in "abc")
 """Not simple: for the worker."""
-CRASH, ENDLESS, GROWS = (f"device.driver == '{word}'" for word in ("crash", "endless", "grows"))
+CRASH, ENDLESS, GROWS, SLOW = (f"device.driver == '{word}'" for word in ("crash", "endless", "grows", "slow"))
 """Expressions of which the fixture `engine` makes what a fault of the engine would."""
 
 
@@ -65,6 +65,8 @@ def misbehaving(source: str) -> Program:
         ctypes.string_at(0)
     while source == ENDLESS:
         pass
+    if source == SLOW:
+        time.sleep(0.3)
     if source == GROWS:
         bytearray(2 * sandbox.MEMORY)
     return compiled(source)
@@ -184,6 +186,19 @@ def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: py
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
         assert {death.blamed for death in deaths} == {""}
         assert len(evaluators.quarantine) == 0
+
+    run(test)
+
+
+def test_work_whose_evaluators_others_end_again_and_again_is_answered(engine: None) -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        work = asyncio.create_task(answers(evaluators, select(SLOW)))
+        while len(deaths) <= DEATHS:
+            for pid in evaluators.pids:
+                os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.01)
+        assert await work == [Selected((False,))]
+        assert {death.blamed for death in deaths} == {""}
 
     run(test)
 
