@@ -23,6 +23,7 @@ class Program:
     __slots__ = ("_expression", "cost", "is_simple", "serialized", "source")
 
     def __init__(self, source: str, cost: int, serialized: bytes) -> None:
+        """Make a program of a checked tree, without the native library. Raises CompileError."""
         self.source = source
         self.cost = cost
         """Worst case, in upstream's units."""
@@ -31,11 +32,6 @@ class Program:
         self.is_simple = is_simple(serialized, cost)
         """True if a process may evaluate it beside its other work: no loops and patterns, and a small worst case."""
         self._expression = Expression(tree_of(serialized), VARIABLES, special)
-
-    @classmethod
-    def from_checked(cls, source: str, cost: int, serialized: bytes) -> "Program":
-        """Make a program of a tree that was checked elsewhere, without the native library. Raises CompileError."""
-        return cls(source, cost, serialized)
 
     def matches(self, driver: str, device: Device) -> bool:
         """Return True when the device is selected; raises EvaluationError."""

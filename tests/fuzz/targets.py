@@ -22,7 +22,6 @@ from protocols.cel.rules.check import Checker
 from protocols.cel.rules.values import converted
 from protocols.cel.text.mutations import as_maps
 from protocols.cel.text.source import CelError, EvaluationError
-from protocols.cel.validation import OLD, THIS
 from protocols.dra.decode import device_of
 from tests.fuzz.variants import CONSTANTS, Variants
 from tests.support.dra_objects import device
@@ -73,7 +72,7 @@ class Accepted(NamedTuple):
 
 def _selector(text: str) -> Accepted:
     program = programs.compile_program(text)
-    again = programs.Program.from_checked(text, program.cost, program.serialized)
+    again = programs.Program(text, program.cost, program.serialized)
     return Accepted(program.serialized, [*(lambda each=each: again.matches(DRIVER, each) for each in DEVICES)])
 
 
@@ -212,7 +211,7 @@ def _rules() -> Kind:
     size = size_of(TYPE)
     values = [converted(each, TYPE) for each in (*VALUES, *(_values() for _ in range(INPUTS)))]
     inputs = [(each, _chance.choice((None, *values)), True) for each in values]
-    return Kind((THIS, OLD, evaluate.HAS_OLD), None, estimate.LIMIT, {THIS: size, OLD: size}, inputs)
+    return Kind(evaluate.VARIABLES, None, estimate.LIMIT, {evaluate.THIS: size, evaluate.OLD: size}, inputs)
 
 
 _selectors = [*((DRIVER, each) for each in DEVICES), *(_device() for _ in range(INPUTS))]

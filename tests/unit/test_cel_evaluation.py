@@ -16,8 +16,8 @@ from protocols.cel.functions.values import EXCEEDED
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import Scope
 from protocols.cel.programs import Program, compile_program
+from protocols.cel.rules import evaluate
 from protocols.cel.text.source import CompileError, EvaluationError
-from protocols.cel.validation import compiled
 from tests.unit.test_cel import MASKED, D, made, outcome
 
 A = f'device.attributes["{D}"]'
@@ -70,7 +70,7 @@ def test_many_finalizers_end_at_the_budget() -> None:
 
 
 def test_a_rule_that_finds_without_end_ends() -> None:
-    program = compiled("has_old", "self.findAll('', 1000000000).size() > 0")
+    program = evaluate.program("self.findAll('', 1000000000).size() > 0", False)
     began = time.process_time()
     assert program.value("abc", None, False) is True
     with pytest.raises(EvaluationError, match=EXCEEDED):
@@ -178,7 +178,7 @@ def test_a_program_of_checked_bytes_needs_no_native_library() -> None:
         "import sys\n"
         "from protocols.cel.programs import Program\n"
         "from tests.unit.test_cel import D, made\n"
-        f"program = Program.from_checked({checked.source!r}, {checked.cost}, {checked.serialized!r})\n"
+        f"program = Program({checked.source!r}, {checked.cost}, {checked.serialized!r})\n"
         "assert program.is_simple\n"
         "assert program.matches(D, made({'n': 2})) and not program.matches(D, made({'n': 3}))\n"
         "assert not any(name.startswith('cel_expr') for name in sys.modules), 'imported'\n"
@@ -323,7 +323,7 @@ def test_limits_are_upstreams() -> None:
     assert (LIMIT, CALL_LIMIT, policies.COST) == (1_000_000, 1_000_000, 10_000_000)
     assert running.TABLES
     with pytest.raises(CompileError):
-        Program.from_checked("", 0, b"")
+        Program("", 0, b"")
 
 
 def test_the_cost_of_nested_loops_is_found_in_one_pass() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from actors.apiserver.custom.definitions.structural import schema_faults
 from actors.apiserver.custom.rule.evaluate import rule_causes
 from actors.apiserver.custom.schema.node import Node
-from protocols.cel.costs.estimate import cost_of
 from protocols.cel.libraries import named
 from protocols.cel.text.source import tokens
 from protocols.kube.formats import CHECKS
@@ -111,13 +110,10 @@ def test_cost_is_upstreams() -> None:
     """A tenth of the text's length, 32 times; the name of a format is looked up for one unit."""
 
     def cost(rule: str, limit: int) -> int:
-        from protocols.cel.rules.cel_type import CelType, size_of
-        from protocols.cel.rules.messages import Messages
-        from protocols.cel.validation import checked, checker
+        from protocols.cel.rules.cel_type import CelType
+        from protocols.cel.rules.check import Checker
 
-        this, messages = CelType("string", limit), Messages()
-        env = checker(messages.pool(), messages.type_of(this))
-        return cost_of(checked(env, rule).serialize(), {"self": size_of(this)})
+        return Checker(CelType("string", limit), 1).check(rule, False)[1]
 
     # format.uri(), self, validate, hasValue
     assert cost("format.uri().validate(self).hasValue()", 1000) == 1 + 1 + 100 * 32 + 1

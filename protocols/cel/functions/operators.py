@@ -65,10 +65,6 @@ def _divided(one: float, other: float) -> float:
         return math.copysign(math.inf, one) * math.copysign(1.0, other)
 
 
-def _product(one: float, other: float) -> float:
-    return one * other
-
-
 ADD: dict[Pair, Callable[[Any, Any], Any]] = {
     (int, int): _ints(operator.add),
     (Uint, Uint): _uints(operator.add),

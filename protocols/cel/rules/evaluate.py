@@ -1,14 +1,45 @@
 """Run rules of custom resources. Programs are kept by text: values are plain maps, so one environment serves all."""
 
 import functools
+from typing import TYPE_CHECKING, Any
 
-from protocols.cel.validation import Program, compiled
+from protocols.cel import environment
+from protocols.cel.compiling import compile_text, prepared
+from protocols.cel.evaluation.running import Budget, Expression
+from protocols.cel.evaluation.tree import tree_of
 
-HAS_OLD = "_np_has_old"
-OPTIONAL = {"oldSelf": (f"({HAS_OLD} ? optional.of(", ") : optional.none())")}
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+THIS, OLD, HAS_OLD = VARIABLES = ("self", "oldSelf", "_np_has_old")
+OPTIONAL = {OLD: (f"({HAS_OLD} ? optional.of(", ") : optional.none())")}
+
+
+@functools.cache
+def _environment() -> "cel.Env":
+    """Of the variables the last one alone has a type."""
+    from cel_expr_python import cel
+
+    kinds = cel.Type
+    return environment.environment("rules", {THIS: kinds.DYN, OLD: kinds.DYN, HAS_OLD: kinds.BOOL})
+
+
+class Program:
+    """A compiled rule: immutable and safe to share; it retains nothing of objects."""
+
+    __slots__ = ("_expression", "serialized")
+
+    def __init__(self, serialized: bytes) -> None:
+        """Raises CompileError. `serialized`: the checked tree."""
+        self.serialized = serialized
+        self._expression = Expression(tree_of(serialized), VARIABLES)
+
+    def value(self, this: Any, old: Any, has_old: bool, budget: Budget | None = None) -> Any:
+        """Raises EvaluationError."""
+        return self._expression.evaluate((this, old, has_old), budget)
 
 
 @functools.lru_cache(maxsize=4096)
 def program(text: str, optional_old: bool) -> Program:
     """Raises CompileError."""
-    return compiled(HAS_OLD, text, OPTIONAL if optional_old else None)
+    return Program(compile_text(_environment(), prepared(text, OPTIONAL if optional_old else None)).serialize())
