@@ -19,25 +19,13 @@ from actors.store.server.private_endpoint import PrivateEndpoint
 from protocols.process.tasks import FAILURES, Tasks
 from supervisor.plane.supervisor import Supervisor
 from supervisor.report.metrics import own_text
+from tests.support.breaks import Breaks
 from tests.support.waiting import until_async
 
 
 @pytest.fixture(autouse=True)
 def no_failures() -> None:
     FAILURES.clear()
-
-
-class Breaks:
-    """An asynchronous function that raises the first time it is called, then goes on for ever."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    async def __call__(self, *arguments: Any) -> None:
-        self.calls += 1
-        if self.calls == 1:
-            raise ZeroDivisionError("a bug")
-        await asyncio.Event().wait()
 
 
 async def test_probe_is_restarted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

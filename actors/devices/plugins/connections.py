@@ -18,7 +18,7 @@ from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.devices.plugins.resource_names import check_registration
 from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.messages.devices import PluginView
-from protocols.process.tasks import Tasks
+from protocols.process.tasks import Tasks, failed
 from protocols.wire.plugins import LIST_AND_WATCH
 
 MAX_RESOURCES = 1000
@@ -180,12 +180,7 @@ class PluginConnections:
         except Exception as error:
             # The wire library may raise anything on malformed messages; only this plugin ends.
             why, status = repr(error), "INTERNAL"
-            self._options.log.error(
-                "device plugin stream failed resource=%s socket=%s error=%r",
-                resource,
-                connection.socket.name,
-                error,
-            )
+            failed("plugin stream", resource, error)
         finally:
             self._record_end(connection, status, why)
             self._on_stream_end(connection)

@@ -105,6 +105,9 @@ class Forwarding:
             await self._socket.send_bytes(frames.pack_data(pair.error, b"", fin=True))
         except ConnectionError:
             return  # run() notices that the client is gone
+        except Exception:
+            await self._socket.send_bytes(self._spdy.reset(pair.data) + self._spdy.reset(pair.error))
+            raise
         finally:
             self._spdy.forget(pair.data)
             self._spdy.forget(pair.error)
