@@ -25,7 +25,8 @@ from actors.devices.dra.claim_preparer import ClaimPreparer
 from actors.devices.dra.driver_instance import DriverInstance
 from actors.devices.dra.driver_registry import HealthMonitor
 from actors.devices.plugins.connections import PluginConnections
-from actors.devices.watcher.watcher import Operation, PluginWatcher
+from actors.devices.watcher.sockets import Operation
+from actors.devices.watcher.watcher import PluginWatcher
 from actors.frontdoor.serving.server import StandardServices
 from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.endpoint.metrics_pages import MetricsPages
