@@ -1,6 +1,7 @@
 #!/bin/sh
 # second_debian.sh: the unit tests on Debian 13, whose Python is 3.13. Prints one line, and all the rest if they fail.
 # second_debian.sh prepare: only make what they run in.
+# second_debian.sh all: `make test` there, with the peers of the tests that can be installed.
 # second_debian.sh ARGUMENT...: `pytest ARGUMENT...` there.
 #
 # debootstrap makes the root once, in a cache that outlives this run; the tree is bound into it. Where that cannot be
@@ -26,7 +27,7 @@ fi
 ENTER='
 root=$1; shift
 mount --make-rprivate /
-mount --bind "$root" "$root"  # so that it can be the root of mount namespaces below
+mount --bind "$root" "$root"
 for name in proc dev sys; do mount --rbind "/$name" "$root/$name"; done
 for name in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs /opt; do
     [ -e "$name" ] || continue
@@ -35,7 +36,11 @@ for name in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs /opt; do
 done
 mount -t tmpfs none "$root/tmp"
 mkdir -p "$root/nodeplane" && mount --bind . "$root/nodeplane"
-exec chroot "$root" sh -euc "cd /nodeplane; $INSIDE" sh "$@"
+cd "$root"
+pivot_root . .  # not chroot: whoever enters a mount namespace comes to its root
+umount -l .
+cd /nodeplane
+exec sh -euc "$INSIDE" sh "$@"
 '
 enter() { INSIDE=$1; shift; export INSIDE; PYTHONDONTWRITEBYTECODE="" unshare -m sh -euc "$ENTER" sh "$cache/root" "$@"; }
 
@@ -45,6 +50,7 @@ enter 'cmp -s requirements-dev.lock /venv/.ready || {
     cp requirements-dev.lock /venv/.ready
 }' >"$cache/log" 2>&1 || { sed 's/^/Debian 13: /' "$cache/log"; exit 1; }
 [ "${1:-}" = prepare ] && exit 0
+[ "${1:-}" = all ] && { enter 'exec make test VENV=/venv'; exit; }
 PYTEST='PATH=/venv/bin:$PATH exec /venv/bin/python -m pytest "$@"'
 [ $# -gt 0 ] && { enter "$PYTEST" "$@"; exit; }
 if enter "$PYTEST" -q -n 2 --dist loadfile --no-loadscope-reorder tests/unit >"$cache/log" 2>&1; then

@@ -7,7 +7,8 @@ venv=${VENV:-.venv}
     echo "could not install traefik, helm and uv: tests that need them will be skipped"
 missing=""
 for pair in etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc busybox:busybox-static \
-    systemd-nspawn:systemd-container prometheus:prometheus tmux:tmux chromium:chromium buildah:buildah debootstrap:debootstrap; do
+    systemd-nspawn:systemd-container prometheus:prometheus tmux:tmux chromium:chromium buildah:buildah \
+    /usr/lib/podman/netavark:netavark debootstrap:debootstrap; do
     command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 [ -z "$missing" ] && exit 0
