@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import json
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
@@ -89,11 +90,14 @@ def announced(names: Sequence[str]) -> Iterator[str]:
     """Yield the names, and show before each how far the benches are: on a terminal a bar, elsewhere a line.
 
     Both go to standard error. The bar is printed once per bench: a thread that refreshes it would be measured along.
+    Elsewhere a line after each says how long it took.
     """
     if not sys.stderr.isatty():
         for done, name in enumerate(names):
             print(f"{done + 1}/{len(names)} {name}", file=sys.stderr, flush=True)
+            began = time.monotonic()
             yield name
+            print(f"{name} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         return
     from rich.console import Console
     from rich.progress_bar import ProgressBar

@@ -50,7 +50,7 @@ def test_line_count_has_repetitions() -> None:
     assert line_count(script.steps) == 1 + 3 * 2
 
 
-def test_benches_are_named_on_standard_error_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_benches_are_named_and_timed_on_standard_error_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(announced(["bus", "writes"])) == ["bus", "writes"]
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "1/2 bus\n2/2 writes\n")
+    assert (captured.out, captured.err) == ("", "1/2 bus\nbus took 0 s\n2/2 writes\nwrites took 0 s\n")
