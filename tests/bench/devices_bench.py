@@ -107,5 +107,5 @@ async def _register(node: DeviceNode, number: int) -> float:
     await plugin.serve()
     began = time.perf_counter()
     await plugin.register()
-    await until("all of them", lambda: node.figures(resource) == (MANY, MANY), timeout=30)
+    await until("all of them", lambda: node.figures(resource) == (MANY, MANY), timeout=120)
     return time.perf_counter() - began

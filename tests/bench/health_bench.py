@@ -78,7 +78,7 @@ async def _changes(lab: HealthLab) -> list[float]:
         lab.source.set(device, healthy=bool(number // len(devices) % 2))
         sent[device] = time.perf_counter()
         lab.source.change()
-    await lab.until("every change shown", lab.truth_is_shown, 20)
+    await lab.until("every change shown", lab.truth_is_shown)
     return times
 
 
@@ -102,7 +102,7 @@ async def _bare(lab: HealthLab) -> list[float]:
         write = lab.client.patch(PODS, name, "default", body, kind="strategic", subresource="status")
         writes.add(asyncio.create_task(write))
     await asyncio.gather(*writes)
-    await lab.until("every write shown", lambda: not sent, 10)
+    await lab.until("every write shown", lambda: not sent)
     lab.on_event = lambda name: None
     return times
 
@@ -124,7 +124,7 @@ async def _flapping(source: Kind, devices: str) -> list[Row]:
             await _flap(lab, FLAP_S)
             took, after = time.perf_counter() - began, _memory(plane)
             ended = time.perf_counter()
-            await lab.until("the latest of every device", lab.truth_is_shown, 20)
+            await lab.until("the latest of every device", lab.truth_is_shown)
             latest = time.perf_counter() - ended
         finally:
             await lab.close()

@@ -118,14 +118,14 @@ def until_applied(plane: Plane, objects: int, name: str = "apiserver-0") -> None
     until(f"{objects} objects in {name}", there, 60.0, every=0.1)
 
 
-def received(client: Peer, events: int, timeout: float = 20.0) -> dict[str, Any]:
+def received(client: Peer, events: int, timeout: float = 120.0) -> dict[str, Any]:
     """What the client has once it has `events`."""
 
-    def enough() -> dict[str, Any]:
-        stats: dict[str, Any] = client.ask("stats")
-        return stats if stats["events"] >= events else {}
+    def stats() -> dict[str, Any]:
+        found: dict[str, Any] = client.ask("stats")
+        return found
 
-    return until(f"{events} events", enough, timeout, every=0.02)
+    return until(f"{events} events", stats, timeout, every=0.02, good=lambda found: found["events"] >= events)
 
 
 def cpu_seconds(pid: int) -> float:
