@@ -133,6 +133,15 @@ class History:
         patch(Snapshot, "difference", skipped)
         patch(Replica, "_start_over", started_over)
 
+    def stored(self, *resources: str) -> dict[str, dict[str, Any]]:
+        """Return the objects on disk by resource and key below it."""
+        found: dict[str, dict[str, Any]] = {name: {} for name in resources}
+        for key, (_, value) in self.latest.items():
+            _, _, resource, *rest = key.decode().split("/")
+            if value is not None and resource in found:
+                found[resource]["/".join(rest)] = msgspec.json.decode(value)
+        return found
+
     def is_skipped(self, revision: int) -> bool:
         return any(after < revision <= until for after, until in self.skips)
 

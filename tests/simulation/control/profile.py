@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from actors.apiserver.actor import TABLE, ApiServer
+from actors.controllers.actor import Controllers
+from actors.scheduler.actor import Scheduler
 from actors.store.actor import StoreActor
 from actors.watchcache.actor import WatchcacheActor
 from protocols.etcd import EtcdOptions
@@ -16,6 +18,7 @@ from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
 from tests.simulation.control.servers import client_options, install_servers
+from tests.simulation.control.workloads import broken, nodes, owner
 from tests.simulation.control.writers import Writer
 from tests.simulation.disk.machine import DISK_FAULTS, Machine
 from tests.simulation.model import Broken, Main
@@ -61,6 +64,7 @@ class ControlProfile:
         self._history.record_skips()
         self._row = TABLE.of("configmaps")
         self._prefix = self._row.storage_prefix.encode()
+        self._has_workloads = bool(world.draw("workloads", 0, 0, 0, 1))
         self.supervised = self._supervised()
         self._readers = self._make_readers()
         self._clients = {**self._writers(), **self._readers}
@@ -71,7 +75,9 @@ class ControlProfile:
     def _supervised(self) -> dict[str, Main]:
         settings = self._settings
         follower = partial(FollowerActor, row=self._row, history=self._history, world=self._world)
+        busy = {"controllers": Controllers, "scheduler": Scheduler} if self._has_workloads else {}
         return {
+            **{name: actor(name, factory, settings) for name, factory in busy.items()},
             "store": actor("store", StoreActor, settings),
             "watchcache": actor("watchcache", WatchcacheActor, settings),
             **{f"apiserver-{n}": actor(f"apiserver-{n}", ApiServer, settings) for n in range(SERVERS)},
@@ -86,12 +92,13 @@ class ControlProfile:
         ]
         admin = client_options(self._settings, "admin")
         direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(HTTP_WRITERS)]
-        return {each.name: each.main() for each in direct}
+        busy = {"owner": owner(admin)} if self._has_workloads else {}
+        return {**{each.name: each.main() for each in direct}, **busy}
 
     def _make_readers(self) -> dict[str, Main]:
         admin = client_options(self._settings, "admin")
         watchers = {f"watcher-{n}": HttpWatcher(admin, self._history).main() for n in range(WATCHERS)}
-        return {**watchers, "informer": informer(admin)}
+        return {**watchers, "informer": informer(admin), **({"nodes": nodes(admin)} if self._has_workloads else {})}
 
     def begin(self) -> None:
         self._settings.layout.run.mkdir(parents=True, exist_ok=True)
@@ -104,7 +111,9 @@ class ControlProfile:
 
     def _plan(self) -> Plan:
         followers = [child("follower", CONTROL, f"follower-{n}") for n in range(FOLLOWERS)]
-        specs = (child("store", CONTROL), child("watchcache", CONTROL), *map(watcher, range(SERVERS)), *followers)
+        busy = [child(name, CONTROL) for name in ("controllers", "scheduler") if self._has_workloads]
+        servers = map(watcher, range(SERVERS))
+        specs = (child("store", CONTROL), child("watchcache", CONTROL), *servers, *followers, *busy)
         return Plan(specs=specs, settings=self._settings)
 
     def _restart(self, process: Process, code: int, signal: int) -> None:
@@ -122,7 +131,8 @@ class ControlProfile:
                 self._world.kill(name)
 
     def check(self) -> list[Broken]:
-        return Oracle(self._world, self._history, self._prefix, self.targets).check()
+        found = Oracle(self._world, self._history, self._prefix, self.targets).check()
+        return found + list(broken(self._history.stored("replicasets", "pods"))) if self._has_workloads else found
 
     def counts(self) -> dict[str, int]:
         history = self._history

@@ -4,11 +4,13 @@ One run an operating system process: nothing here is undone.
 """
 
 import concurrent.futures
+import datetime
 import gc
 import logging
 import os
 import random
 import sqlite3
+import sys
 import threading
 import time
 from collections import Counter
@@ -24,7 +26,7 @@ from protocols.process import tasks
 from protocols.serving import listener
 from protocols.trace import recorder
 from tests.simulation.world.bus import SimLock, SimSockets
-from tests.simulation.world.ordered import order_sets
+from tests.simulation.world.ordered import OURS, order_sets
 from tests.simulation.world.patching import patch, substitute
 from tests.simulation.world.process import Process, ProcessExit, running
 from tests.simulation.world.sockets import SocketModule
@@ -65,7 +67,27 @@ def _clocks(world: "World") -> None:
     for name in ("monotonic_ns", "perf_counter_ns"):
         patch(time, name, monotonic_ns)
     substitute(patch(time, "time", wall), wall)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(OURS) and vars(module).get("datetime") is _REAL_DATETIME:
+            patch(module, "datetime", _Datetime)
+    patch(datetime, "datetime", _Datetime)
     patch(time, "time_ns", lambda: int((wall() - EPOCH_S) * 1e9) + EPOCH_S * 10**9)
+
+
+class _Kind(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _REAL_DATETIME)
+
+
+_REAL_DATETIME = datetime.datetime
+
+
+class _Datetime(datetime.datetime, metaclass=_Kind):
+    """Knows the time of the process."""
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+        return _REAL_DATETIME.fromtimestamp(time.time(), tz)
 
 
 class _Entropy(random.Random):

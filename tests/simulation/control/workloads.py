@@ -1,0 +1,167 @@
+"""A load for controllers and scheduler: replica sets that grow, shrink and go, on nodes that a stand-in serves.
+
+The stand-in does what a node's pod worker does as far as the control plane can see: it renews leases, reports pods that
+are bound as running, and removes those that are to end. What must be true at the end is checked by `broken`.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.meta import Object
+from protocols.kube.resources import LEASES, NODES, PODS, REPLICASETS
+from protocols.kube.times import now, now_micro
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.informer import Informer, InformerOptions
+from tests.simulation.model import Broken, Main
+from tests.simulation.world.process import Process
+
+NAMESPACE = "default"
+NODES_COUNT, PODS_PER_NODE = 2, 4
+SETS = 3
+MOST_REPLICAS = 4
+PAUSE_S = 2.0
+LEASE_S = 3.0
+"""Seconds between two renewals of a node's lease."""
+
+
+def owner(options: ClientOptions) -> Main:
+    """Return the main of a client that changes replica sets at random."""
+
+    async def main(process: Process) -> None:
+        client = ApiClient(options)
+        await client.start()
+        chance = process.world.random(f"load/{process.name}")
+        while True:
+            try:
+                await _change(client, chance)
+            except (ApiError, ApiAway):
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(chance.expovariate(1 / PAUSE_S))
+
+    return main
+
+
+async def _change(client: ApiClient, chance: random.Random) -> None:
+    name = f"set-{chance.randrange(SETS)}"
+    replicas, remove = chance.randint(0, MOST_REPLICAS), chance.random() < 0.2
+    try:
+        held = await client.get(REPLICASETS, name, NAMESPACE)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        await client.create(REPLICASETS, _replica_set(name, replicas), NAMESPACE)
+        return
+    if remove:
+        await client.delete(REPLICASETS, name, NAMESPACE, policy="Background")
+    else:
+        held["spec"]["replicas"] = replicas
+        await client.update(REPLICASETS, held, NAMESPACE)
+
+
+def _replica_set(name: str, replicas: int) -> Object:
+    labels = {"set": name}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+
+
+def nodes(options: ClientOptions) -> Main:
+    """Return the main of the stand-in for all nodes."""
+
+    async def main(process: Process) -> None:
+        await _Nodes(process, options).run()
+
+    return main
+
+
+class _Nodes:
+    def __init__(self, process: Process, options: ClientOptions) -> None:
+        self._client = ApiClient(options)
+        self._pods = process.notes["pods"] = Informer(self._client, PODS, InformerOptions(), _Silent())
+
+    async def run(self) -> None:
+        await self._client.start()
+        loop = asyncio.get_running_loop()
+        informing = loop.create_task(self._pods.run())
+        renewed = 0.0
+        while not informing.done():
+            try:
+                if loop.time() - renewed > LEASE_S:
+                    await self._renew()
+                    renewed = loop.time()
+                for pod in list(self._pods.items.values()):
+                    await self._serve(pod)
+            except (ApiError, ApiAway):
+                pass
+            await asyncio.sleep(0.5)
+        await informing
+
+    async def _renew(self) -> None:
+        for number in range(NODES_COUNT):
+            name = f"n{number}"
+            await self._register(name)
+            metadata = {"name": name, "namespace": "kube-node-lease"}
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now_micro()}
+            try:
+                await self._client.patch(LEASES, name, "kube-node-lease", {"spec": spec})
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+                await self._client.create(LEASES, lease, "kube-node-lease")
+
+    async def _register(self, name: str) -> None:
+        room = {"cpu": "4", "memory": "4Gi", "pods": str(PODS_PER_NODE)}
+        ready = {"type": "Ready", "status": "True", "reason": "Up", "lastHeartbeatTime": now()}
+        status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+        try:
+            await self._client.patch(NODES, name, "", {"status": status}, subresource="status")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+            await self._client.create(NODES, node)
+
+    async def _serve(self, pod: Object) -> None:
+        metadata, name = pod["metadata"], pod["metadata"]["name"]
+        if metadata.get("deletionTimestamp") and pod["spec"].get("nodeName"):
+            await self._client.delete(PODS, name, metadata["namespace"], grace=0, uid=metadata["uid"])
+        elif pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") != "Running":
+            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            await self._client.patch(PODS, name, metadata["namespace"], {"status": status}, subresource="status")
+
+
+class _Silent:
+    def on_add(self, obj: Object) -> None: ...
+    def on_update(self, old: Object, new: Object) -> None: ...
+    def on_delete(self, obj: Object) -> None: ...
+
+
+def broken(stored: dict[str, dict[str, Any]]) -> Iterator[Broken]:
+    """Check the stored objects, by resource and key, at the end."""
+    sets, pods = stored.get("replicasets", {}), stored.get("pods", {})
+    owned: Counter[str] = Counter()
+    bound: Counter[str] = Counter()
+    for key, pod in pods.items():
+        references = pod["metadata"].get("ownerReferences") or []
+        uid = references[0]["uid"] if references else ""
+        if uid not in {each["metadata"]["uid"] for each in sets.values()}:
+            yield Broken("garbage is collected", f"pod {key} has an owner that is gone")
+        owned[uid] += 1
+        bound[pod["spec"].get("nodeName", "")] += 1
+    for key, each in sets.items():
+        found, wanted = owned[each["metadata"]["uid"]], each["spec"]["replicas"]
+        if found != wanted:
+            yield Broken("replicas are exact", f"{key} has {found} pods of {wanted}")
+    for node, count in bound.items():
+        if node and count > PODS_PER_NODE:
+            yield Broken("no node has too many pods", f"{node} has {count} pods, room for {PODS_PER_NODE}")
+    free = NODES_COUNT * PODS_PER_NODE - sum(count for node, count in bound.items() if node)
+    if bound[""] and free > 0:
+        yield Broken("what fits is bound", f"{bound['']} pods wait, {free} fit")
