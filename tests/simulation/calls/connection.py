@@ -92,6 +92,7 @@ class Connection:
             self._forget()
             self._tell_client()
             self._tell_server()
+            self.sockets.on_spoilt(self.server.process.name)
 
     def lost_by(self, end: _End) -> None:
         """The other side hears of the death of one a little later."""

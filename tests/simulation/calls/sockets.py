@@ -7,6 +7,7 @@ A second name for each file keeps its inode number from being used again while t
 import os
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ class Sockets:
         """Servers by inode number; all files are on one file system."""
         self._stalled: dict[tuple[str, str], float] = {}
         self._made = 0
+        self.on_spoilt: Callable[[str], object] = lambda server: None
+        """Called with the server's process when a connection to it is cut, or a reply of it is garbage."""
         self.failures: list[str] = []
         """Exceptions that handlers let through: bugs, as gRPC logs them."""
 
@@ -81,6 +84,7 @@ class Sockets:
         if not left:
             return reply
         self.malformed[server] = left - 1
+        self.on_spoilt(server)
         return b"\xff\xff\xff\xff\xff\xff"
 
     def answers(self, path: Path) -> bool:

@@ -23,6 +23,7 @@ class NodeFaults:
         self._profile = profile
         for kind in self.kinds:
             faults.KINDS[kind] = getattr(self, kind)
+        profile.sockets.on_spoilt = self._spoilt
 
     def sick(self, world: "World", fault: Fault) -> None:
         """Break a device of a plugin or driver, or mend it."""
@@ -54,6 +55,12 @@ class NodeFaults:
         name = fault.target if fault.target in self._profile.hardware else "plugin-gpu"
         if (process := world.processes.get(name)) is not None:
             world.at(world.latency(), process, lambda: register_again(process))
+
+    def _spoilt(self, server: str) -> None:
+        """Let a plugin register again whose stream was broken while both sides live: only its owner can see that."""
+        if server in self._profile.resources:
+            world = self._profile.world
+            world.at(1.0, None, lambda: self.register(world, Fault(0.0, "register", server)))
 
     def api(self, world: "World", fault: Fault) -> None:
         """Let nobody reach the API for a while."""
