@@ -34,7 +34,7 @@ def run(options: RunOptions) -> Outcome:
     from tests.simulation.world.world import World
 
     make = profiles.profile(options.profile)
-    root = Path(tempfile.mkdtemp(prefix="simulation-", dir=_fast()))
+    root = Path(tempfile.mkdtemp(prefix=f"simulation-{os.getpid():07d}-", dir=_fast()))
     try:
         world = World(options.seed, root, show=options.trace)
         return _play(world, make(world), options)

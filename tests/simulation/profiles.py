@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 Maker = Callable[["World"], Profile]
 
 PLACES = {
+    "store": "tests.simulation.control.profile:StoreProfile",
     "control": "tests.simulation.control.profile:ControlProfile",
     "node": "tests.simulation.node.profile:NodeProfile",
 }

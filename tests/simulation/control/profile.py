@@ -31,7 +31,6 @@ from tests.support.settings import plane_settings
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-SERVERS, FOLLOWERS, WRITERS, HTTP_WRITERS, WATCHERS = 2, 1, 1, 2, 2
 RESTART_S = 0.01, 0.5
 
 
@@ -52,6 +51,7 @@ class ControlProfile:
     """Everything of one run."""
 
     kinds = ("kill", "crash", "pause", "cut", "all", "clock", "oneway", *DISK_FAULTS)
+    servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -64,7 +64,7 @@ class ControlProfile:
         self._history.record_skips()
         self._row = TABLE.of("configmaps")
         self._prefix = self._row.storage_prefix.encode()
-        self._has_workloads = bool(world.draw("workloads", 0, 0, 0, 1))
+        self._has_workloads = self.servers > 0 and bool(world.draw("workloads", 0, 0, 0, 1))
         self.supervised = self._supervised()
         self._readers = self._make_readers()
         self._clients = {**self._writers(), **self._readers}
@@ -80,24 +80,26 @@ class ControlProfile:
             **{name: actor(name, factory, settings) for name, factory in busy.items()},
             "store": actor("store", StoreActor, settings),
             "watchcache": actor("watchcache", WatchcacheActor, settings),
-            **{f"apiserver-{n}": actor(f"apiserver-{n}", ApiServer, settings) for n in range(SERVERS)},
-            **{f"follower-{n}": actor(f"follower-{n}", follower, settings) for n in range(FOLLOWERS)},
+            **{f"apiserver-{n}": actor(f"apiserver-{n}", ApiServer, settings) for n in range(self.servers)},
+            **{f"follower-{n}": actor(f"follower-{n}", follower, settings) for n in range(self.followers)},
         }
 
     def _writers(self) -> dict[str, Main]:
         door = f"door:{self._settings.layout.store_socket.with_suffix('.door')}"
         options = EtcdOptions(endpoints=(door,))
         direct: list[Writer | HttpWriter] = [
-            Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(WRITERS)
+            Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(self.writers)
         ]
         admin = client_options(self._settings, "admin")
-        direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(HTTP_WRITERS)]
+        direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(self.http_writers)]
         busy = {"owner": owner(admin)} if self._has_workloads else {}
         return {**{each.name: each.main() for each in direct}, **busy}
 
     def _make_readers(self) -> dict[str, Main]:
+        if not self.servers:
+            return {}
         admin = client_options(self._settings, "admin")
-        watchers = {f"watcher-{n}": HttpWatcher(admin, self._history).main() for n in range(WATCHERS)}
+        watchers = {f"watcher-{n}": HttpWatcher(admin, self._history).main() for n in range(self.watchers)}
         return {**watchers, "informer": informer(admin), **({"nodes": nodes(admin)} if self._has_workloads else {})}
 
     def begin(self) -> None:
@@ -110,9 +112,9 @@ class ControlProfile:
             self._world.spawn(name)
 
     def _plan(self) -> Plan:
-        followers = [child("follower", CONTROL, f"follower-{n}") for n in range(FOLLOWERS)]
+        followers = [child("follower", CONTROL, f"follower-{n}") for n in range(self.followers)]
         busy = [child(name, CONTROL) for name in ("controllers", "scheduler") if self._has_workloads]
-        servers = map(watcher, range(SERVERS))
+        servers = map(watcher, range(self.servers))
         specs = (child("store", CONTROL), child("watchcache", CONTROL), *servers, *followers, *busy)
         return Plan(specs=specs, settings=self._settings)
 
@@ -145,3 +147,9 @@ class ControlProfile:
             "escalations": len(self._supervision.escalations),
             "relists": len(history.relists),
         }
+
+
+class StoreProfile(ControlProfile):
+    """The same without API servers, which is several times as fast: more seeds for what is below them."""
+
+    servers, followers, writers, http_writers, watchers = 0, 3, 3, 0, 0

@@ -26,7 +26,8 @@ class Mutant(Struct, frozen=True):
     new: str
     mistake: str
     """One line, as a reviewer would say it."""
-    profile: str = "control"
+    profile: str = "store"
+    """The fastest one that has what the mistake is in."""
     commit: str = ""
     """The commit that mended it, for a bug from this project's own history."""
 

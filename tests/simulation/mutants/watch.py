@@ -93,6 +93,7 @@ WATCH = (
         old="        if self.mark >= rv:\n            return\n",
         new="        if self.mark >= rv - 1:\n            return\n",
         mistake="A consistent read is served one revision too early.",
+        profile="control",
     ),
     Mutant(
         "resume-edge",
@@ -100,6 +101,7 @@ WATCH = (
         old="    if start < replica.window.floor:\n",
         new="    if start < replica.window.floor - 1:\n",
         mistake="A watch may begin one revision below the window.",
+        profile="control",
     ),
     Mutant(
         "resume-again",
@@ -107,6 +109,7 @@ WATCH = (
         old="        first = bisect_right(self._changes, rv, lo=self._first",
         new="        first = bisect_right(self._changes, rv - 1, lo=self._first",
         mistake="A watch that resumes gets the event that it had last once more.",
+        profile="control",
     ),
     Mutant(
         "future-again",
@@ -114,6 +117,7 @@ WATCH = (
         old="        if self.done or rv <= self.start:\n",
         new="        if self.done or rv < self.start:\n",
         mistake="A watch that is ahead of its new server gets the event at its start once more.",
+        profile="control",
     ),
     Mutant(
         "bookmark-ahead",
@@ -121,6 +125,7 @@ WATCH = (
         old="        return watcher.bookmark(self.replica.mark, again=again)\n",
         new="        return watcher.bookmark(self.replica.mark + 1, again=again)\n",
         mistake="A bookmark covers one revision that was not sent.",
+        profile="control",
     ),
     Mutant(
         "bookmark-first",
@@ -128,6 +133,7 @@ WATCH = (
         old="        if live:\n            self.channel.flush()\n        self.position = rv\n",
         new="        self.position = rv\n",
         mistake="A bookmark leaves before the events that it covers.",
+        profile="control",
     ),
     Mutant(
         "lagging-forgotten",
@@ -135,6 +141,7 @@ WATCH = (
         old="        self.flush()\n        watcher.position = max(watcher.position, self.position)\n",
         new="        watcher.position = max(watcher.position, self.position)\n",
         mistake="Events that wait for the shared write are lost to a watch whose connection is congested.",
+        profile="control",
     ),
     Mutant(
         "join-late",
@@ -146,6 +153,7 @@ WATCH = (
         watcher = hub.join(scope, replica.mark + 1, options.bookmarks)
         return Opened(watcher, _state(""",
         mistake="A watch that begins with the state misses the first change after it.",
+        profile="control",
     ),
     Mutant(
         "bookmarks-rare",
@@ -154,6 +162,7 @@ WATCH = (
         new="            ",
         mistake="Under load the history that a restarted watch cache reads ends before the next bookmark.",
         commit="6c79423f",
+        profile="control",
     ),
     Mutant(
         "lost-unwatch",
@@ -169,6 +178,7 @@ WATCH = (
         self.failure = ""
 """,
         mistake="An informer keeps what was deleted.",
+        profile="control",
     ),
     Mutant(
         "recreated",
@@ -180,6 +190,7 @@ WATCH = (
 """,
         new="",
         mistake="An object deleted and created again under its name counts as the same: old uid for new.",
+        profile="control",
     ),
     Mutant(
         "expired-resumed",
@@ -187,5 +198,6 @@ WATCH = (
         old='        self.position = ""\n        if lasted >= QUIET_S:\n',
         new="        if lasted >= QUIET_S:\n",
         mistake="An informer that got 410 goes on from its old position.",
+        profile="control",
     ),
 )
