@@ -97,6 +97,14 @@ def test_forked_hung_job_ends_at_its_deadline_with_its_stack(busy: bool, deadlin
     assert "in hang" in ended.fault
 
 
+def test_forked_job_may_fork_jobs_of_its_own() -> None:
+    def outer(job: int) -> bytes:
+        return b" ".join(ended.answer for _, ended in forked([1, 2], lambda inner: b"%d%d" % (job, inner), at_a_time=1,
+                                                             deadline=ENOUGH))  # fmt: skip
+
+    assert {ended.answer for _, ended in forked([3, 4], outer, at_a_time=2, deadline=ENOUGH)} == {b"31 32", b"41 42"}
+
+
 def test_forked_job_killed_by_a_signal_names_it() -> None:
     [(_, ended)] = forked([0], lambda _: os.kill(os.getpid(), signal.SIGKILL) or b"", at_a_time=1, deadline=ENOUGH)
     assert ended == Ended(fault="ended by SIGKILL")

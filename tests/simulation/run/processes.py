@@ -28,6 +28,7 @@ MAX_ANSWER = 64 << 20
 GRACE_S = 5.0
 """Seconds between a deadline, when the process prints its stack, and SIGKILL."""
 OVERDUE = "does not end: its time is over"
+OVERDUE_SIGNALS = signal.SIGALRM, signal.SIGXCPU
 PR_SET_PDEATHSIG = 1
 
 
@@ -126,7 +127,7 @@ def _end(child: _Child[T]) -> Ended:
     if code == 0 and not child.killed:
         return Ended(answer=data, cpu_s=cpu_s)
     text = data.decode(errors="replace").strip()
-    if child.killed or code == -signal.SIGXCPU or text.startswith("Timeout ("):
+    if child.killed or -code in OVERDUE_SIGNALS:
         reason = OVERDUE
     elif code < 0:
         reason = f"ended by {signal.Signals(-code).name}"
@@ -155,11 +156,9 @@ def _child(job: T, work: Callable[[T], bytes], writer: int, parent: int, deadlin
         _end_with(parent)
         _limit(writer, deadline)
         answer = work(job)
-        faulthandler.cancel_dump_traceback_later()
         _write(writer, answer)
         code = 0
     except BaseException:
-        faulthandler.cancel_dump_traceback_later()
         _write(writer, traceback.format_exc().encode()[-20_000:])
     finally:
         with contextlib.suppress(Exception):
@@ -172,8 +171,10 @@ def _limit(writer: int, deadline: Deadline) -> None:
     """Have the stack written where the process is overdue or dies."""
     cpu = math.ceil(deadline.cpu)
     faulthandler.enable(writer)
-    faulthandler.register(signal.SIGXCPU, file=writer, chain=True)
-    faulthandler.dump_traceback_later(deadline.wall, exit=True, file=writer)
+    for number in OVERDUE_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+        faulthandler.register(number, file=writer, chain=True)
+    signal.setitimer(signal.ITIMER_REAL, deadline.wall)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + math.ceil(GRACE_S)))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
