@@ -135,6 +135,17 @@ def test_results_of_processes_that_end_badly_break_a_promise() -> None:
     assert "no such thing" in found[6].broken[0].text
 
 
+def test_results_remove_what_killed_runs_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.simulation.run.seeds.SHARED_MEMORY", str(tmp_path))
+    dead, alive, other = (
+        tmp_path / name for name in ("simulation-9999999-x", f"simulation-{os.getpid():07d}-y", "else")
+    )
+    for path in (dead, alive, other):
+        (path / "store").mkdir(parents=True)
+    list(results([options(4)], fragile, jobs=1, deadline=ENOUGH))
+    assert sorted(tmp_path.iterdir()) == sorted([alive, other])
+
+
 @given(st.lists(st.integers(0, 9), max_size=12), st.sets(st.integers(0, 9), max_size=4))
 def test_shrunk_finds_the_faults_that_matter(items: list[int], needed: set[int]) -> None:
     def breaks(some: Sequence[int]) -> bool:

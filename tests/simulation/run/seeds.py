@@ -1,6 +1,9 @@
 """Run seeds side by side and judge how each ended."""
 
+import shutil
+import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +13,7 @@ from tests.simulation.run.processes import Deadline, Ended, forked
 
 UNDISTURBED = 30.0
 """Virtual seconds without faults at the end of each run."""
+SHARED_MEMORY = "/dev/shm"
 HUNG = "ends"
 """The promise that a run of the simulation ends by itself."""
 
@@ -35,8 +39,11 @@ def results(options: Iterable[RunOptions], run: Run, *, jobs: int, deadline: Dea
     def work(job: RunOptions) -> bytes:
         return msgspec.json.encode(run(job))
 
-    for job, ended in forked(options, work, at_a_time=jobs, deadline=deadline):
-        yield _result(job, ended)
+    try:
+        for job, ended in forked(options, work, at_a_time=jobs, deadline=deadline):
+            yield _result(job, ended)
+    finally:
+        remove_left_behind()
 
 
 def deadline_of(seconds: float) -> Deadline:
@@ -52,6 +59,15 @@ def numbered(profiles: tuple[str, ...], first: int, seconds: float, trace: bool 
         for profile in profiles:
             yield RunOptions(profile=profile, seed=seed, seconds=seconds, trace=trace)
         seed += 1
+
+
+def remove_left_behind() -> None:
+    """Remove directories of runs whose process was killed. Their names have its id."""
+    for name in (SHARED_MEMORY, tempfile.gettempdir()):
+        for path in Path(name).glob("simulation-*-*"):
+            pid = path.name.split("-")[1]
+            if pid.isdigit() and not Path(f"/proc/{int(pid)}").exists():
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _result(options: RunOptions, ended: Ended) -> Result:
