@@ -136,7 +136,7 @@ def test_results_of_processes_that_end_badly_break_a_promise() -> None:
 
 
 def test_results_remove_what_killed_runs_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.simulation.run.seeds.SHARED_MEMORY", str(tmp_path))
+    monkeypatch.setattr("tests.simulation.run.seeds.DIRECTORIES", [str(tmp_path)])
     dead, alive, other = (
         tmp_path / name for name in ("simulation-9999999-x", f"simulation-{os.getpid():07d}-y", "else")
     )

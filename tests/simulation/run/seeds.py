@@ -1,7 +1,6 @@
 """Run seeds side by side and judge how each ended."""
 
 import shutil
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from tests.simulation.run.processes import Deadline, Ended, forked
 
 UNDISTURBED = 30.0
 """Virtual seconds without faults at the end of each run."""
-SHARED_MEMORY = "/dev/shm"
+DIRECTORIES = "/dev/shm", "/var/tmp"
+"""Where runs keep their files."""
 HUNG = "ends"
 """The promise that a run of the simulation ends by itself."""
 
@@ -63,7 +63,7 @@ def numbered(profiles: tuple[str, ...], first: int, seconds: float, trace: bool 
 
 def remove_left_behind() -> None:
     """Remove directories of runs whose process was killed. Their names have its id."""
-    for name in (SHARED_MEMORY, tempfile.gettempdir()):
+    for name in DIRECTORIES:
         for path in Path(name).glob("simulation-*-*"):
             pid = path.name.split("-")[1]
             if pid.isdigit() and not Path(f"/proc/{int(pid)}").exists():
