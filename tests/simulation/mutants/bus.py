@@ -154,4 +154,13 @@ BUS = (
         new="",
         mistake="Ordered kills count against the budget of restarts: a process that is killed on purpose stays down.",
     ),
+    Mutant(
+        "repeated-by-library",
+        "protocols/kubeclient/client.py",
+        old="        self._session._retry_connection = False\n",
+        new="",
+        mistake="The HTTP library repeats a PUT whose answer was lost: its caller gets a conflict with its own write.",
+        profile="control",
+        commit="8eb77552",
+    ),
 )

@@ -1,5 +1,262 @@
-"""Mistakes on the node: PLEG, pod worker, devices, health, front door."""
+"""Mistakes on the node: files, events of the runtime, devices, pods, health, the front door."""
 
 from tests.simulation.mutants.hook import Mutant
 
-NODE: tuple[Mutant, ...] = ()
+FILES = "protocols/process/files.py"
+COMMITTER = "actors/devices/ledger/committer.py"
+MANAGER = "actors/devices/manager.py"
+ADMISSION = "actors/devices/admission/admission.py"
+CONNECTIONS = "actors/devices/plugins/connections.py"
+PREPARER = "actors/devices/dra/claim_preparer.py"
+TERMINATION = "actors/podworker/pods/workers/termination.py"
+SYNC = "actors/podworker/pods/workers/sync.py"
+PLEG = "actors/pleg/actor.py"
+CACHE = "actors/pleg/state_machine/status_cache.py"
+FRONTDOOR = "actors/frontdoor/actor.py"
+PODS = "actors/frontdoor/feeds/pod_feed.py"
+TABLE = "actors/health/status_table.py"
+
+NODE = (
+    Mutant(
+        "answer-first",
+        COMMITTER,
+        old="""\
+        try:
+            await asyncio.to_thread(self._options.save, self._snapshot(events))
+        except OSError as error:
+""",
+        new="""\
+        snapshot = self._snapshot(events)
+        self._acknowledge(batch, events)
+        batch, events = [], []
+        try:
+            await asyncio.to_thread(self._options.save, snapshot)
+        except OSError as error:
+""",
+        mistake="Devices are given before the checkpoint is on disk.",
+        profile="node",
+    ),
+    Mutant(
+        "release-unwritten",
+        ADMISSION,
+        old="            await self._options.committer.change(record, deleted=True)\n",
+        new="            self._options.placer.release(uid)\n",
+        mistake="A release is not written: after a restart the devices belong to a pod that is gone.",
+        profile="node",
+    ),
+    Mutant(
+        "admitted-twice",
+        ADMISSION,
+        old="            if known is not None and self._is_current(pod, known):\n",
+        new="            if False and known is not None:\n",
+        mistake="A repeated admission chooses devices anew.",
+        profile="node",
+    ),
+    Mutant(
+        "release-mid-admission",
+        ADMISSION,
+        old="""\
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        await self._free(uid)
+""",
+        new="        await self._free(uid)\n",
+        mistake="A pod that is released while it is admitted keeps the devices for ever.",
+        profile="node",
+    ),
+    Mutant(
+        "resource-forgotten",
+        CONNECTIONS,
+        old="        if not known:\n            await self._options.wait_written()\n",
+        new="",
+        mistake="A resource that is new to the node is on disk only after its registration was answered.",
+        profile="node",
+        commit="b2c77506",
+    ),
+    Mutant(
+        "registration-forgotten",
+        "actors/devices/plugins/inventory.py",
+        old="        return name in self.resources and not self.resources[name].serving\n",
+        new="        return False\n",
+        mistake="After a restart nobody waits until a plugin has registered again: pods are rejected for that.",
+        profile="node",
+    ),
+    Mutant(
+        "claims-unwritten",
+        PREPARER,
+        old="                await self._options.writer.write()\n                await self._call_drivers(claims,",
+        new="                await self._call_drivers(claims,",
+        mistake="A driver is called before the claim is on disk: a kill leaves it prepared for ever.",
+        profile="node",
+    ),
+    Mutant(
+        "status-unwritten",
+        TERMINATION,
+        old="            if not await self._status_persisted(status):\n                return False\n",
+        new="",
+        mistake="Devices of a finished pod are free before its status shows them.",
+        profile="node",
+        commit="79230978",
+    ),
+    Mutant(
+        "released-while-running",
+        TERMINATION,
+        old="""\
+        if runtime_status.live(status):
+            self._reporter.report(self._state, status)
+            self._stop_some(status)
+            return False
+""",
+        new="""\
+        if runtime_status.live(status):
+            self._reporter.report(self._state, status)
+            self._stop_some(status)
+""",
+        mistake="Devices are free while the containers that use them are still ending.",
+        profile="node",
+    ),
+    Mutant(
+        "directories-last",
+        TERMINATION,
+        old="        await asyncio.to_thread(self._remove_directories)\n        known = ",
+        new="        known = ",
+        mistake="A pod's directories stay when it is gone.",
+        profile="node",
+        commit="580910cf",
+    ),
+    Mutant(
+        "devices-kept",
+        TERMINATION,
+        old="            self._state.released = True\n",
+        new="            self._state.released = bool(self._state.held)\n",
+        mistake="The end of a pod without devices is never reported.",
+        profile="node",
+    ),
+    Mutant(
+        "status-not-confirmed",
+        SYNC,
+        old="            await self._act(*self._plan(await self._observer.confirmed()))\n",
+        new="            await self._act(status, plan)\n",
+        mistake="A pod acts on a status from before its last action: a container is started twice.",
+        profile="node",
+    ),
+    Mutant(
+        "clock-unheeded",
+        CACHE,
+        old="        if self.newest <= now + STEP_NS:\n            return False\n",
+        new="        return False\n",
+        mistake="After a step of the clock back every status counts as newer than any change.",
+        profile="node",
+        commit="a3833eb6",
+    ),
+    Mutant(
+        "newest-lost",
+        PLEG,
+        old="        if self._lost.missing(newest) and runtime.streaming:\n",
+        new="        if False and runtime.streaming:\n",
+        mistake="The loss of the newest event of a quiet node shows with the next relist only, minutes later.",
+        profile="node",
+        commit="d4cc6600",
+    ),
+    Mutant(
+        "gap-merged",
+        PLEG,
+        old="            self._missed.stream_opened(time.time_ns(), QUEUE_DROP)\n        self._require_relist()\n",
+        new="            self._missed.stream_opened(time.time_ns(), QUEUE_DROP)\n",
+        mistake="Events go on being merged after a gap.",
+        profile="node",
+        commit="dad95d3e",
+    ),
+    Mutant(
+        "relist-early",
+        "actors/pleg/service/relister.py",
+        old="        self._merger.cache.completed(stamp)\n",
+        new="        self._merger.cache.completed(time.time_ns())\n",
+        mistake="A relist counts as known up to its end: what happened while it ran is missed.",
+        profile="node",
+    ),
+    Mutant(
+        "tombstone-ignored",
+        CACHE,
+        old="        if stamp <= self.tombstones.get(status.uid, -1) or (\n",
+        new="        if stamp <= -1 or (\n",
+        mistake="A late event brings a removed pod back.",
+        profile="node",
+    ),
+    Mutant(
+        "events-unsubscribed",
+        "actors/cri/event_stream.py",
+        old="""\
+        self.failures += 1
+        self.phase = Phase.BROKEN
+        return retry_delay(self.failures)
+""",
+        new="        self.failures += 1\n        self.phase = Phase.BROKEN\n        return 3600.0\n",
+        mistake="The event stream of the runtime is not opened again after it broke.",
+        profile="node",
+        commit="903aefb2",
+    ),
+    Mutant(
+        "door-early",
+        FRONTDOOR,
+        old="        await self._fetch_history()\n        await self._server.start()\n",
+        new="        await self._server.start()\n",
+        mistake="The front door lets clients in before it knows the past: those that resume are refused.",
+        profile="node",
+        commit="13538de9",
+    ),
+    Mutant(
+        "door-empty",
+        FRONTDOOR,
+        old="        while not (pods.synced and allocatable.synced and machine.synced):\n",
+        new="        while not machine.synced:\n",
+        mistake="The front door serves an empty list while it starts.",
+        profile="node",
+    ),
+    Mutant(
+        "missed-release",
+        PODS,
+        old="        changes: list[Change] = [(uid, None) for uid in self.pods if uid not in fresh]\n",
+        new="        changes: list[Change] = []\n",
+        mistake="The front door keeps pods that were released while it did not listen.",
+        profile="node",
+    ),
+    Mutant(
+        "health-kept",
+        TABLE,
+        old="        for uid in self._holders.of(key):\n            if uid in self._deferred:\n",
+        new="""\
+        for uid in self._holders.of(key):
+            if uid in self.published:
+                continue
+            if uid in self._deferred:
+""",
+        mistake="A pod whose health was published once never changes.",
+        profile="node",
+    ),
+    Mutant(
+        "deferred-dropped",
+        TABLE,
+        old="            del self._deferred[uid]\n            self._dirty.add(uid)\n",
+        new="            del self._deferred[uid]\n",
+        mistake="A change of health that had to wait for its pod's rate is dropped.",
+        profile="node",
+    ),
+    Mutant(
+        "plugin-left",
+        CONNECTIONS,
+        old="            self._record_end(connection, status, why)\n            self._on_stream_end(connection)\n",
+        new="            self._record_end(connection, status, why)\n",
+        mistake="A plugin that went away still counts as connected: its devices stay healthy.",
+        profile="node",
+    ),
+    Mutant(
+        "write-unsynced",
+        FILES,
+        old="            file.flush()\n            os.fsync(file.fileno())\n",
+        new="            file.flush()\n",
+        mistake="A checkpoint is renamed before its bytes are on disk: a power cut leaves an empty one.",
+        profile="node",
+    ),
+)

@@ -174,4 +174,20 @@ STORE = (
         new="",
         mistake="After a restart the store no longer knows which keys a lease holds: they outlive it.",
     ),
+    Mutant(
+        "draft-journal",
+        "actors/store/file/file_check.py",
+        old='        db.execute("PRAGMA journal_mode = WAL")\n    draft.replace(path)\n',
+        new="    draft.replace(path)\n",
+        mistake="The switch to WAL leaves a rollback journal that a power cut brings back: the store does not start.",
+        commit="99d355a7",
+    ),
+    Mutant(
+        "directory-unsynced",
+        "protocols/process/files.py",
+        old="        each.mkdir(exist_ok=True)\n        sync_directory(each.parent)\n",
+        new="        each.mkdir(exist_ok=True)\n",
+        mistake="A new directory is not synced into its parent: a power cut removes it with all that was acknowledged.",
+        commit="446f1759",
+    ),
 )
