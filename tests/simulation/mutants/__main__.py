@@ -27,10 +27,9 @@ from tests.simulation.run.seeds import Result, deadline_of, results
 KEYS = frozenset({"MUTANT", "SEED", "SEEDS", "SECONDS", "JOBS", "PROFILE"})
 SEEDS = 200
 FIRST_SEED = 1
-LIBRARIES = (
-    "aiohttp", "cryptography.x509", "grpc.aio", "jsonpatch", "prometheus_client", "re2", "rich.console", "uvloop", "yaml",
-    "zmq.asyncio",
-)  # fmt: skip
+LIBRARIES = """
+aiohttp cryptography.x509 grpc.aio jsonpatch prometheus_client re2 rich.console uvloop yaml zmq.asyncio
+"""
 LONGEST = Deadline(cpu=600, wall=7200)
 """For one mutant; a search that takes longer is a survivor. Its runs have deadlines of their own."""
 
@@ -58,7 +57,7 @@ def main(words: Sequence[str]) -> int:
 
 def preload() -> None:
     """Import libraries and generated code once for all mutants: half of the time of an import."""
-    for name in LIBRARIES:
+    for name in LIBRARIES.split():
         importlib.import_module(name)
     for path in (ROOT / "protocols" / "wire").glob("*_pb2*.py"):
         importlib.import_module(f"protocols.wire.{path.stem}")
