@@ -60,6 +60,8 @@ class History:
         """By (revision, key): the value on disk, None for a deletion."""
         self.revisions: dict[bytes, list[int]] = defaultdict(list)
         self.latest: dict[bytes, tuple[int, bytes | None]] = {}
+        self.deleted_at: dict[bytes, float] = {}
+        """The world's time of the last deletion of a key."""
         self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
         self.operations: dict[bytes, list[Operation]] = defaultdict(list)
         self.seen: list[Seen] = []
@@ -155,3 +157,5 @@ class History:
             self.committed[revision, key] = value
             self.revisions[key].append(revision)
             self.latest[key] = revision, value
+            if value is None:
+                self.deleted_at[key] = self._world.elapsed

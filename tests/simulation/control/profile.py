@@ -15,6 +15,7 @@ from supervisor.base.groups import CONTROL, child, watcher
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
 from tests.simulation.control.followers import FollowerActor
 from tests.simulation.control.history import History
+from tests.simulation.control.leases import LeaseHolder
 from tests.simulation.control.limits import draw_limits
 from tests.simulation.control.oracle import Oracle
 from tests.simulation.control.servers import client_options, install_servers
@@ -90,10 +91,11 @@ class ControlProfile:
         direct: list[Writer | HttpWriter] = [
             Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(self.writers)
         ]
+        self._leases = LeaseHolder("holder", options, self._history)
         admin = client_options(self._settings, "admin")
         direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(self.http_writers)]
         busy = {"owner": owner(admin)} if self._has_workloads else {}
-        return {**{each.name: each.main() for each in direct}, **busy}
+        return {each.name: each.main() for each in (*direct, self._leases)} | busy
 
     def _make_readers(self) -> dict[str, Main]:
         if not self.servers:
@@ -134,6 +136,7 @@ class ControlProfile:
 
     def check(self) -> list[Broken]:
         found = Oracle(self._world, self._history, self._prefix, self.targets).check()
+        found += self._leases.check()
         return found + list(broken(self._history.stored("replicasets", "pods"))) if self._has_workloads else found
 
     def counts(self) -> dict[str, int]:

@@ -1,0 +1,54 @@
+"""A client that writes keys with leases: a key is there while its lease lasts, and gone soon after."""
+
+import asyncio
+from collections.abc import Iterator
+
+from protocols.errors import NodeplaneError
+from protocols.etcd import EtcdClient, EtcdOptions
+from tests.simulation.control.history import History
+from tests.simulation.model import Broken, Main
+from tests.simulation.world.process import Process
+
+RATE = 0.5
+"""Leases a second."""
+TTL_S = 3, 6
+PREFIX = b"/simulation/leased/"
+"""No resource of the API: nobody else writes or watches it."""
+SPARE_S = 0.001
+
+
+class LeaseHolder:
+    """Grants a lease, puts a key with it, and lets it expire: nobody renews."""
+
+    def __init__(self, name: str, options: EtcdOptions, history: History) -> None:
+        self.name, self._options, self._history = name, options, history
+        self.granted: list[tuple[bytes, float, int]] = []
+        """Key, when its lease began at the earliest, and how long it lasts at least, both in the world's seconds."""
+
+    def main(self) -> Main:
+        async def main(process: Process) -> None:
+            client = EtcdClient(self._options)
+            await client.start()
+            chance = process.world.random(f"load/{self.name}")
+            while True:
+                await asyncio.sleep(chance.expovariate(RATE))
+                key = PREFIX + f"{self.name}-{len(self.granted)}-{process.pid}".encode()
+                began = process.world.elapsed
+                try:
+                    lease = await client.lease_grant(chance.choice(TTL_S))
+                    self.granted.append((key, began, lease.ttl))
+                    await client.create_if_absent(key, b"leased", lease.id)
+                except NodeplaneError:
+                    continue
+
+        return main
+
+    def check(self) -> Iterator[Broken]:
+        """Yield lives that are too short or without end; a restart of the store gives a lease its whole time again."""
+        ended = self._history.deleted_at
+        for key, began, ttl in self.granted:
+            if key in ended and ended[key] < began + ttl - SPARE_S:
+                lasted = ended[key] - began
+                yield Broken("a lease lasts", f"{key.decode()} is gone after {lasted:.1f} of {ttl} s", ended[key])
+            elif key in self._history.latest and self._history.latest[key][1] is not None:
+                yield Broken("a lease ends", f"{key.decode()} is still there, its lease lasted {ttl} s")
