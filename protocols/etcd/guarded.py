@@ -1,7 +1,12 @@
 """Requests of writes guarded by a comparison, and results from their responses. Pure."""
 
+from protocols.etcd.errors import Unavailable
 from protocols.etcd.types import Companions, Written, key_value
 from protocols.wire import etcd_pb2 as pb
+
+OVERTAKEN = (
+    "the connection broke during a write, and the key has changed since: whether the write took effect is not known"
+)
 
 
 def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
@@ -56,6 +61,9 @@ def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int
 
     After a retry, finding exactly the bytes that were to be written, put by the very write the guard allowed, means
     that the first try succeeded.
+
+    Raises:
+        Unavailable: After a retry the key is beyond the guard: the first try may have succeeded and been overwritten.
     """
     if response.succeeded:
         return Written(True, response.header.revision)
@@ -64,12 +72,18 @@ def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int
     own = retried and current is not None and current.value == value and current.mod_revision > guard
     if own and current is not None and (guard or current.version == 1):
         return Written(True, current.mod_revision, current, repeated=True)
+    if retried and (current.mod_revision > guard if current is not None else guard > 0):
+        raise Unavailable(OVERTAKEN)
     taken = tuple(kv.key for each in response.responses[1:] for kv in each.response_range.kvs)
     return Written(False, response.header.revision, current, taken)
 
 
 def delete_result(response: pb.TxnResponse, retried: bool) -> Written:
-    """After a retry a key that is gone counts as deleted: the guard had seen it."""
+    """Return the result of a deletion. After a retry a key that is gone counts as deleted: the guard had seen it.
+
+    Raises:
+        Unavailable: After a retry the key is another: the first try may have succeeded, and the key been made anew.
+    """
     revision = response.header.revision
     if response.succeeded:
         gone = response.responses[0].response_delete_range.prev_kvs
@@ -77,4 +91,6 @@ def delete_result(response: pb.TxnResponse, retried: bool) -> Written:
     found = response.responses[0].response_range.kvs
     if not found and retried:
         return Written(True, revision, None, repeated=True)
+    if retried:
+        raise Unavailable(OVERTAKEN)
     return Written(False, revision, key_value(found[0]) if found else None)

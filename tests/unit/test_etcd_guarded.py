@@ -1,6 +1,8 @@
 """What a guarded write means when its first answer was lost."""
 
-from protocols.etcd import guarded, prefix_end
+import pytest
+
+from protocols.etcd import Unavailable, guarded, prefix_end
 from protocols.etcd.types import Companions, KeyValue
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
@@ -20,15 +22,36 @@ def test_create_finds_its_own_write_only_after_a_retry() -> None:
     assert guarded.put_result(mine, b"v", retried=False, guard=0).ok is False
     own = guarded.put_result(mine, b"v", retried=True, guard=0)
     assert (own.ok, own.revision, own.repeated) == (True, 3, True)
-    other = guarded.put_result(failed(stored(b"w", 3, 1)), b"v", retried=True, guard=0)
+    other = guarded.put_result(failed(stored(b"w", 3, 1)), b"v", retried=False, guard=0)
     assert (other.ok, other.current) == (False, KeyValue(b"k", b"w", 3, 3, 1))
-    assert guarded.put_result(failed(stored(b"v", 5, 2)), b"v", retried=True, guard=0).ok is False
 
 
 def test_update_finds_its_own_write_only_above_its_guard() -> None:
     assert guarded.put_result(failed(stored(b"v", 5, 2)), b"v", retried=True, guard=3).revision == 5
     assert guarded.put_result(failed(stored(b"v", 2, 2)), b"v", retried=True, guard=3).ok is False
-    assert guarded.put_result(failed(), b"v", retried=True, guard=3).ok is False
+    assert guarded.put_result(failed(), b"v", retried=False, guard=3).ok is False
+
+
+@pytest.mark.parametrize(
+    ("found", "guard"),
+    [
+        ([stored(b"w", 3, 1)], 0),
+        ([stored(b"v", 5, 2)], 0),
+        ([stored(b"w", 5, 2)], 3),
+        ([], 3),
+    ],
+    ids=["created by another, or also by us before", "changed since", "changed since our guard", "deleted since"],
+)
+def test_write_that_was_overtaken_after_a_lost_answer_is_not_known(found: list[mvcc_pb2.KeyValue], guard: int) -> None:
+    with pytest.raises(Unavailable, match="whether the write took effect is not known"):
+        guarded.put_result(failed(*found), b"v", retried=True, guard=guard)
+    assert guarded.put_result(failed(*found), b"v", retried=False, guard=guard).ok is False
+
+
+def test_deletion_that_was_overtaken_after_a_lost_answer_is_not_known() -> None:
+    with pytest.raises(Unavailable, match="whether the write took effect is not known"):
+        guarded.delete_result(failed(stored(b"w", 5, 1)), retried=True)
+    assert guarded.delete_result(failed(stored(b"w", 5, 1)), retried=False).ok is False
 
 
 def test_delete_finds_the_key_gone() -> None:
