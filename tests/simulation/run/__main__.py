@@ -20,6 +20,7 @@ from tests.simulation.run.failure import commit, report, shrink
 from tests.simulation.run.retained import retained
 from tests.simulation.run.seeds import Result, Run, deadline_of, numbered, results
 from tests.simulation.run.summary import Summary
+from tests.simulation.world.late import bind_late
 
 KEYS = frozenset({"PROFILE", "SEED", "SEEDS", "SECONDS", "BUDGET", "JOBS", "TRACE"})
 MAX_REPORTS = 3
@@ -44,6 +45,7 @@ def check_hash_seed() -> None:
 
 def loaded(names: Iterable[str]) -> Run:
     """Import what the profiles need, for all processes at once, and return the function that runs one."""
+    bind_late()
     from tests.simulation.one import run
 
     for name in names:

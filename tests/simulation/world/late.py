@@ -12,11 +12,14 @@ NAMES = (
     (random, "random"), (random, "uniform"),
 )  # fmt: skip
 
+MARK = "binds_late"
+
 
 def bind_late() -> None:
-    """Once a process, before anything of the product is imported."""
+    """Call it before anything of the product or its libraries is imported; later calls have no effect."""
     for owner, name in NAMES:
-        setattr(owner, name, _late(owner, name))
+        if not hasattr(getattr(owner, name), MARK):
+            setattr(owner, name, _late(owner, name))
 
 
 def _late(owner: Any, name: str) -> Any:
@@ -26,4 +29,5 @@ def _late(owner: Any, name: str) -> Any:
         now = getattr(owner, name)
         return real(*given) if now is late else now(*given)
 
+    setattr(late, MARK, True)
     return late
