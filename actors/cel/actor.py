@@ -24,7 +24,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 class Cel:
     def __init__(self, context: Context) -> None:
         self._context = context
-        load()
+        self._begun = False
         registry = context.registry
         self._kills = Counter(
             "nodeplane_cel_worker_kills_total",
@@ -43,11 +43,7 @@ class Cel:
         quarantined.set_function(lambda: len(self._evaluators.quarantine))
 
     async def start(self) -> None:
-        gc.collect()
-        gc.freeze()  # evaluators share what is loaded
-        self._evaluators.start()
         self._context.bus.serve(EVALUATE, Work, self._evaluate)
-        self._context.spawn(self._trim(), "trim evaluators")
         self._context.ready(self._note())
 
     async def stop(self) -> None:
@@ -55,7 +51,18 @@ class Cel:
 
     async def _evaluate(self, work: Work, call: Call) -> Answers:
         with self._seconds.time():
+            if not self._begun:
+                self._begin()
             return await self._evaluators.run(work)
+
+    def _begin(self) -> None:
+        """Load the engine and fork evaluators, with the first expression: most planes have none."""
+        load()
+        gc.collect()
+        gc.freeze()  # evaluators share what is loaded
+        self._evaluators.start()
+        self._context.spawn(self._trim(), "trim evaluators")
+        self._begun = True
 
     async def _trim(self) -> None:
         while True:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,14 @@ def kill_controllers(plane):
 def test_kinds_nobody_uses_start_no_controller(plane):
     log = (plane.root / "logs" / "controllers.log").read_text()
     assert "workload controller started" not in log
+
+
+def test_workers_for_expressions_load_no_engine_while_nobody_has_an_expression(plane):
+    workers = [actor["pid"] for name, actor in plane.status().items() if name.startswith("cel-")]
+    assert len(workers) == 3
+    for pid in workers:
+        assert "cel_expr_python" not in Path(f"/proc/{pid}/maps").read_text()
+        assert Path(f"/proc/{pid}/task/{pid}/children").read_text() == "", "it has forked evaluators"
 
 
 @pytest.mark.parametrize(("kind", "size"), [("DaemonSet", 1), ("Deployment", 3)])
