@@ -18,7 +18,7 @@ from tests.support.apiserver_plane import Plane, running_plane
 
 EXAMPLES = int(os.environ.get("NODEPLANE_FUZZ", "0"))
 FEW = 2
-EACH = {GenerationMode.POSITIVE: 7, GenerationMode.NEGATIVE: 23}
+EACH = {GenerationMode.POSITIVE: 11, GenerationMode.NEGATIVE: 37}
 """Every so manieth operation: requests that break a large schema take a tenth of a second of thought each."""
 
 

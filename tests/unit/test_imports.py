@@ -1,6 +1,7 @@
 """The house keeps its walls: who may import whom (DESIGN: imports point one way)."""
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -15,11 +16,19 @@ def modules(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements below a node; most of a tree are expressions, which hold no imports."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield node
+            yield from statements(node)
+
+
 @cache
 def imported(path: Path) -> set[str]:
     """Dotted names of all our own modules that the file imports, at any depth of its code."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -14,7 +14,9 @@ GO_DEFAULTS = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2
 
 
 def histograms_without_buckets(path: Path) -> list[str]:
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    if "Histogram(" not in (text := path.read_text()):
+        return []
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     found = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Histogram"]
     return [f"{path}:{call.lineno}" for call in found if "buckets" not in {word.arg for word in call.keywords}]
 
