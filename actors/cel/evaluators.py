@@ -62,7 +62,7 @@ class Running:
         self.idle_since = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._read = bytearray()
-        self._ended = False
+        self.ended = False
         self._more: asyncio.Future[None] | None = None
         self._loop.add_reader(self.evaluator.socket, self._readable)
 
@@ -84,7 +84,7 @@ class Running:
         try:
             async with asyncio.timeout(WALL_S + GRACE_S):
                 while (found := self._whole()) is None:
-                    if self._ended:
+                    if self.ended:
                         raise EvaluatorDied("the evaluator ended")
                     self._more = self._loop.create_future()
                     await self._more
@@ -110,7 +110,7 @@ class Running:
             part = b""
         self._read += part
         if not part:
-            self._ended = True
+            self.ended = True
             self._loop.remove_reader(self.evaluator.socket)
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
@@ -286,10 +286,11 @@ class Evaluators:
         self._dispatch()
 
     def trim(self) -> None:
-        """End evaluators that had no work for long, except for those that are kept ready, and fork what lacks."""
+        """End evaluators that had no work for long, except for those that are kept ready; replace those that ended."""
         now = time.monotonic()
-        for running in [each for each in self._idle if now - each.idle_since > SPARE_S]:
-            if len(self._all) > READY:
+        for running in list(self._idle):
+            unused = now - running.idle_since > SPARE_S and len(self._all) > READY
+            if running.ended or unused:
                 self._idle.remove(running)
                 self._forget(running)
         self.refill()

@@ -224,6 +224,24 @@ def test_rule_harms_its_own_objects_only(plane: Plane, unharmed: None, rule: str
 # the worker's own end
 
 
+def test_worker_outlives_more_ends_of_evaluators_than_a_process_may_have(plane: Plane, unharmed: None) -> None:
+    """The supervisor gives a process up after 30 crashes within a minute."""
+    worker = "cel-apiserver-0"
+    before, ended = plane.status()[worker], set[int]()
+    for number in range(40):
+        for pid in evaluators(plane, worker):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSEGV)
+            ended.add(pid)
+        name = f"after-{number}"
+        assert make(plane, CLAIMS, claim(name, f"['{name}'].all(x, x != device.driver)"))[0] == 201
+        remove(plane, f"{CLAIMS}/{name}")
+    after = plane.status()[worker]
+    assert len(ended) > 30
+    assert (after["pid"], after["restarts"]) == (before["pid"], before["restarts"])
+    assert after["state"] in ("ready", "live")
+
+
 def evaluators(plane: Plane, worker: str) -> list[int]:
     pid = plane.status()[worker]["pid"]
     with suppress(OSError):

@@ -193,7 +193,7 @@ def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: py
 def test_work_whose_evaluators_others_end_again_and_again_is_answered(engine: None) -> None:
     async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
         work = asyncio.create_task(answers(evaluators, select(SLOW)))
-        while len(deaths) <= DEATHS:
+        while len(deaths) <= DEATHS and not work.done():
             for pid in evaluators.pids:
                 os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(0.01)
@@ -227,6 +227,20 @@ def test_the_end_of_an_evaluator_hands_its_work_to_one_that_is_ready(engine: Non
         evaluators.trim()
         assert left < set(evaluators.pids)
         assert len(evaluators.pids) == READY
+
+    run(test)
+
+
+def test_evaluator_that_ended_without_work_is_replaced() -> None:
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        before = set(evaluators.pids)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        end = time.monotonic() + 30
+        while before & set(evaluators.pids) and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+            evaluators.trim()
+        assert len(set(evaluators.pids) - before) == READY
 
     run(test)
 
