@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 from actors.cel.quarantine import Quarantine
 from actors.cel.turns import Turns
 from protocols.bus import ResourceExhausted
-from protocols.cel.worker.evaluator import HEAD, OUT_OF_MEMORY, Evaluator, key_of
+from protocols.cel.worker.evaluator import ANSWER, HEAD, OUT_OF_MEMORY, Evaluator, key_of
 from protocols.cel.worker.messages import Answers, Batch, Fault, Work, encode
 from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
@@ -35,6 +35,7 @@ PART = 64 * 1024
 """Bytes of an answer that are read at once."""
 DEATHS = 3
 """Evaluators that one piece of work may end; what is left of it fails. Those that others end do not count."""
+FROM_OUTSIDE = ("killed", "stopped")
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
 
 
@@ -62,7 +63,7 @@ class Running:
         self.idle_since = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._read = bytearray()
-        self.ended = False
+        self.ended = self.flooded = False
         self._more: asyncio.Future[None] | None = None
         self._loop.add_reader(self.evaluator.socket, self._readable)
 
@@ -83,7 +84,7 @@ class Running:
         """Raises EvaluatorDied."""
         try:
             async with asyncio.timeout(WALL_S + GRACE_S):
-                while (found := self._whole()) is None:
+                while self.flooded or (found := self._whole()) is None:
                     if self.ended:
                         raise EvaluatorDied("the evaluator ended")
                     self._more = self._loop.create_future()
@@ -109,7 +110,8 @@ class Running:
         except OSError:
             part = b""
         self._read += part
-        if not part:
+        self.flooded = len(self._read) > HEAD.size + ANSWER
+        if not part or self.flooded:
             self.ended = True
             self._loop.remove_reader(self.evaluator.socket)
         if self._more is not None and not self._more.done():
@@ -223,13 +225,13 @@ class Evaluators:
         return answers + rest, running
 
     def _buried(self, running: Running, owner: str) -> bool:
-        """Return True if an expression is to blame."""
+        """Return True if the work may be to blame."""
         self._all.discard(running)
         death = running.end()
         self._died(death)
         if not death.blamed:
             self._log.warning("evaluator replaced reason=%s", death.kind)
-            return False
+            return death.kind not in FROM_OUTSIDE or running.flooded
         blamed = key_of(death.blamed).decode(errors="replace")
         entry = self.quarantine.add(owner, blamed, death.reason, time.monotonic())
         self._log.warning(

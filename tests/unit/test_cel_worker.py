@@ -203,6 +203,20 @@ def test_work_whose_evaluators_others_end_again_and_again_is_answered(engine: No
     run(test)
 
 
+@pytest.mark.parametrize("where", ["protocols.cel.worker.evaluator.ANSWER", "actors.cel.evaluators.ANSWER"])
+def test_answer_without_end_is_an_error_of_its_work(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    monkeypatch.setattr(where, 60)
+
+    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+        wire = wire_of(DEVICE)
+        large = encode(Select(TRUE, Devices("a.example.com", tuple(range(200)), dict.fromkeys(range(200), wire))))
+        (found,) = await answers(evaluators, large)
+        assert isinstance(found, Fault)
+        assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
+
+    run(test)
+
+
 def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> None:
     async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
         attacks = [asyncio.create_task(answers(evaluators, select(CRASH), owner=f"o{number}")) for number in range(100)]

@@ -28,6 +28,8 @@ TEXT = 10 * 1024
 HEAD = struct.Struct("<I")
 CPU, CPU_AT = struct.Struct("<d"), PAGE - 8
 """Where the page has the CPU time of the evaluator before the question in work."""
+ANSWER = 64 << 20
+"""Bytes of the largest answer; results of upstream's budget are smaller."""
 OUT_OF_MEMORY = 77
 _batches = msgspec.msgpack.Decoder(Batch)
 
@@ -134,6 +136,8 @@ def _serve(sock: socket.socket, page: mmap.mmap) -> int:
                 return OUT_OF_MEMORY
             except (msgspec.MsgspecError, OverflowError, RecursionError, ValueError, TypeError) as error:
                 answer = encode(Fault("evaluation", f"the result cannot be sent: {error}"))
+            if len(answer) > ANSWER:
+                answer = encode(Fault("evaluation", "the result is too large"))
             sandbox.time_limits(on=False)
             bans.end()
             sock.sendall(HEAD.pack(len(answer)) + answer)
