@@ -12,6 +12,7 @@ from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.etcd_cluster import cluster
 from tests.support.resuming import CONFIGMAPS
 from tests.support.slow_link import SlowLink, slow_link
+from tests.support.waiting import until_async
 
 LATE_S, TOO_LATE_S = 5.0, 40.0
 DEADLINE_S = 10.0
@@ -78,10 +79,12 @@ async def test_etcd_that_answers_late_loses_nothing(plane: Plane, link: SlowLink
         assert time.monotonic() - began < DEADLINE_S + MARGIN_S
     finally:
         link.delay = 0.0
-    async with asyncio.timeout(120):
-        while client.answers.get("after", (0, 0.0))[0] != 201:
-            await client.create("after")
-            await asyncio.sleep(0.2)
+
+    async def created() -> int:
+        await client.create("after")
+        return client.codes("after")[0]
+
+    await until_async("writes are taken again", created, timeout=120, every=0.2, good=lambda code: code == 201)
     status, names = await client.stored()
     acknowledged = {name for name, (code, _) in client.answers.items() if code == 201}
     assert status == 200

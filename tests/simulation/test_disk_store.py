@@ -35,7 +35,11 @@ class Writer:
         root = machine.root
         self._options = StoreOptions(
             directory=root / "control" / "store",
-            **dict.fromkeys(("socket", "address_file", "ca", "cert", "key"), root),
+            socket=root,
+            address_file=root,
+            ca=root,
+            cert=root,
+            key=root,
             sync=sync,
         )
         self.acknowledged: Rows = {}

@@ -300,7 +300,7 @@ def test_arguments_empty_values_count_as_absent() -> None:
 
 def test_main_with_a_wrong_argument_ends_with_2(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["PROFILE=moon"]) == 2
-    assert capfd.readouterr().err.startswith("simulate: unknown PROFILE=moon: use one of control")
+    assert capfd.readouterr().err.startswith("simulate: unknown PROFILE=moon: use one of ")
 
 
 def test_main_without_a_fixed_hash_seed_ends_with_2(

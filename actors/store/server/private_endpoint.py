@@ -182,7 +182,14 @@ class Connection(asyncio.Protocol):
             self._send(call, ERROR, f"UNKNOWN\0etcdserver: internal error: {type(error).__name__}".encode())
 
     async def _serve_watch(self, call: int, requests: asyncio.Queue[bytes]) -> None:
-        await self._watch(self._read(requests), WatchWriter(self, call))
+        try:
+            await self._watch(self._read(requests), WatchWriter(self, call))
+        except NodeplaneError as error:
+            # The end of a watch is the end of its connection: requests on their way belong to no other watch.
+            log.warning("watch of the private endpoint ended error=%s", error)
+            self._send(call, ERROR, f"{error.grpc}\0{error}".encode())
+            if self._transport is not None:
+                self._transport.close()
 
     async def _read(self, requests: asyncio.Queue[bytes]) -> AsyncIterator[pb.WatchRequest]:
         while True:

@@ -25,7 +25,7 @@ class Caller(Protocol):
     def finish(self, code: grpc.StatusCode, details: str) -> None: ...
 
 
-class Details(grpc.HandlerCallDetails):  # type: ignore[misc]  # grpc has no types
+class Details(grpc.HandlerCallDetails):
     def __init__(self, method: str, metadata: Pairs) -> None:
         self.method, self.invocation_metadata = method, metadata
 

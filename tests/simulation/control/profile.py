@@ -10,6 +10,7 @@ from actors.controllers.actor import Controllers
 from actors.scheduler.actor import Scheduler
 from actors.store.actor import StoreActor
 from actors.watchcache.actor import WatchcacheActor
+from protocols.actor.shell import Factory
 from protocols.etcd import EtcdOptions
 from supervisor.base.groups import CONTROL, child, watcher
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
@@ -76,7 +77,7 @@ class ControlProfile:
     def _supervised(self) -> dict[str, Main]:
         settings = self._settings
         follower = partial(FollowerActor, row=self._row, history=self._history, world=self._world)
-        busy = {"controllers": Controllers, "scheduler": Scheduler} if self._has_workloads else {}
+        busy: dict[str, Factory] = {"controllers": Controllers, "scheduler": Scheduler} if self._has_workloads else {}
         return {
             **{name: actor(name, factory, settings) for name, factory in busy.items()},
             "store": actor("store", StoreActor, settings),

@@ -198,7 +198,7 @@ class Hooks:
             return OPEN(file, mode, buffering, encoding, errors, newline, closefd, opener)
         raw = DiskFile(self, disk, file, "".join(each for each in mode if each not in "bt"), closefd, opener or _opener)
         if buffering == 0:
-            return raw  # type: ignore[return-value]
+            return raw
         kind: Any = io.BufferedRandom if "+" in mode else io.BufferedReader if "r" in mode else io.BufferedWriter
         binary = kind(raw, *((buffering,) if buffering > 1 else ()))
         return binary if "b" in mode else io.TextIOWrapper(binary, encoding, errors, newline)
@@ -215,7 +215,7 @@ class DiskFile(io.FileIO):
     def write(self, data: Any) -> int:
         return self._hooks.write_to(self._disk, self.fileno(), data)
 
-    def readinto(self, buffer: Any) -> int | None:  # type: ignore[override]
+    def readinto(self, buffer: Any) -> int | None:
         self._disk.faults.check("read")
         return super().readinto(buffer)
 

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.disk.disk import Disk, Owner
@@ -73,7 +74,11 @@ class Machine:
         self._pending = strike
         self._round += 1
         self.disk.faults.calls_left = 1 + int(value * CALLS)
-        self._world.at(LATE_S, None, lambda now=self._round: now == self._round and self._strike(None))  # type: ignore[misc]
+        self._world.at(LATE_S, None, partial(self._strike_late, self._round))
+
+    def _strike_late(self, round: int) -> None:
+        if round == self._round:
+            self._strike(None)
 
     def _strike(self, owner: Owner | None) -> None:
         self.disk.faults.calls_left = None

@@ -114,7 +114,8 @@ class SqliteDisk:
         self._library.sqlite3_vfs_unregister(ctypes.byref(self._vfs))
 
     def _connecting(self, *args: Any, **options: Any) -> sqlite3.Connection:
-        return self._connect(*args, **{"factory": Connection, **options})
+        made: sqlite3.Connection = self._connect(*args, **{"factory": Connection, **options})
+        return made
 
     def close_all(self, owner: Owner) -> None:
         """Close the connections of a dead process: locks go, and nothing is written."""

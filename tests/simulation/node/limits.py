@@ -1,5 +1,6 @@
 """Limits of rare paths of a node, drawn by seed from tiny to real."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.devices import actor as devices_actor
@@ -22,7 +23,7 @@ def draw_limits(world: "World") -> None:
     _bus(world)
     _devices(world)
     events = int(world.draw("runtime_events", 4, 64, 4096))
-    patch(runtime_actor, "RuntimeOptions", lambda *given, **named: RuntimeOptions(*given, **named, events_ring=events))
+    patch(runtime_actor, "RuntimeOptions", partial(RuntimeOptions, events_ring=events))
     patch(frontdoor_actor, "JOURNAL_EVENTS", int(world.draw("journal", 1, 16, 4096)))
     patch(frontdoor_actor, "WATCH_QUEUE_EVENTS", int(world.draw("watch_queue", 2, 32, 1024)))
     patch(frontdoor_actor, "PODS_WATCH_QUEUE_EVENTS", int(world.draw("pods_watch_queue", 2, 100)))

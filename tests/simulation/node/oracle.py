@@ -115,7 +115,7 @@ class Oracle:
                             yield Broken("health in status is what the plugin said", text)
 
     def _said(self) -> dict[str, str]:
-        found = {}
+        found: dict[str, str] = {}
         for name, resource in self._profile.resources.items():
             found |= {f"{resource} {id}": health for id, health in self._profile.hardware[name].health.items()}
         cards = self._profile.hardware["driver"].health
