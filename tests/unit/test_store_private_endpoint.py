@@ -1,4 +1,4 @@
-"""The private endpoint: answers for a client that has gone are not computed."""
+"""The private endpoint: a client that has gone costs nothing, and one whose watch ends hears why."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from unittest.mock import Mock
 import pytest
 from google.protobuf.message import Message
 
+from actors.store.model.errors import HistoryDamaged
 from actors.store.server.private_endpoint import Connection, PrivateEndpoint
-from protocols.etcd.transport.frames import GREETING, NUMBERS, pack
+from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, WATCH, pack
 from protocols.wire import etcd_pb2 as pb
 
 ASKED = 2000
@@ -42,4 +43,21 @@ async def test_private_endpoint_closed_computes_no_answer(
     for _ in range(5):
         await asyncio.sleep(0)
     assert made == []
+    assert not connection._tasks
+
+
+async def test_private_endpoint_says_why_a_watch_ended() -> None:
+    async def watch(requests: object, writer: object) -> None:
+        raise HistoryDamaged("etcdserver: corrupt cluster")
+
+    endpoint = PrivateEndpoint(Path("/none"), {}, Mock())
+    connection = Connection(endpoint, {}, watch)
+    transport = Mock(is_closing=lambda: False)
+    connection.connection_made(transport)
+    connection.data_received(GREETING + pack(3, NUMBERS[WATCH], pb.WatchRequest().SerializeToString()))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    transport.write.assert_called_with(pack(3, ERROR, b"DATA_LOSS\0etcdserver: corrupt cluster"))
+    transport.close.assert_called_once()
+    transport.abort.assert_not_called()  # by which a task that fails unexpectedly ends it
     assert not connection._tasks
