@@ -51,6 +51,20 @@ class Forwarded(msgspec.Struct, frozen=True):
     body: aiohttp.StreamReader | None
 
 
+def forwarding_session() -> aiohttp.ClientSession:
+    """Return a session that sends each request once, and retains nothing of its response."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trace_configs=[no_redirects()],
+    )
+    # By itself aiohttp sends a PUT or DELETE again when its connection ends without a response, although it may have
+    # taken effect.
+    session._retry_connection = False
+    return session
+
+
 class NodeClient:
     """A client session opened at the first request."""
 
@@ -112,13 +126,7 @@ class NodeClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, force_close=True)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[no_redirects()],
-            )
+            self._session = forwarding_session()
         return self._session
 
     def _tls(self) -> ssl.SSLContext:

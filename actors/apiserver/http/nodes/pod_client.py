@@ -10,8 +10,7 @@ from yarl import URL
 
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.backends import Backend
-from actors.apiserver.http.nodes.client import CONNECT_S, HEADERS_S, Forwarded
-from protocols.streams.connections import no_redirects
+from actors.apiserver.http.nodes.client import CONNECT_S, HEADERS_S, Forwarded, forwarding_session
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 
@@ -48,10 +47,5 @@ class PodClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, force_close=True),
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[no_redirects()],
-            )
+            self._session = forwarding_session()
         return self._session
