@@ -251,6 +251,14 @@ def test_fields_are_written_as_upstream_writes_them() -> None:
     assert set(created["f:spec"]) == {"f:containers", "f:nodeSelector"}
 
 
+def test_applied_empty_structs_are_owned_and_empty_metadata_is_not() -> None:
+    assert owned({"metadata": {"name": "x"}, "spec": {}}, POD) == {"f:spec": {}}
+    live, entries = step({}, [], {"spec": {"nodeSelector": {"a": "b"}}}, ONE, True)
+    made, entries = step(live, entries, {"spec": {}}, ONE, True)
+    assert fields_of(entries, ONE) == {"f:spec": {}}
+    assert "nodeSelector" not in made["spec"]
+
+
 def test_conflicts_name_the_field() -> None:
     entries = tracked({}, {"spec": {"containers": [{"name": "c", "image": "a"}]}}, POD, EDITOR, [])
     live = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}

@@ -52,7 +52,7 @@ def pruned(obj: Object, dropped: Fields, kept: Fields, shape: Shape) -> Object:
         field, value = shape.child(name), made.get(name)
         if field is None or value is None:
             continue
-        rest = _rest(value, field, node, kept.get(element), whole=field.form != STRUCT)
+        rest = _rest(value, field, node, kept.get(element), whole=field.form != STRUCT or member(node))
         if rest is GONE:
             del made[name]
         else:

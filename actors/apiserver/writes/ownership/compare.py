@@ -148,8 +148,8 @@ def owned(config: Object, shape: Shape) -> Fields:
     for name, field in _fields(shape, config):
         value = config.get(name)
         if value is not None:
-            tree = members(_bare(name, value, {}) if field.form == STRUCT else value, field)
-            if tree or field.form != STRUCT or (field.leaf and value):
+            tree = members(_bare(name, value, {}), field)
+            if tree or name != "metadata":  # an empty struct is owned itself; all of metadata may be the server's
                 found[f"f:{name}"] = tree
     return found
 
