@@ -128,11 +128,14 @@ def test_field_selectors() -> None:
         ("metadata.name==a,spec.nodeName=n1", True),
         ("status.phase=", True),
         ("spec.hostNetwork=false", True),
+        ("status.podIPs=10.0.0.1", False),
     ):
         assert selection(PODS, "", text).matches(pod) is wanted
     assert selection(PODS, "", "spec.nodeName=n1") is selection(PODS, "", "spec.nodeName=n1")
     with pytest.raises(BadRequest, match=r"field label not supported: spec\.colour"):
         selection(PODS, "", "spec.colour=red")
+    with pytest.raises(BadRequest, match=r"status\.replicas"):
+        selection(TABLE.of("replicasets"), "", "status.replicas=1")
     with pytest.raises(BadRequest, match=r"Kind=ResourceSlice: spec\.pool"):
         selection(TABLE.of("resourceslices"), "", "spec.pool=a")
 

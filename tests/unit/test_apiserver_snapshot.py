@@ -83,6 +83,12 @@ async def test_lists_of_compacted_revisions_come_from_the_window() -> None:
     assert (await listed(ListOptions(resume=resume)))[0] == [8]
 
 
+async def test_continue_token_of_another_namespace_continues_after_the_same_name() -> None:
+    first, resume = await listed(ListOptions(resume=encode_token(8, "other/a\0"), limit=1))
+    assert first == [7]
+    assert decode_token(resume).start == "ns/b\0"
+
+
 async def test_continue_token_ends_by_time_though_its_revision_is_there() -> None:
     began = int(time.time()) - TOKEN_SECONDS
     _, resume = await listed(ListOptions(resume=encode_token(8, "ns/a\0", began + 60), limit=1))

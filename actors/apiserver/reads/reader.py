@@ -41,6 +41,10 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     t: int = 0
     """Time of the first page, in seconds; 0 = unknown."""
 
+    def start_in(self, prefix: str) -> str:
+        """Return the key at which a list below `prefix` continues: in another namespace, after the same name."""
+        return prefix + self.start.rpartition("/")[2] if prefix else self.start
+
     def is_old(self, now: float) -> bool:
         return self.rv != LATEST and self.t > 0 and now - self.t > TOKEN_SECONDS
 
@@ -209,13 +213,12 @@ class Reader:
 
     async def _continue(self, query: "_Query", text: str) -> Listing:
         token = decode_token(text)
-        if query.prefix and not token.start.startswith(query.prefix):
-            raise BadRequest("invalid continue token: it is not of this namespace")
+        start = token.start_in(query.prefix)
         if token.is_old(time.time()):
-            raise Compacted(encode_token(LATEST, token.start))
+            raise Compacted(encode_token(LATEST, start))
         if token.rv == LATEST:
-            return await self._page(query, 0, token.start)
-        return await self._page(replace(query, since=token.t), token.rv, token.start)
+            return await self._page(query, 0, start)
+        return await self._page(replace(query, since=token.t), token.rv, start)
 
     async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
         """Read a page from the store at one revision. Read on while selectors leave the page short.

@@ -153,6 +153,7 @@ PODS = Resource(
         "spec.hostNetwork": lambda pod: text(pod, "spec", "hostNetwork") or "false",
         "status.phase": field("status", "phase"),
         "status.podIP": field("status", "podIP"),
+        "status.podIPs": lambda pod: "",  # upstream takes the selector and gives the field no value
         "status.nominatedNodeName": field("status", "nominatedNodeName"),
     },
     returns_object=True,

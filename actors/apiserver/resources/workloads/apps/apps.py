@@ -3,7 +3,7 @@
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import deferred
-from actors.apiserver.resources.cells import AGE, NAME, NONE, field
+from actors.apiserver.resources.cells import AGE, NAME, NONE
 from actors.apiserver.resources.workloads.cells import (
     COUNTS,
     SCALE,
@@ -71,7 +71,6 @@ REPLICASETS = Resource(
     categories=("all",),
     columns=(NAME, *COUNTS, AGE, *container_columns(), SELECTOR),
     subresources=(SCALING, _status("ReplicaSet")),
-    fields={"status.replicas": field("status", "replicas")},
     scale_paths=SCALE,
 )
 
