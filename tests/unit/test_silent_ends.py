@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -21,6 +22,7 @@ from actors.store.engine.core import Core, StoreCollector
 from actors.store.file import upkeep
 from actors.store.model.errors import DiskFailed
 from actors.store.model.options import StoreOptions
+from actors.store.mvcc.index import Draft
 from actors.store.services.watch import WatchService, WatchStream
 from protocols.errors import NodeplaneError
 from protocols.process.tasks import FAILURES
@@ -48,7 +50,7 @@ async def test_waiters_that_timed_out_leave_nothing_behind_while_no_revision_arr
 
 @asynccontextmanager
 async def running_core(root: Path, **options: Any) -> AsyncIterator[Core]:
-    paths = {name: root / name for name in ("socket", "address_file", "ca", "cert", "key")}
+    paths: dict[str, Any] = {name: root / name for name in ("socket", "address_file", "ca", "cert", "key")}
     core = Core(StoreOptions(directory=root / "store", **paths, **options))
     try:
         yield core
@@ -67,7 +69,7 @@ async def test_checkpoints_that_fail_are_logged_once_and_counted(
         registry.register(StoreCollector(core))
         monkeypatch.setattr(upkeep, "checkpoint", failing)
         for number in range(3):
-            await core.writer.submit(lambda draft, number=number: draft.put(b"a", b"%d" % number, 0))
+            await core.writer.submit(partial(Draft.put, key=b"a", value=b"%d" % number, lease=0))
         metric = "nodeplane_store_checkpoint_failures_total"
         await until_async("counted", lambda: registry.get_sample_value(metric) == 3)
         kept = core.index.get(b"a")
@@ -147,7 +149,7 @@ async def test_host_path_that_does_not_answer_keeps_no_thread_of_others(
             back.wait()
         return stat(path, *arguments, **options)
 
-    monkeypatch.setattr(volumes.os, "stat", hanging)
+    monkeypatch.setattr(os, "stat", hanging)
     monkeypatch.setattr(volumes, "HOST_PATH_S", 0.05)
     dead = [{"path": f"/nfs/{number}", "type": "Directory"} for number in range(20)]
     try:
