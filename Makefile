@@ -1,4 +1,4 @@
-# setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test, lint: what CI runs. bench: the figures.
+# setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test-all, lint: what CI runs; test skips what needs a browser and other heavy peers. bench: the figures.
 # durations: test, and write down how long each file took, by which the longest go first.
 # pictures: draw those of the documentation from a running plane.
 # fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7 JOBS=2.
@@ -24,7 +24,7 @@ JOBS := 1
 SIMULATION := PROFILE SEED SEEDS SECONDS BUDGET JOBS
 GIVEN = $(foreach key,$(1),$(if $(filter command,$(origin $(key))),'$(key)=$($(key))'))
 
-.PHONY: setup run demo test durations unit crash simulate mutants fuzz bench lint docs pictures format clean compiled compiled-run
+.PHONY: setup run demo test test-all durations unit crash simulate mutants fuzz bench lint docs pictures format clean compiled compiled-run
 
 setup: compiled
 
@@ -34,8 +34,8 @@ run: compiled-run
 demo: compiled-run
 	@$(PY) examples/demo.py
 
-test: compiled
-	@sh tests/setup.sh
+test test-all: compiled
+	@sh tests/setup.sh $(if $(filter test-all,$@),all)
 	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) tests/crash tests/integration tests/unit
 
 durations:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # second_debian.sh: the unit tests on Debian 13, whose Python is 3.13. Prints one line, and all the rest if they fail.
 # second_debian.sh prepare: only make what they run in.
-# second_debian.sh all: `make test` there, with the peers of the tests that can be installed.
+# second_debian.sh all: `make test-all` there, with the peers of the tests that can be installed.
 # second_debian.sh ARGUMENT...: `pytest ARGUMENT...` there.
 #
 # debootstrap makes the root once, in a cache that outlives this run; the tree is bound into it. Where that cannot be
@@ -50,7 +50,7 @@ enter 'cmp -s requirements-dev.lock /venv/.ready || {
     cp requirements-dev.lock /venv/.ready
 }' >"$cache/log" 2>&1 || { sed 's/^/Debian 13: /' "$cache/log"; exit 1; }
 [ "${1:-}" = prepare ] && exit 0
-[ "${1:-}" = all ] && { enter 'exec make test VENV=/venv'; exit; }
+[ "${1:-}" = all ] && { enter 'exec make test-all VENV=/venv'; exit; }
 PYTEST='PATH=/venv/bin:$PATH exec /venv/bin/python -m pytest "$@"'
 [ $# -gt 0 ] && { enter "$PYTEST" "$@"; exit; }
 if enter "$PYTEST" -q -n 2 --dist loadfile --no-loadscope-reorder tests/unit >"$cache/log" 2>&1; then
