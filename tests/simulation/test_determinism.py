@@ -28,10 +28,12 @@ def outcome(profile: str, seed: int, **environment: str) -> Outcome:
     return msgspec.json.decode(ran.stdout, type=Outcome)
 
 
-@pytest.mark.parametrize("profile", ["control"])
-def test_one_seed_in_two_processes_gives_one_trace(profile: str) -> None:
+@pytest.mark.parametrize(
+    ("profile", "seed"), [("control", 1), ("control", 4)], ids=["embedded store", "model of an etcd"]
+)
+def test_one_seed_in_two_processes_gives_one_trace(profile: str, seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        first, second = outcome(profile, 1), outcome(profile, 1, TMPDIR=directory, UNRELATED="x" * 10_000)
+        first, second = outcome(profile, seed), outcome(profile, seed, TMPDIR=directory, UNRELATED="x" * 10_000)
     assert first.turns > 1_000
     assert first.messages > 1_000
     assert (first.trace, first.counts, first.faults) == (second.trace, second.counts, second.faults)

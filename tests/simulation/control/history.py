@@ -17,6 +17,8 @@ from tests.support.linear import Operation
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
+REGISTRY = "/registry/"
+
 
 class Seen(msgspec.Struct):
     """The changes that one incarnation of a replica or watcher delivered, in order."""
@@ -84,7 +86,7 @@ class History:
 
         def recorded(log: ObjectLog, content: Commit) -> None:
             commit(log, content)
-            self._on_disk(content)
+            self.on_disk(content)
 
         patch(ObjectLog, "commit", recorded)
         load = ObjectLog.open
@@ -100,7 +102,7 @@ class History:
         """Record the commit during which the store died, if it is there; all others must be."""
         newest = max((revision for revision, _ in self.latest.values()), default=0)
         extra = [kv for _, kv in surviving_rows(log.db, 0, state.revision) if kv.mod_revision > newest]
-        self._on_disk(Commit([Change(kv, None) for kv in extra], [], [], 0))
+        self.on_disk(Commit([Change(kv, None) for kv in extra], [], [], 0))
         held = {bytes(kv.key): (kv.mod_revision, bytes(kv.value)) for kv in state.current}
         known = {key: (revision, value) for key, (revision, value) in self.latest.items() if value is not None}
         for key in sorted(key for key in {**held, **known} if held.get(key) != known.get(key))[:3]:
@@ -139,15 +141,16 @@ class History:
         """Return the objects on disk by resource and key below it."""
         found: dict[str, dict[str, Any]] = {name: {} for name in resources}
         for key, (_, value) in self.latest.items():
-            _, _, resource, *rest = key.decode().split("/")
+            resource, _, name = key.decode().removeprefix(REGISTRY).partition("/")
             if value is not None and resource in found:
-                found[resource]["/".join(rest)] = msgspec.json.decode(value)
+                found[resource][name] = msgspec.json.decode(value)
         return found
 
     def is_skipped(self, revision: int) -> bool:
         return any(after < revision <= until for after, until in self.skips)
 
-    def _on_disk(self, content: Commit) -> None:
+    def on_disk(self, content: Commit) -> None:
+        """Take a commit that no kill can undo."""
         for change in content.changes:
             kv = change.kv
             value = None if change.deleted else bytes(kv.value)

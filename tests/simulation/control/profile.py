@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
+from msgspec.structs import replace
 
 from actors.apiserver.actor import TABLE, ApiServer
 from actors.controllers.actor import Controllers
@@ -11,7 +12,7 @@ from actors.scheduler.actor import Scheduler
 from actors.store.actor import StoreActor
 from actors.watchcache.actor import WatchcacheActor
 from protocols.actor.shell import Factory
-from protocols.etcd import EtcdOptions
+from protocols.etcd import etcd_options
 from supervisor.base.groups import CONTROL, child, watcher
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
 from tests.simulation.control.followers import FollowerActor
@@ -23,6 +24,8 @@ from tests.simulation.control.servers import client_options, install_servers
 from tests.simulation.control.workloads import broken, nodes, owner
 from tests.simulation.control.writers import Writer
 from tests.simulation.disk.machine import DISK_FAULTS, Machine
+from tests.simulation.etcd.cluster import ENDPOINTS, Cluster
+from tests.simulation.etcd.faults import ETCD_FAULTS, EtcdFaults
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR, actor
 from tests.simulation.world.patching import patch
@@ -52,14 +55,18 @@ class NoGrpcServer:
 class ControlProfile:
     """Everything of one run."""
 
-    kinds = ("kill", "crash", "pause", "cut", "all", "clock", "oneway", *DISK_FAULTS)
+    kinds: tuple[str, ...] = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
+    etcd_share = 0.3
+    """Share of seeds with the model of an etcd in place of the embedded store."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self._history = History(world)
         patch(grpc.aio, "server", NoGrpcServer)
         self._settings = plane_settings(world.root)
+        self._cluster = self._make_cluster()
+        self.kinds += ETCD_FAULTS if self._cluster else DISK_FAULTS
         draw_limits(world)
         install_servers(world, self._settings)
         self._history.record_commits()
@@ -74,21 +81,35 @@ class ControlProfile:
         self.targets = (*self.supervised, SUPERVISOR, *self._readers)
         self._quiet = False
 
+    def _make_cluster(self) -> Cluster | None:
+        world = self._world
+        chosen = world.random("etcd").random() < self.etcd_share
+        world.limits["etcd"] = float(chosen)
+        if not chosen:
+            return None
+        compaction = int(world.draw("etcd_compaction_s", 2, 20, 300))
+        self._settings = replace(
+            self._settings, store_endpoints=ENDPOINTS, store_embedded=False, etcd_compaction_s=compaction,
+            leader_elect=bool(world.draw("leader_elect", 0, 1)),
+        )  # fmt: skip
+        cluster = Cluster(world, self._history.on_disk)
+        EtcdFaults(cluster)
+        return cluster
+
     def _supervised(self) -> dict[str, Main]:
         settings = self._settings
         follower = partial(FollowerActor, row=self._row, history=self._history, world=self._world)
         busy: dict[str, Factory] = {"controllers": Controllers, "scheduler": Scheduler} if self._has_workloads else {}
         return {
             **{name: actor(name, factory, settings) for name, factory in busy.items()},
-            "store": actor("store", StoreActor, settings),
+            **({} if self._cluster else {"store": actor("store", StoreActor, settings)}),
             "watchcache": actor("watchcache", WatchcacheActor, settings),
             **{f"apiserver-{n}": actor(f"apiserver-{n}", ApiServer, settings) for n in range(self.servers)},
             **{f"follower-{n}": actor(f"follower-{n}", follower, settings) for n in range(self.followers)},
         }
 
     def _writers(self) -> dict[str, Main]:
-        door = f"door:{self._settings.layout.store_socket.with_suffix('.door')}"
-        options = EtcdOptions(endpoints=(door,))
+        options = etcd_options(self._settings, self._settings.layout)
         direct: list[Writer | HttpWriter] = [
             Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(self.writers)
         ]
@@ -108,6 +129,8 @@ class ControlProfile:
     def begin(self) -> None:
         self._settings.layout.run.mkdir(parents=True, exist_ok=True)
         Machine(self._world, (SUPERVISOR, *self.supervised))
+        if self._cluster:
+            self._cluster.begin()
         self._supervision = Supervision(self._world, self._plan())
         self._world.kill_by_fault = self._supervision.kill
         self._world.on_end.append(self._restart)
@@ -118,7 +141,8 @@ class ControlProfile:
         followers = [child("follower", CONTROL, f"follower-{n}") for n in range(self.followers)]
         busy = [child(name, CONTROL) for name in ("controllers", "scheduler") if self._has_workloads]
         servers = map(watcher, range(self.servers))
-        specs = (child("store", CONTROL), child("watchcache", CONTROL), *servers, *followers, *busy)
+        store = [] if self._cluster else [child("store", CONTROL)]
+        specs = (*store, child("watchcache", CONTROL), *servers, *followers, *busy)
         return Plan(specs=specs, settings=self._settings)
 
     def _restart(self, process: Process, code: int, signal: int) -> None:
@@ -157,3 +181,4 @@ class StoreProfile(ControlProfile):
     """The same without API servers, which is several times as fast: more seeds for what is below them."""
 
     servers, followers, writers, http_writers, watchers = 0, 3, 3, 0, 0
+    etcd_share = 0.0

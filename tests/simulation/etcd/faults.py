@@ -1,0 +1,57 @@
+"""Faults of the model etcd.
+
+| kind | what happens | value |
+|---|---|---|
+| leader | there is none for up to 5 s; what waits is committed, lost, or committed without an answer | how long |
+| member | a member ends, and starts again within 8 s | which and how long |
+| silence | one member or all say nothing for 5 or 8 s, and go on with what arrived meanwhile | who and how long |
+| compact | history up to a drawn revision is compacted | which revision |
+| nospace | only deletions are taken for up to 5 s | how long |
+"""
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.etcd.cluster import Cluster
+from tests.simulation.model import Fault
+from tests.simulation.world import faults
+
+if TYPE_CHECKING:
+    from tests.simulation.world.world import World
+
+ETCD_FAULTS = "leader", "member", "silence", "compact", "nospace"
+LEADERLESS_S, AWAY_S, FULL_S, SILENT_S, HANG_S = 5.0, 8.0, 5.0, 5.0, 8.0
+ETCD = "etcd"
+
+
+class EtcdFaults:
+    """Adds its kinds to those of the world."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        faults.KINDS.update({kind: getattr(self, kind) for kind in ETCD_FAULTS})
+
+    def leader(self, world: "World", fault: Fault) -> None:
+        self._cluster.lose_leader(0.05 + fault.value**2 * LEADERLESS_S)
+
+    def member(self, world: "World", fault: Fault) -> None:
+        number = int(fault.value * len(self._cluster.members))
+        self._cluster.members[number].go_away(fault.value * 10 % 1 * AWAY_S)
+        if world.random("faults/etcd").random() < 1 / len(self._cluster.members):  # it was the leader
+            self._cluster.lose_leader(1.0 + fault.value)
+
+    def silence(self, world: "World", fault: Fault) -> None:
+        members = self._cluster.members
+        number = int(fault.value * 4)
+        seconds = HANG_S if fault.value * 40 % 1 < 0.2 else SILENT_S
+        for member in members[number : number + 1] or members:
+            member.silent_until = world.now + seconds
+
+    def compact(self, world: "World", fault: Fault) -> None:
+        state = self._cluster.state
+        oldest, newest = state.index.compacted, state.revision
+        self._cluster.compact(oldest + round((newest - oldest) * fault.value))
+
+    def nospace(self, world: "World", fault: Fault) -> None:
+        state = self._cluster.state
+        state.full = True
+        world.at(fault.value * FULL_S, None, lambda: setattr(state, "full", False))
