@@ -36,7 +36,7 @@ demo: compiled-run
 
 test test-all: compiled
 	@sh tests/setup.sh $(if $(filter test-all,$@),all)
-	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) tests/crash tests/integration tests/unit
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) tests/crash tests/integration tests/simulation tests/unit
 
 durations:
 	@NODEPLANE_DURATIONS=1 $(MAKE) test
