@@ -192,6 +192,16 @@ def test_state_history_without_past_begins_later() -> None:
     assert [event.mark for event in cache.since(3) or []] == [4]
 
 
+def test_state_skipped_history_marks_streams_with_the_list() -> None:
+    etcd = Etcd()
+    for value in range(3):
+        etcd.put(POD + b"a", b"%d" % value)
+    state = started(etcd)
+    state.skip_to(etcd.revision)
+    assert state.complete
+    assert {cache.position for cache in state.caches} == {etcd.revision}
+
+
 def test_state_snapshot_is_state_floor_history() -> None:
     etcd = Etcd()
     etcd.put(POD + b"a", b"1")

@@ -141,10 +141,11 @@ class StoreState:
         return start
 
     def skip_to(self, revision: int) -> None:
-        """Skip history up to `revision`: the store has compacted it."""
+        """Skip history up to `revision`, which the store has compacted and the list contains."""
         self.position = max(self.position, revision)
         self.recent.forget_up_to(revision)
         for cache in self.caches:
+            cache.position = max(cache.position, revision)
             cache.window.raise_floor(revision)
 
     def contradicted(self, kvs: Iterable[KeyValue], revision: int) -> str:
