@@ -9,42 +9,16 @@ from actors.store.model.options import StoreOptions
 from actors.watchcache import actor as watchcache_actor
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.window import WindowOptions
-from protocols.actor import shell
-from protocols.bus import Bus, BusOptions
-from protocols.bus import stream as stream_module
 from tests.simulation.world.patching import patch
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 
-def draw_limits(world: "World") -> None:
-    """Draw all limits and make the actors use them."""
-    _bus(world)
+def draw_control(world: "World") -> None:
+    """Draw the limits of its actors and make them use these."""
     _store(world)
     _watchcache(world)
-
-
-def _bus(world: "World") -> None:
-    ring, buffer = int(world.draw("ring", 2, 8, 64, 4096)), int(world.draw("buffer", 4, 32, 10_000))
-    count, window = int(world.draw("chunk", 1, 3, 2048)), int(world.draw("credit", 1, 4))
-    own = Bus.own
-
-    def drawn_own(self: Bus, name: str, source: Any, ring_size: int = ring, mark: int = 0) -> Any:
-        return own(self, name, source, ring=ring_size, mark=mark)
-
-    def options(**given: Any) -> BusOptions:
-        return BusOptions(**given, buffer_events=buffer)
-
-    patch(Bus, "own", drawn_own)
-    patch(shell, "BusOptions", options)
-    desk = stream_module.DeskLimits(chunk=stream_module.ChunkLimits(count=count), window=window)
-    made = stream_module.SyncDesk.__init__
-
-    def init(self: stream_module.SyncDesk, limits: stream_module.DeskLimits | None = None) -> None:
-        made(self, limits or desk)
-
-    patch(stream_module.SyncDesk, "__init__", init)
 
 
 def _store(world: "World") -> None:

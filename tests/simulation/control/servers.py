@@ -25,6 +25,8 @@ SUBJECTS = {
     "controllers": ("system:kube-controller-manager", ""),
 }
 """Name and organization by the stem of the certificate's file."""
+NODE_CLIENTS = frozenset({"podworker", "health"})
+"""Stems of certificates with the identity of the node, which has its root's name."""
 
 
 def install_servers(world: "World", settings: Settings) -> None:
@@ -45,14 +47,16 @@ def install_servers(world: "World", settings: Settings) -> None:
     layout.ca_cert.write_text("no certificate\n")
 
 
-_made: dict[str, Credentials] = {}
+_made: dict[tuple[str, str], Credentials] = {}
 
 
 def _credentials(options: ClientOptions) -> Credentials:
-    stem = options.cert.stem if options.cert else ""
-    if stem not in _made:
-        _made[stem] = Credentials(*SUBJECTS[stem])
-    return _made[stem]
+    assert options.cert is not None
+    stem, node = options.cert.stem, options.cert.parents[1].name
+    subject = (f"system:node:{node}", "system:nodes") if stem in NODE_CLIENTS else SUBJECTS[stem]
+    if subject not in _made:
+        _made[subject] = Credentials(*subject)
+    return _made[subject]
 
 
 def client_options(settings: Settings, name: str) -> ClientOptions:

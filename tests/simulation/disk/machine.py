@@ -11,6 +11,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.simulation.disk.disk import Disk, Owner
@@ -37,13 +38,13 @@ DISK_FAULTS = "power", "die", "full", "eio", "slow"
 
 
 class Machine:
-    """The disk below the world's root, and the processes that go with its power. Make it once all is installed."""
+    """The disk below a root, and the processes that go with its power. Make it once all is installed."""
 
-    def __init__(self, world: "World", processes: Iterable[str]) -> None:
+    def __init__(self, world: "World", root: Path, processes: Iterable[str]) -> None:
         self._world, self._processes = world, tuple(processes)
         self._system = System(lambda: world.current)
         self._system.install()
-        self.disk: Disk = self._system.disk(world.root, world.random("disk"))
+        self.disk: Disk = self._system.disk(root, world.random("disk"))
         self.disk.spend = self._spend
         self.disk.on_last_call = self._strike
         self._pending: Callable[[Owner | None], object] = self._cut_power

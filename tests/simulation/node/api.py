@@ -13,12 +13,18 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import EVENTS, PODS, Resource
 from protocols.kube.times import now
+from protocols.kubeclient import client as client_module
+from tests.simulation.model import Fault
+from tests.simulation.world import faults
+from tests.simulation.world.patching import substitute
 from tests.simulation.world.process import Process, running
 from tests.support.memory_api import MemoryApi, _shape
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
+LONGEST_S = 8.0
+"""Seconds that a fault keeps the API away."""
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
@@ -46,6 +52,10 @@ class ModelApi(MemoryApi):
         for watch in list(self.watches):
             watch.broken = True
             watch.wake()
+
+    def away_by_fault(self, world: "World", fault: Fault) -> None:
+        """Let nobody reach it for a while."""
+        self.go_away(fault.value * LONGEST_S)
 
     def drop(self, resource: Resource, name: str, namespace: str = "") -> None:
         super().drop(resource, name, namespace)
@@ -197,6 +207,13 @@ class ModelClient:
             return {}
 
         await self._ask(change)
+
+
+def use_model(api: ModelApi) -> None:
+    """Let every client of the API talk to the model. Import what runs first."""
+    ModelClient.api = api
+    faults.KINDS["api"] = api.away_by_fault
+    substitute(client_module.ApiClient, ModelClient)
 
 
 def selects(selector: str, obj: Object) -> bool:

@@ -1,6 +1,7 @@
 """Faults of a node beside those of the world."""
 
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tests.simulation.model import Fault
@@ -8,7 +9,8 @@ from tests.simulation.node.simulators import register_again, show
 from tests.simulation.world import faults
 
 if TYPE_CHECKING:
-    from tests.simulation.node.profile import NodeProfile
+    from tests.simulation.calls.sockets import Sockets
+    from tests.simulation.node.machine import Node
     from tests.simulation.world.world import World
 
 LONGEST_S = 8.0
@@ -17,17 +19,20 @@ LONGEST_S = 8.0
 class NodeFaults:
     """Adds its kinds to those of the world."""
 
-    kinds = ("sick", "terminate", "stall", "malformed", "register", "api")
+    kinds = ("sick", "terminate", "stall", "malformed", "register")
 
-    def __init__(self, profile: "NodeProfile") -> None:
-        self._profile = profile
+    def __init__(self, world: "World", sockets: "Sockets", nodes: "Sequence[Node]") -> None:
+        self._world, self._sockets = world, sockets
+        self._targets = tuple(name for node in nodes for name in node.targets)
+        self._hardware = {name: hardware for node in nodes for name, hardware in node.hardware.items()}
+        self._plugins = [name for node in nodes for name in node.resources]
         for kind in self.kinds:
             faults.KINDS[kind] = getattr(self, kind)
-        profile.sockets.on_spoilt = self._spoilt
+        sockets.on_spoilt = self._spoilt
 
     def sick(self, world: "World", fault: Fault) -> None:
         """Break a device of a plugin or driver, or mend it."""
-        hardware = self._profile.hardware
+        hardware = self._hardware
         name = fault.target if fault.target in hardware else sorted(hardware)[int(fault.value * len(hardware))]
         ids = list(hardware[name].health)
         hardware[name].turn(ids[int(fault.value * 997) % len(ids)])
@@ -42,26 +47,22 @@ class NodeFaults:
 
     def stall(self, world: "World", fault: Fault) -> None:
         """Hold back gRPC's messages from the target to everybody, or of everybody to it."""
-        for other in self._profile.targets:
+        for other in self._targets:
             ends = (fault.target, other) if fault.value < 0.5 else (other, fault.target)
-            self._profile.sockets.stall(*ends, world.now + fault.value * LONGEST_S)
+            self._sockets.stall(*ends, world.now + fault.value * LONGEST_S)
 
     def malformed(self, world: "World", fault: Fault) -> None:
         """Let the target's next few gRPC replies be garbage."""
-        self._profile.sockets.malformed[fault.target] = 1 + int(fault.value * 3)
+        self._sockets.malformed[fault.target] = 1 + int(fault.value * 3)
 
     def register(self, world: "World", fault: Fault) -> None:
         """Let a plugin register once more."""
-        name = fault.target if fault.target in self._profile.hardware else "plugin-gpu"
+        name = fault.target if fault.target in self._hardware else self._plugins[0]
         if (process := world.processes.get(name)) is not None:
             world.at(world.latency(), process, lambda: register_again(process))
 
     def _spoilt(self, server: str) -> None:
         """Let a plugin register again whose stream was broken while both sides live: only its owner can see that."""
-        if server in self._profile.resources:
-            world = self._profile.world
+        if server in self._plugins:
+            world = self._world
             world.at(1.0, None, lambda: self.register(world, Fault(0.0, "register", server)))
-
-    def api(self, world: "World", fault: Fault) -> None:
-        """Let nobody reach the API for a while."""
-        self._profile.api.go_away(fault.value * LONGEST_S)

@@ -1,7 +1,7 @@
 """What must hold when the node has had 30 seconds without a fault: all views agree, and with what really is."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from protocols.kube.meta import Object, meta
 from tests.simulation.model import Broken
@@ -11,45 +11,52 @@ from tests.simulation.node.simulators import DRIVER
 from tests.simulation.world.actors import SUPERVISOR
 
 if TYPE_CHECKING:
-    from tests.simulation.node.profile import NodeProfile
+    from tests.simulation.calls.sockets import Sockets
+    from tests.simulation.node.machine import Node
+    from tests.simulation.world.world import World
 
+EXPECTED_ERRORS = ("node endpoint not served",)
 LATEST_LIST_S = 12.0
 """An agent lists each few seconds; by then one must have succeeded."""
 
 
+def failures(world: "World", sockets: "Sockets") -> Iterator[Broken]:
+    """Yield what failed without a fault that explains it, over all processes."""
+    for process in [*world.graveyard, *world.processes.values()]:
+        if world.excused(process.ended_at):
+            continue
+        for kind, count in process.failures.items():
+            yield Broken("no task ends unheard", f"{process.name}: {kind} {count}")
+        if process.code and not process.name.endswith(SUPERVISOR):
+            yield Broken("no process fails", f"{process.name} ended with code {process.code}")
+    for text in sockets.failures:
+        yield Broken("no handler fails", text)
+    for at, name, text in world.errors:
+        if not text.startswith(EXPECTED_ERRORS) and not world.excused(at):
+            yield Broken("no error is logged", f"{name}: {text}", at)
+
+
 class Oracle:
-    def __init__(self, profile: "NodeProfile") -> None:
-        self._profile, self._world = profile, profile.world
-        self._ledger = profile.witness.ledger()
-        self._pods: dict[str, Object] = {meta(pod)["uid"]: pod for pod in profile.api.objects["pods"].values()}
+    """The promises of one node; `pods` are those that the API has for it."""
+
+    def __init__(self, node: "Node", pods: Iterable[Object]) -> None:
+        self._node, self._world = node, node.world
+        self._ledger = node.witness.ledger()
+        self._pods: dict[str, Object] = {meta(pod)["uid"]: pod for pod in pods}
 
     def check(self) -> list[Broken]:
         """Return every broken promise."""
-        missing = [name for name in self._profile.targets if name not in self._world.processes]
+        missing = [name for name in self._node.targets if name not in self._world.processes]
         if missing:
-            return [*self._profile.witness.broken, *self._failures(), Broken("converged", f"{missing} do not run")]
+            return [*self._node.witness.broken, Broken("converged", f"{missing} do not run")]
         return [
-            *self._profile.witness.broken,
-            *self._failures(),
+            *self._node.witness.broken,
             *self._converged_pods(),
             *self._converged_runtime(),
             *self._converged_ledger(),
             *self._converged_health(),
             *self._converged_agents(),
         ]
-
-    def _failures(self) -> Iterator[Broken]:
-        world = self._world
-        for process in [*world.graveyard, *world.processes.values()]:
-            for kind, count in process.failures.items():
-                yield Broken("no task ends unheard", f"{process.name}: {kind} {count}")
-            if process.code and process.name != SUPERVISOR:
-                yield Broken("no process fails", f"{process.name} ended with code {process.code}")
-        for text in self._profile.sockets.failures:
-            yield Broken("no handler fails", text)
-        for at, name, text in world.errors:
-            if not text.startswith(EXPECTED_ERRORS):
-                yield Broken("no error is logged", f"{name}: {text}", at)
 
     def _converged_pods(self) -> Iterator[Broken]:
         for pod in self._pods.values():
@@ -61,14 +68,14 @@ class Oracle:
 
     def _converged_runtime(self) -> Iterator[Broken]:
         active = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") not in ENDED}
-        for id, run in self._profile.witness.running.items():
+        for id, run in self._node.witness.running.items():
             if run.pod not in active:
                 yield Broken("converged", f"container {id[:12]} of pod {run.pod} runs, whose pod is gone or has ended")
-        runtime = self._actor("runtime")._server.pods
+        runtime = self._node.actor("runtime")._server.pods
         for sandbox in runtime.sandboxes.values():
             if sandbox.ready and sandbox.config.metadata.uid not in active:
                 yield Broken("converged", f"sandbox of {sandbox.config.metadata.name} is ready, whose pod is gone")
-        for id in self._profile.witness.running:
+        for id in self._node.witness.running:
             if id not in runtime.containers:
                 yield Broken("converged", f"container {id[:12]} runs and the runtime does not know it")
 
@@ -83,7 +90,7 @@ class Oracle:
                 if what in held:
                     yield Broken("nothing is given twice", f"{what}: to {held[what]} and {allocation.name}")
                 held[what] = allocation.name
-        memory = {each.uid: each for each in self._actor("devices")._manager.allocations()}
+        memory = {each.uid: each for each in self._node.actor("devices")._manager.allocations()}
         if memory != self._ledger:
             yield Broken("converged", f"the ledger has {sorted(memory)}, its checkpoint {sorted(self._ledger)}")
         for uid, pod in self._pods.items():
@@ -93,9 +100,9 @@ class Oracle:
                 yield Broken("converged", f"{meta(pod)['name']} runs with {asks} that the ledger does not know")
 
     def _converged_health(self) -> Iterator[Broken]:
-        inventory = self._actor("devices")._manager._inventory
-        for name, resource in self._profile.resources.items():
-            hardware, known = self._profile.hardware[name], inventory.resources.get(resource)
+        inventory = self._node.actor("devices")._manager._inventory
+        for name, resource in self._node.resources.items():
+            hardware, known = self._node.hardware[name], inventory.resources.get(resource)
             if known is None or not known.connected:
                 yield Broken("converged", f"{resource} is not connected")
                 continue
@@ -116,14 +123,14 @@ class Oracle:
 
     def _said(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name, resource in self._profile.resources.items():
-            found |= {f"{resource} {id}": health for id, health in self._profile.hardware[name].health.items()}
-        cards = self._profile.hardware["driver"].health
-        return found | {f"{DRIVER}/n1/{id}": health for id, health in cards.items()}
+        for name, resource in self._node.resources.items():
+            found |= {f"{resource} {id}": health for id, health in self._node.hardware[name].health.items()}
+        cards = self._node.hardware[self._node.driver].health
+        return found | {f"{DRIVER}/{self._node.name}/{id}": health for id, health in cards.items()}
 
     def _converged_agents(self) -> Iterator[Broken]:
         wanted = {f"{each.namespace}/{each.name}": shown(each) for each in self._ledger.values()}
-        for agent in self._profile.agents:
+        for agent in self._node.agents:
             if text := _difference(agent.watched, wanted):
                 yield Broken("the front door's view is the ledger's", f"watch of {agent.name}: {text}")
             if agent.listed is None or agent.listed_at < self._world.elapsed - LATEST_LIST_S:
@@ -132,12 +139,6 @@ class Oracle:
             holding = {key: held for key, held in agent.listed.items() if held}
             if text := _difference(holding, {key: held for key, held in wanted.items() if held}):
                 yield Broken("the front door's view is the ledger's", f"List of {agent.name}: {text}")
-
-    def _actor(self, name: str) -> Any:
-        return self._world.processes[name].notes["actor"]
-
-
-EXPECTED_ERRORS = ("node endpoint not served",)
 
 
 def _difference(seen: View, wanted: View) -> str:

@@ -1,6 +1,6 @@
 """What a node's processes take from the machine, replaced: its facts, cgroups, the launcher, peers of a socket."""
 
-from pathlib import Path
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from actors.devices import actor as devices_actor
@@ -13,11 +13,10 @@ from actors.runtime.backends import procfs
 from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
 from actors.simulator.driver import kubeconfig
-from protocols.kubeclient import client as client_module
+from protocols.kubeclient.client import ClientOptions
 from protocols.node import namespaces
 from protocols.process.layout import Layout
 from protocols.process.sockets import prepare_socket
-from tests.simulation.node.api import ModelApi, ModelClient
 from tests.simulation.world.patching import patch, substitute
 
 if TYPE_CHECKING:
@@ -28,16 +27,14 @@ BOOT = "5ea1ed00-0000-4000-8000-000000000001"
 TEMPORARY = ".new"
 
 
-def replace_machine(world: "World", api: ModelApi, sockets: "Sockets") -> None:
-    """Replace it for this world. Import what runs in it first."""
-    ModelClient.api = api
-    substitute(client_module.ApiClient, ModelClient)
+def replace_machine(world: "World", sockets: "Sockets", access: ClientOptions | None) -> None:
+    """Replace it for this world; `access` is that of drivers. Import what runs in it first."""
     substitute(procfs.boot_id, lambda: BOOT)
     substitute(devices_actor.boot_id, lambda: BOOT)
     substitute(hierarchy.find_hierarchy, lambda *_: None)
     substitute(namespaces.try_namespaces, lambda *_: False)
     substitute(machine_module.read_machine, _machine)
-    substitute(kubeconfig.client_options, _Access)
+    substitute(kubeconfig.client_options, lambda *_: nullcontext(access))
     substitute(listener_module.Listener, lambda options: PublicSocket(options, sockets))
     patch(runtime_server, "_allow_descriptors", lambda: None)
     patch(LauncherHandle, "start", lambda self: None)
@@ -58,16 +55,6 @@ def _machine(layout: Layout, node_ip: str) -> Machine:
         boot_id=BOOT,
         instance=instance_of(layout.node_id),
     )
-
-
-class _Access:
-    """Stands for kubeconfig.client_options."""
-
-    def __init__(self, path: Path | None, user_agent: str) -> None: ...
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 class PublicSocket:

@@ -68,10 +68,10 @@ def plugin(world: "World", layout: Layout, resource: str, hardware: Hardware) ->
     return main
 
 
-def driver(world: "World", layout: Layout, hardware: Hardware) -> "Main":
+def driver(world: "World", layout: Layout, node: str, hardware: Hardware) -> "Main":
     async def main(process: Process) -> int:
         options = DriverOptions(
-            driver=DRIVER, devices=len(hardware.health), node="n1", kubelet=layout.kubelet, cdi=layout.cdi,
+            driver=DRIVER, devices=len(hardware.health), node=node, kubelet=layout.kubelet, cdi=layout.cdi,
             kubeconfig=layout.kubeconfig, numa=2, pid=process.pid,
         )  # fmt: skip
         script = DriverScript(driver=DRIVER, devices=len(hardware.health))

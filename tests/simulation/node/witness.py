@@ -12,6 +12,7 @@ from protocols.messages.devices import PodAllocation
 from protocols.process.layout import Layout
 from tests.simulation.model import Broken
 from tests.simulation.world.patching import patch
+from tests.simulation.world.process import running
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -31,9 +32,10 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Witness:
-    """Hooks into the runtime's lifecycle, which every start and end passes."""
+    """Hooks into the lifecycle of one node's runtime, which every start and end passes."""
 
-    def __init__(self, world: "World", layout: Layout, variables: dict[str, str]) -> None:
+    def __init__(self, world: "World", layout: Layout, variables: dict[str, str], prefix: str = "") -> None:
+        self._name = f"{prefix}runtime"
         self._world, self._layout, self._variables = world, layout, variables
         self.running: dict[str, Run] = {}
         self.broken: list[Broken] = []
@@ -43,20 +45,28 @@ class Witness:
         started, end, add = Lifecycle.started, Lifecycle._end, Pods.add_sandbox
 
         def on_started(self: Lifecycle, container: Container, at: int) -> None:
-            witness._started(container)
+            if witness._ours:
+                witness._started(container)
             started(self, container, at)
 
         def on_end(self: Lifecycle, container: Container, life: Life) -> None:
-            witness.running.pop(container.id, None)
+            if witness._ours:
+                witness.running.pop(container.id, None)
             end(self, container, life)
 
         def on_sandbox(self: Pods, sandbox: Sandbox) -> None:
             add(self, sandbox)
-            witness._sandbox(self, sandbox)
+            if witness._ours:
+                witness._sandbox(self, sandbox)
 
         patch(Lifecycle, "started", on_started)
         patch(Lifecycle, "_end", on_end)
         patch(Pods, "add_sandbox", on_sandbox)
+
+    @property
+    def _ours(self) -> bool:
+        """True while this node's runtime runs: the hooks are in all of them."""
+        return running(self._world).name == self._name
 
     def break_promise(self, promise: str, text: str) -> None:
         self._world.happened("witness", f"{promise}: {text}")

@@ -20,7 +20,7 @@ ROUTER_PIPE = 2_000
 
 
 class BusEnds:
-    """Who binds which name, over all processes."""
+    """Who binds which address, over all processes; it begins with the machine's directory of sockets."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -33,20 +33,20 @@ class BusEnds:
 class SimSockets:
     """Stands for protocols.bus.channel.Sockets."""
 
-    def __init__(self, ends: BusEnds, process: "Process") -> None:
-        self._ends, self._process = ends, process
+    def __init__(self, ends: BusEnds, process: "Process", run_dir: Path) -> None:
+        self._ends, self._process, self._run_dir = ends, process, run_dir
 
     def publisher(self, name: str) -> "SimChannel":
-        return self._bind(f"{name}.pub")
+        return self._bind(f"{self._run_dir}/{name}.pub")
 
     def router(self, name: str, receive: Callable[[Any], None]) -> "SimChannel":
-        return self._bind(f"{name}.rpc", receive)
+        return self._bind(f"{self._run_dir}/{name}.rpc", receive)
 
     def dealer(self, name: str, receive: Callable[[Any], None], link: Callable[[bool], None]) -> "SimChannel":
-        return self._connect(f"{name}.rpc", receive, link)
+        return self._connect(f"{self._run_dir}/{name}.rpc", receive, link)
 
     def subscriber(self, name: str, receive: Callable[[Any], None]) -> "SimChannel":
-        return self._connect(f"{name}.pub", receive, None)
+        return self._connect(f"{self._run_dir}/{name}.pub", receive, None)
 
     def term(self) -> None: ...
 

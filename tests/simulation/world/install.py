@@ -201,7 +201,7 @@ class _Database(sqlite3.Connection):
 
 
 def _bus(world: "World") -> None:
-    patch(bus_module, "Sockets", lambda run_dir: SimSockets(world.bus, running(world)))
+    patch(bus_module, "Sockets", lambda run_dir: SimSockets(world.bus, running(world), run_dir))
     patch(listener, "socket", SocketModule(world))
     patch(aiohappyeyeballs, "start_connection", _start_connection)
     patch(bus_module, "NameLock", lambda run_dir, name: SimLock(running(world), run_dir, name))

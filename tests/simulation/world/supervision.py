@@ -24,7 +24,7 @@ from supervisor.tree.states import State, Usage
 from supervisor.tree.tree import Tree, TreeOptions
 from tests.simulation.world.actors import SUPERVISOR
 from tests.simulation.world.patching import patch
-from tests.simulation.world.process import Process
+from tests.simulation.world.process import Process, running
 from tests.simulation.world.world import TURN
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SimForkserver:
         if isinstance(order, wire.Ping):
             self.report(wire.Pong(loading=False))
             return
-        process = self._world.spawn(order.instance)
+        process = self._world.spawn(self._supervision.prefix + order.instance)
         self.children[process.pid] = order.instance
         self.report(wire.Forked(order.instance, process.pid))
 
@@ -90,8 +90,9 @@ class SimForkserver:
 
     def ended(self, process: Process, code: int, number: int) -> None:
         """Report the end of a child, with the status that waitpid would return."""
-        if self.children.pop(process.pid, None) is not None and self._alive:
-            self.report(wire.Exited(process.name, process.pid, number or code << 8))
+        instance = self.children.pop(process.pid, None)
+        if instance is not None and self._alive:
+            self.report(wire.Exited(instance, process.pid, number or code << 8))
 
     def reports(self, on_report: Any) -> bool:
         taken, self._reports = self._reports, []
@@ -109,8 +110,8 @@ class SimForkserver:
         """End it, and by their parent-death signals its children."""
         if self._alive:
             self._alive = False
-            for pid, name in list(self.children.items()):
-                process = self._world.processes.get(name)
+            for pid, instance in list(self.children.items()):
+                process = self._world.processes.get(self._supervision.prefix + instance)
                 if process is not None and process.pid == pid:
                     self._world.end(process, 0, signal.SIGKILL)
             self.children.clear()
@@ -121,52 +122,51 @@ class SimForkserver:
 
 
 class Supervision:
-    """Starts the supervisor, and again whenever it has ended."""
+    """Starts a machine's supervisor, and again whenever it has ended.
 
-    def __init__(self, world: "World", plan: Plan) -> None:
-        self.world, self._plan = world, plan
+    `prefix` is that of the names that the machine's processes have in the world.
+    """
+
+    def __init__(self, world: "World", plan: Plan, prefix: str = "") -> None:
+        self.world, self._plan, self.prefix = world, plan, prefix
+        self.name = prefix + SUPERVISOR
         self.forkserver: SimForkserver | None = None
-        self.chance = world.random("supervision")
+        self.chance = world.random(f"{prefix}supervision")
         self.escalations: list[str] = []
-        world.mains[SUPERVISOR] = self._main
+        world.mains[self.name] = self._main
         world.on_end.append(self._on_end)
         patch(os, "kill", self._os_kill)
         patch(tree_module, "usage_of", self._usage_of)
-        patch(Tree, "launch", staticmethod(lambda options: self._launch()))
+        patch(Tree, "launch", staticmethod(lambda options: _launch(running(world))))
 
     @property
     def tree(self) -> Tree | None:
         """The tree of the supervisor that runs now."""
-        process = self.world.processes.get(SUPERVISOR)
+        process = self.world.processes.get(self.name)
         found: Tree | None = process.notes.get("tree") if process else None
         return found
 
     def kill(self, name: str) -> None:
         """Kill a process as `nodeplane chaos` does: the supervisor orders it, so that its budget is spared."""
-        process, tree = self.world.processes.get(SUPERVISOR), self.tree
-        if process is None or tree is None or name not in tree.children:
+        process, tree, instance = self.world.processes.get(self.name), self.tree, name.removeprefix(self.prefix)
+        if process is None or tree is None or instance not in tree.children:
             self.world.kill(name)
         else:
-            process.run(lambda: tree.kill(name, signal.SIGKILL))
+            process.run(lambda: tree.kill(instance, signal.SIGKILL))
 
     def start_failed(self) -> None:
         """Start what the supervisor gave up, as an operator does."""
-        process, tree = self.world.processes.get(SUPERVISOR), self.tree
+        process, tree = self.world.processes.get(self.name), self.tree
         for name, child in tree.children.items() if process and tree else ():
             if child.state is State.FAILED and process and tree:
                 process.run(lambda name=name: tree.restart(name))  # type: ignore[misc]
-
-    def _launch(self) -> SimForkserver:
-        current = self.world.current
-        assert current is not None
-        return SimForkserver(self, current)
 
     async def _main(self, process: Process) -> int:
         settings, stopping = self._plan.settings, asyncio.Event()
 
         def fail(reason: str) -> None:
             self.escalations.append(reason)
-            self.world.happened(SUPERVISOR, f"ends the plane: {reason}")
+            self.world.happened(self.name, f"ends the plane: {reason}")
             stopping.set()
 
         bus = Bus(BusOptions(name=SUPERVISOR, run_dir=settings.layout.run))
@@ -178,9 +178,10 @@ class Supervision:
             root=settings.layout.root,
             limits=self._plan.limits,
             on_failed=fail,
-            say=lambda line: self.world.happened(SUPERVISOR, line),
+            say=lambda line: self.world.happened(self.name, line),
         )
-        tree = process.notes["tree"] = Tree(options, self._launch())  # type: ignore[arg-type]  # stands for the client
+        process.notes["supervision"] = self
+        tree = process.notes["tree"] = Tree(options, _launch(process))  # type: ignore[arg-type]  # stands for the client
         Control(self._control_options(settings, process), bus, tree)
         tree.start()
         await stopping.wait()
@@ -204,11 +205,11 @@ class Supervision:
         )
 
     def _on_end(self, process: Process, code: int, signal_number: int) -> None:
-        if process.name == SUPERVISOR:
+        if process.name == self.name:
             if self.forkserver is not None:
                 self.forkserver.die()
             delay = self.chance.uniform(*INIT_S)
-            self.world.at(delay, None, lambda: SUPERVISOR in self.world.processes or self.world.spawn(SUPERVISOR))
+            self.world.at(delay, None, lambda: self.name in self.world.processes or self.world.spawn(self.name))
         elif self.forkserver is not None:
             self.forkserver.ended(process, code, signal_number)
 
@@ -232,3 +233,8 @@ class Supervision:
         if found is None:
             return None
         return Usage(found.turns * TURN, runnable=False, stopped=found.paused_until > self.world.now)
+
+
+def _launch(process: Process) -> SimForkserver:
+    supervision: Supervision = process.notes["supervision"]
+    return SimForkserver(supervision, process)
