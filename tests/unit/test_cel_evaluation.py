@@ -11,6 +11,7 @@ from protocols.cel import policies
 from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.evaluation import running
 from protocols.cel.evaluation.running import CALL_LIMIT, Budget
+from protocols.cel.evaluation.simple import is_short
 from protocols.cel.functions import registry
 from protocols.cel.functions.values import EXCEEDED
 from protocols.cel.libraries import authorizing
@@ -204,6 +205,29 @@ def test_a_program_of_checked_bytes_needs_no_native_library() -> None:
 )
 def test_what_is_simple(expression: str, simple: bool) -> None:
     assert compile_program(expression).is_simple is simple
+
+
+@pytest.mark.parametrize(
+    ("expression", "short"),
+    [
+        ("object.a.all(x, x.b == 'a' && x.c in ['a', 'b'])", True),
+        ("object.a.exists(x, object.b.all(y, y != x))", True),
+        ("object.a.existsOne(k, v, v == 1)", True),
+        ("object.a.filter(x, has(x.b)).map(x, x.b).size() < 3", True),
+        ("object.a.map(x, x.b, x.c) == [object.d]", True),
+        ("object.a.transformList(i, x, i < 2, x) == []", True),
+        ("object.a.all(x, x.matches('a'))", False),
+        ("object.a.map(x, x + x) == []", False),
+        ("object.a.map(x, [x, x].map(y, quantity(y))) == []", False),
+        ("object.a.transformMap(k, v, v) == {}", False),
+        ("cel.bind(x, object.a, [x, x] == [])", False),
+        ("object.?a.optMap(x, x).hasValue()", False),
+        ("lists.range(3).all(x, x < 5)", False),
+    ],
+)
+def test_what_is_short(expression: str, short: bool) -> None:
+    serialized = policies.program(expression, policies.Scope(False, False, ())).serialized
+    assert is_short(serialized) is short
 
 
 def test_every_declared_function_has_a_body() -> None:

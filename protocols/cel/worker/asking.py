@@ -23,7 +23,7 @@ from protocols.cel.worker.messages import (
 from protocols.errors import NodeplaneError
 
 if TYPE_CHECKING:
-    from protocols.cel.worker.simple import SimplePolicies
+    from protocols.cel.worker.short import ShortPolicies
 
 CHECKS = 4096
 """Answers to checks of single expressions that a process keeps; they do not depend on data."""
@@ -55,7 +55,7 @@ class Process:
 
     remote: ClassVar[bool] = False
     checks: ClassVar[OrderedDict[bytes, Answer]] = OrderedDict()
-    simple: ClassVar["SimplePolicies | None"] = None
+    short: ClassVar["ShortPolicies | None"] = None
 
 
 def _known(question: Question) -> Answer | None:
@@ -64,7 +64,7 @@ def _known(question: Question) -> Answer | None:
 
         return Engine().answer(question)
     asking = current.get()
-    if isinstance(question, EvaluatePolicy) and (found := _simple(question, asking)) is not None:
+    if isinstance(question, EvaluatePolicy) and (found := _short(question, asking)) is not None:
         return found
     return _answered(question, asking)
 
@@ -81,16 +81,16 @@ def _answered(question: Question, asking: Asking | None) -> Answer | None:
     return found
 
 
-def _simple(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
-    """Evaluate a question of simple expressions here; those not seen before are checked with the next questions."""
-    from protocols.cel.worker.simple import SimplePolicies
+def _short(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
+    """Evaluate a question of short expressions here; those not seen before are checked with the next questions."""
+    from protocols.cel.worker.short import ShortPolicies
 
-    if Process.simple is None:
-        Process.simple = SimplePolicies()
-    for each in Process.simple.unknown(question):
+    if Process.short is None:
+        Process.short = ShortPolicies()
+    for each in Process.short.unknown(question):
         if (checked := _answered(CheckPolicy(each.source, each.scope, ()), asking)) is not None:
-            Process.simple.add(each, checked)
-    return Process.simple.answer(question)
+            Process.short.add(each, checked)
+    return Process.short.answer(question)
 
 
 def answer(question: Question) -> Answer | None:

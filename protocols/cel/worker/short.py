@@ -1,13 +1,13 @@
-"""Simple expressions of policies, evaluated in the process that asks from trees that the worker checked.
+"""Short expressions of policies, evaluated in the process that asks from trees that the worker checked.
 
-They have no loops and no patterns, so they cost microseconds. What turns out to be dearer, since it compares large
-parts of the objects, is left to the worker.
+They have no patterns and none of the dear functions, so that a unit of cost is half a microsecond. What turns out to
+need more than a small budget, since it loops over or compares large parts of the objects, is left to the worker.
 """
 
 from collections import OrderedDict
 
 from protocols.cel import policies
-from protocols.cel.evaluation.simple import is_simple
+from protocols.cel.evaluation.simple import is_short
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker.local import Engine
 from protocols.cel.worker.messages import Answer, Checked, EvaluatePolicy, Expression
@@ -19,8 +19,8 @@ COST = 10_000
 """Units of all expressions of one question here: some 5 ms."""
 
 
-class SimplePolicies:
-    """Programs of simple expressions; None for those that are left to the worker."""
+class ShortPolicies:
+    """Programs of short expressions; None for those that are left to the worker."""
 
     def __init__(self) -> None:
         self._programs: OrderedDict[Expression, policies.Program | None] = OrderedDict()
@@ -31,11 +31,11 @@ class SimplePolicies:
         return [each for each in question.expressions if each not in self._programs]
 
     def add(self, expression: Expression, checked: Answer) -> None:
-        """Keep the program of a checked expression if it is simple; with errors it is left to the worker."""
+        """Keep the program of a checked expression if it is short; with errors it is left to the worker."""
         program = None
         if isinstance(checked, Checked) and len(checked.serialized) <= LARGEST:
             try:
-                if is_simple(checked.serialized, checked.cost):
+                if is_short(checked.serialized):
                     program = policies.Program(checked.serialized)
             except (CompileError, ValueError):
                 program = None
