@@ -87,6 +87,13 @@ class NotRunning(SupervisorError):
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
+class NotOwner(SupervisorError):
+    """Raised by commands that need a plane, or a socket, of another user."""
+
+    http: ClassVar[int] = 403
+    grpc: ClassVar[str] = "PERMISSION_DENIED"
+
+
 class ForeignPackage(SupervisorError):
     """Raised when `supervisor`, `protocols` or `actors` come from another distribution."""
 

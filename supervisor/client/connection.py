@@ -1,7 +1,11 @@
 """Talk to a running plane: a client of the buses of its supervisors."""
 
 import asyncio
+import os
+import pwd
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,7 +14,7 @@ from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
 from protocols.messages import devices
 from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from protocols.process.layout import Layout
-from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, Usage
 from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
 
@@ -69,11 +73,33 @@ class Asking:
 
 
 def running(layout: Layout) -> dict[str, int]:
-    """Return name and pid of the supervisors below a root. Raises NotRunning if there are none."""
+    """Return name and pid of the supervisors below a root. Raises NotRunning if there are none, NotOwner."""
+    check_access(layout)
     found = supervisors(layout.run)
     if not found:
         raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
     return found
+
+
+def check_access(layout: Layout) -> None:
+    """Raise NotOwner if the plane below a root, running or not, is another user's."""
+    try:
+        os.listdir(layout.run)
+    except PermissionError:
+        owner = owner_of(layout.root)
+        raise NotOwner(
+            f"permission denied: {layout.root} is {owner}'s; run this as {owner}, or give your own plane's --root"
+        ) from None
+    except OSError:
+        return  # it has not been started yet
+
+
+def owner_of(path: Path) -> str:
+    """Return the user who owns a path, or the nearest parent that can be reached."""
+    for place in (path, *path.parents):
+        with suppress(OSError, KeyError):
+            return pwd.getpwuid(place.stat().st_uid).pw_name
+    return "another user"
 
 
 async def devices_known(following: Iterable[Following[Any]]) -> None:

@@ -135,8 +135,9 @@ class Supervisor:
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._stop, self._options.containers_on_term)
+        loop.add_signal_handler(signal.SIGTERM, self._stop, self._options.containers_on_term)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+            loop.add_signal_handler(signal.SIGHUP, self._stop, True)
 
     def _interrupted(self) -> None:
         if self._stopping.is_set():

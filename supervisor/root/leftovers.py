@@ -1,4 +1,4 @@
-"""Sockets and mounts that outlive their process: find them, wait for their owners, remove them.
+"""Sockets, mounts and containers that outlive their process: find them, wait for their owners, remove them.
 
 A socket belongs to a process as long as that holds the lock file of the same name. Lock files stay, held or not: they
 carry the epochs.
@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from protocols.process.files import is_locked
 
@@ -48,6 +50,25 @@ def wait_released(run_dir: Path, names: Iterable[str], wait_s: float = WAIT_S) -
 
 def has_endpoints(run_dir: Path, name: str) -> bool:
     return all((run_dir / f"{name}{suffix}").exists() for suffix in ENDPOINTS)
+
+
+def orphaned_containers(root: Path) -> int:
+    """Return the number of containers of the embedded runtime that run below a root.
+
+    A process that took the pid of a shim counts as one.
+    """
+    found = 0
+    for started in root.glob("runtime/shims/*/started.json"):
+        with suppress(OSError, msgspec.DecodeError):
+            shim = msgspec.json.decode(started.read_bytes(), type=_Started).shim
+            found += not (started.parent / "exit.json").exists() and Path(f"/proc/{shim}").exists()
+    return found
+
+
+class _Started(msgspec.Struct):
+    """The part of a shim's record that is read here."""
+
+    shim: int
 
 
 def unmount_below(root: Path) -> None:

@@ -330,13 +330,29 @@ def test_up_detached_fails_names_reason(plane: FakePlane) -> None:
 
 @pytest.mark.parametrize(
     ("number", "order"),
-    [(signal.SIGINT, ["a", "containers", "runtime", "first"]), (signal.SIGTERM, ["a", "runtime", "first"])],
+    [
+        (signal.SIGINT, ["a", "containers", "runtime", "first"]),
+        (signal.SIGHUP, ["a", "containers", "runtime", "first"]),
+        (signal.SIGTERM, ["a", "runtime", "first"]),
+    ],
 )
-def test_signals_only_interrupt_stops_containers(plane: FakePlane, number: int, order: list[str]) -> None:
+def test_signals_interrupt_and_hangup_stop_containers(plane: FakePlane, number: int, order: list[str]) -> None:
     process = plane.start("first", "runtime:runtime", "a")
     code, _, _ = end(process, number)
     assert code == 0
     assert (plane.root / "order").read_text().split() == order
+
+
+def test_hangup_under_nohup_is_ignored(plane: FakePlane) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which a child inherits
+    try:
+        process = plane.start("a")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    os.kill(plane.actor("a").pid, signal.SIGKILL)  # a supervisor that ends would not start it again
+    until(lambda: plane.all_in("ready", "live"), "the actor in a new process")
+    assert end(process)[0] == 0
 
 
 def test_groups_of_one_root_are_one_plane(plane: FakePlane) -> None:

@@ -51,7 +51,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["fly"], 2, "no command is called 'fly'"),
         (["dra-driver", "--driver", "No"], 2, "'No' is not a DNS name, such as gpu.example.com"),
         (["status"], 1, "no plane runs below"),
-        (["down"], 1, "start it with `nodeplane up`"),
+        (["down"], 0, "no plane runs below"),
         (["tap", "devices", "allocations"], 1, "no plane runs below"),
         (["logs", "nobody"], 2, "no log of 'nobody'"),
         (["chaos", "kill", "store"], 1, "no plane runs"),

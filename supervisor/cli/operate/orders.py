@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,13 +10,15 @@ from pathlib import Path
 from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import STOP, Empty, StopPlane
-from supervisor.base.errors import SupervisorError
+from protocols.process.layout import Layout, layout
+from supervisor.base.errors import NotRunning, SupervisorError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
 from supervisor.base.progress import Progress, progress
 from supervisor.base.terminal import working
 from supervisor.cli.flags import layout_from
-from supervisor.client.connection import TIMEOUT_S, Asking, ask
+from supervisor.client.connection import TIMEOUT_S, Asking, ask, check_access
 from supervisor.client.scaling import scale_nodes, scale_watchers
+from supervisor.plane.orphaned import orphaned, take_over
 from supervisor.root.lock import supervisors
 
 STOP_TIMEOUT_S = 40.0
@@ -38,18 +41,37 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def down(args: argparse.Namespace) -> int:
-    """Stop the plane and wait until it is gone."""
+    """Stop the plane and wait until it is gone. Without one, stop containers that a plane has left behind."""
+    where = layout_from(args)
+    check_access(where)
+    if supervisors(where.run):
+        return _stop(where, containers=not args.keep_containers)
+    if not where.root.exists():
+        raise NotRunning(f"{where.root} does not exist; give the plane's --root")
+    orphans = {} if args.keep_containers else orphaned(where.root)
+    if not orphans:
+        print(f"no plane runs below {where.root}", file=sys.stderr)
+    return max((_stop_orphans(layout(str(root)), count) for root, count in orphans.items()), default=0)
 
+
+def _stop_orphans(where: Layout, count: int) -> int:
+    containers = f"{count} container{'s' if count > 1 else ''}"
+    print(f"stopping {containers} below {where.root} that a plane has left running", file=sys.stderr)
+    take_over(where)
+    return _stop(where, containers=True)
+
+
+def _stop(where: Layout, *, containers: bool) -> int:
     async def stop(asking: Asking) -> None:
         names = sorted(asking.names(), key=_stop_order)
         actors = await _actors(asking)
         with progress("stopping the plane", len(actors) or None) as shown:
             for name in names:
                 pid = supervisors(asking.layout.run).get(name, 0)
-                await _order_stop(asking, name, StopPlane(containers=not args.keep_containers))
+                await _order_stop(asking, name, StopPlane(containers=containers))
                 await _wait_gone(asking, name, pid, lambda: _show_left(shown, actors))
 
-    ask(layout_from(args), stop)
+    ask(where, stop)
     return 0
 
 

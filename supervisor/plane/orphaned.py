@@ -1,0 +1,59 @@
+"""Containers whose plane has ended without them: a supervisor with the runtime alone takes them over, to be stopped.
+
+Run as `python -m supervisor.plane.orphaned ROOT`; it reports on standard output when the runtime is ready.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from protocols.messages.supervisor import ROOT_NAME
+from protocols.process.layout import Layout, layout
+from protocols.process.settings import load_settings
+from supervisor.base.errors import SupervisorError, guard
+from supervisor.base.groups import NODE, RUNTIME, Limits, child
+from supervisor.forkserver.client import environment
+from supervisor.plane.start import Begin, run_prepared
+from supervisor.report.console import READY
+from supervisor.root import leftovers, logs
+from supervisor.root.lock import SupervisorLocks
+from supervisor.startup.prepared import Prepared, SettingsLock
+
+
+def orphaned(root: Path) -> dict[Path, int]:
+    """Return the roots with containers that run without a plane: this one, and those of its further nodes."""
+    roots = [root, *sorted(root.glob("nodes/*"))]
+    return {found: count for found in roots if (count := leftovers.orphaned_containers(found))}
+
+
+def take_over(where: Layout) -> None:
+    """Start a supervisor with the runtime alone below this layout. Raises SupervisorError if it does not get ready."""
+    log = logs.path_of(where.logs, "supervisor")
+    with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as errors:
+        command = [sys.executable, "-P", "-m", __name__, str(where.root)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env=environment(), start_new_session=True
+        )
+    with process.stdout as report:  # type: ignore[union-attr]  # a pipe
+        if not report.read().startswith(READY):
+            raise SupervisorError(f"containers below {where.root} still run: the runtime did not start; see {log}")
+
+
+def _main() -> int:
+    begin = Begin(time.monotonic(), Limits(), lambda prepared: prepared)
+    return run_prepared(_prepared(layout(sys.argv[1])), begin, sys.stdout.fileno())
+
+
+def _prepared(where: Layout) -> Prepared:
+    settings = load_settings(where.settings)
+    with SettingsLock(where.run):
+        held = SupervisorLocks(where.run, ROOT_NAME)
+    leftovers.wait_released(where.run, [RUNTIME])
+    leftovers.clean(where.run)
+    return Prepared(ROOT_NAME, "", settings, (child(RUNTIME, NODE),), held, None, where.settings)
+
+
+if __name__ == "__main__":
+    sys.exit(guard(_main))
