@@ -94,6 +94,24 @@ def check_access(layout: Layout) -> None:
         return  # it has not been started yet
 
 
+OPENS = "--pod-resources-socket-group GROUP --pod-resources-socket-mode 660"
+"""Flags of `up` and `adopt` that let a group connect."""
+
+
+def check_socket(path: Path) -> None:
+    """Raise NotOwner if this user may not connect to a pod resources socket, which need not exist."""
+    try:
+        os.stat(path)
+        if os.access(path, os.W_OK, effective_ids=True):
+            return
+    except PermissionError:  # of a directory on the path
+        pass
+    except OSError:
+        return  # nothing is there
+    owner = owner_of(path)
+    raise NotOwner(f"{path}: permission denied: it is {owner}'s; run this as {owner}, or start its plane with {OPENS}")
+
+
 def owner_of(path: Path) -> str:
     """Return the user who owns a path, or the nearest parent that can be reached."""
     for place in (path, *path.parents):

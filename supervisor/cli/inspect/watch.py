@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEv
 from protocols.process.texts import printable
 from supervisor.base.errors import SupervisorError
 from supervisor.cli.flags import layout_from
+from supervisor.client.connection import check_socket
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -57,6 +59,7 @@ async def _print_events(args: argparse.Namespace) -> None:
             async for event in events:
                 show(event)
         except NotAnswering as error:
+            check_socket(Path(socket))
             raise SupervisorError(f"{socket}: {error}; start its server, or wait for it with --retry") from None
         except NodeplaneError as error:
             raise SupervisorError(f"{socket}: {error}") from None

@@ -1,0 +1,71 @@
+"""Commands on a plane of another user: they say so instead of "no plane runs"."""
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from supervisor.cli.main import main
+from supervisor.client.connection import OPENS, owner_of
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
+        Path(path).chmod(0o711)
+        (Path(path) / "run").mkdir(mode=0o700)
+        yield Path(path)
+
+
+@contextmanager
+def another_user(private: Path) -> Iterator[None]:
+    """Without rights on `private`: as nobody if this is root, else by its mode."""
+    if os.geteuid() == 0:
+        os.seteuid(NOBODY)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+    else:
+        private.chmod(0)
+        try:
+            yield
+        finally:
+            private.chmod(0o700)
+
+
+@pytest.mark.parametrize("words", [("status",), ("down",), ("console",), ("devices",), ("tap", "devices", "devices")])
+def test_command_on_plane_of_other_user_names_owner(
+    words: tuple[str, ...], root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--root", str(root), *words])  # loads its modules
+    capsys.readouterr()
+    with another_user(root / "run"):
+        assert main(["--root", str(root), *words]) == 1
+    owner = owner_of(root)
+    assert f"permission denied: {root} is {owner}'s; run this as {owner}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder_mode", [0o711, 0o700])
+def test_watch_of_socket_without_permission_names_owner_and_flags(
+    folder_mode: int, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = root / "pod-resources"
+    folder.mkdir()
+    path = folder / "kubelet.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        path.chmod(0o600 if folder_mode == 0o700 or os.geteuid() == 0 else 0)
+        folder.chmod(folder_mode)
+        with another_user(folder):
+            assert main(["watch", "pods", "--socket", str(path)]) == 1
+    written = capsys.readouterr().err
+    assert f"{path}: permission denied: it is {owner_of(root)}'s" in written
+    assert OPENS in written
