@@ -61,6 +61,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Time after an ordered signal in which an end does not count against the budget."""
     late_tick_s: float = 2.0
     """A tick later than this means that the supervisor was stopped; missing heartbeats of that time do not count."""
+    slow_start_s: float = 10.0
+    """Time between looks at what a start waits for; what has changed is reported."""
     shutdown_s: float = 25.0
     """Limit of a whole shutdown; processes that are left get SIGKILL."""
 

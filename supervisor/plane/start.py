@@ -30,14 +30,17 @@ def start(
     group: str = "",
     slot: int = 0,
     detach: bool = False,
+    ready_s: float = 0.0,
     limits: Limits | None = None,
     adapt: Adapt | None = None,
 ) -> int:
     """Run a plane, or one group of it, to its end and return the exit code.
 
-    With `detach`, return when it is ready or has failed. `adapt` changes what was prepared: tests use other children.
+    With `detach`, return when it is ready or has failed; one that is not ready after `ready_s` ends. `adapt` changes
+    what was prepared: tests use other children.
     """
-    begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt or (lambda prepared: prepared))
+    adapt = adapt or (lambda prepared: prepared)
+    begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt, ready_s if detach else 0.0)
     if not detach:
         return run_prepared(prepare(options, group, slot), begin, -1)
     prepare(options, group, slot).release()  # errors reach the caller's terminal
@@ -55,6 +58,7 @@ class Begin(NamedTuple):
     started_at: float
     limits: Limits
     adapt: Adapt
+    ready_s: float = 0.0
 
 
 def run_prepared(
@@ -73,6 +77,7 @@ def run_prepared(
         console=Console(prepared.name, report_to),
         started_at=begin.started_at,
         limits=begin.limits,
+        ready_s=begin.ready_s,
         parent=parent,
         containers_on_term=under_honcho(os.environ),
     )

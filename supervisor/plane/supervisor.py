@@ -4,6 +4,7 @@ It owns nothing durable: kill -9 of it ends every actor by parent-death signals,
 """
 
 import asyncio
+import math
 import os
 import signal
 import time
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 CONTAINER_GRACE_S = 2.0
 ORDER_S = 2.0
 SECOND_S = 1.0
-SLOW_START_S = 10.0
 ROTATE_EVERY = 10
 TICK_LIMIT_S = 5.0
 """Age of the last pass over the actors with which systemd's watchdog is still fed; a pass is due each second."""
@@ -54,6 +54,8 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Monotonic time at which the command started."""
     limits: Limits = Limits()
+    ready_s: float = 0.0
+    """Seconds after which a plane that is not ready ends; 0: it waits for ever."""
     parent: Parent | None = None
     """The plane's supervisor, if this is one of several nodes."""
     containers_on_term: bool = False
@@ -184,11 +186,17 @@ class Supervisor:
         return f"; not serving: {', '.join(down)}" if down else ""
 
     async def _report_slow_start(self, control: Control) -> None:
-        """Report what a slow start waits for."""
-        while True:
-            await asyncio.sleep(SLOW_START_S)
-            if waiting := still_waiting(control.status()):
+        """Report what a slow start waits for, when that changes, and end the plane if it takes too long."""
+        reported, limit = "", self._options.ready_s
+        ends = self._options.started_at + limit if limit else math.inf
+        while (left := ends - time.monotonic()) > 0:
+            await asyncio.sleep(min(self._options.limits.slow_start_s, left))
+            waiting = still_waiting(control.status())
+            if waiting and waiting != reported:
                 self._console.waiting(waiting)
+            reported = waiting
+        why = still_waiting(control.status()) or "its processes are still starting"
+        self._fail(f"not ready in {limit:g} s (--timeout); {why}")
 
     async def _every_second(self) -> None:
         while True:

@@ -25,6 +25,7 @@ from supervisor.client.connection import Asking, ask
 from tests.support import waiting
 
 HERE = Path(__file__).parent
+WAITS_FOR = ("no kubelet at /nowhere", "kubelet at /nowhere does not answer")
 REPO = HERE.parents[1]
 T = TypeVar("T")
 
@@ -326,6 +327,18 @@ def test_up_detached_fails_names_reason(plane: FakePlane) -> None:
     assert process.returncode == 1
     assert "bad" in err
     assert "the disk ate my homework" in err
+
+
+def test_up_detached_gives_up_and_reports_changes_only(plane: FakePlane) -> None:
+    begin = time.monotonic()
+    process = plane.up("--detach", "--ready=6", "a", "late:waiting")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert time.monotonic() - begin > 5.5
+    lines = [line for line in err.splitlines() if "/nowhere" in line]
+    assert lines[:-1] == [f"nodeplane: still waiting; late: {note}" for note in WAITS_FOR]
+    assert "not ready in 6 s (--timeout); still waiting; late: kubelet at /nowhere does not answer" in lines[-1]
+    plane.is_over()
 
 
 @pytest.mark.parametrize(

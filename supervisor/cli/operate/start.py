@@ -17,6 +17,7 @@ from supervisor.plane.start import start
 KUBELET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 RUNTIME = "unix:///run/containerd/containerd.sock"
 MIN_POLL_S = 1.0
+READY_S, LONGEST_READY_S = 60.0, 86400.0
 SHARED_FLAGS = frozenset(
     (
         "root",
@@ -38,6 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     starting = subparsers.add_parser("up", help="start the plane", allow_abbrev=False)
     add_plane_flags(starting)
     starting.add_argument("--detach", action="store_true", help="return when the node is Ready; the plane goes on")
+    add_timeout(starting)
     starting.set_defaults(run=up)
     adopting = subparsers.add_parser("adopt", help="serve the watch of a real kubelet", allow_abbrev=False)
     add = adopting.add_argument
@@ -47,12 +49,25 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("--poll", default=10.0, type=float, metavar="S", help="seconds between polls without an event (default 10)")
     add_plane_flags(adopting, SHARED_FLAGS)
     add("--detach", action="store_true", help="return when it serves; it goes on")
+    add_timeout(adopting)
     adopting.set_defaults(run=adopt)
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout", default=READY_S, type=float, metavar="S", help="with --detach: end with 1 after (default 60)"
+    )
 
 
 def up(args: argparse.Namespace) -> int:
     """Run the whole plane in one process tree."""
-    return start(plane_options(args), detach=args.detach)
+    return start(plane_options(args), detach=args.detach, ready_s=_timeout(args.timeout))
+
+
+def _timeout(value: float) -> float:
+    if not 0 < value <= LONGEST_READY_S:
+        raise Usage(f"--timeout {value:g}: use more than 0, and at most {LONGEST_READY_S:g} seconds")
+    return value
 
 
 def adopt(args: argparse.Namespace) -> int:
@@ -65,7 +80,8 @@ def adopt(args: argparse.Namespace) -> int:
     if adopted.socket == adopted.pod_resources:
         raise Usage(f"--socket {adopted.socket} is kubelet's own; choose another path")
     runtime = args.cri if args.cri.startswith("unix://") else f"unix://{_socket(args.cri, '--runtime')}"
-    return start(msgspec.structs.replace(shared, runtime=runtime, adopt=adopted), group=ADOPT, detach=args.detach)
+    options = msgspec.structs.replace(shared, runtime=runtime, adopt=adopted)
+    return start(options, group=ADOPT, detach=args.detach, ready_s=_timeout(args.timeout))
 
 
 def _served(path: str, shared: PlaneOptions) -> str:

@@ -1,4 +1,4 @@
-"""`python -m fake_actors.plane ROOT [--detach] [--group=G] NAME[:MODULE][!]...`: fakes; `!` = critical."""
+"""`python -m fake_actors.plane ROOT [--detach] [--ready=S] [--group=G] NAME[:MODULE][!]...`: fakes; `!` = critical."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from supervisor.cli.flags import plane_options
 from supervisor.plane.start import start
 from supervisor.startup.prepared import Prepared
 
-LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3)
+LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3, slow_start_s=0.2)
 
 
 def spec(word: str) -> ChildSpec:
@@ -27,6 +27,7 @@ def main() -> int:
     root, *words = sys.argv[1:]
     detach = "--detach" in words
     group = next((word.removeprefix("--group=") for word in words if word.startswith("--group=")), "")
+    ready_s = next((float(word.removeprefix("--ready=")) for word in words if word.startswith("--ready=")), 0.0)
     specs = tuple(spec(word) for word in words if not word.startswith("--"))
 
     def adapt(prepared: Prepared) -> Prepared:
@@ -34,7 +35,7 @@ def main() -> int:
 
     options = plane_options(argparse.Namespace(root=root, port=0, metrics_port=0))
     try:
-        return start(options, group=group, detach=detach, limits=LIMITS, adapt=adapt)
+        return start(options, group=group, detach=detach, ready_s=ready_s, limits=LIMITS, adapt=adapt)
     except NodeplaneError as error:
         print(f"nodeplane: {error}", file=sys.stderr)
         return 1
