@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.simulation.model import Outcome
+from tests.simulation.world.ordered import _order
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -37,3 +38,16 @@ def test_one_seed_in_two_processes_gives_one_trace(profile: str, seed: int) -> N
     assert first.turns > 1_000
     assert first.messages > 1_000
     assert (first.trace, first.counts, first.faults) == (second.trace, second.counts, second.faults)
+
+
+class _Slotted:
+    __slots__ = ("name",)
+
+    def __init__(self, name: int) -> None:
+        self.name = name
+
+
+def test_sets_of_objects_with_slots_have_the_order_of_first_use() -> None:
+    _order(_Slotted)
+    made = [_Slotted(number) for number in range(100)]
+    assert [hash(each) - hash(made[0]) for each in made] == list(range(100))

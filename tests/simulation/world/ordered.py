@@ -20,6 +20,8 @@ def order_sets() -> None:
 
 
 _numbers = itertools.count(1)
+_slotted: dict[int, tuple[int, object]] = {}
+"""Numbers of hashed objects without room for one, by address. They are held, so that no other takes the address."""
 
 
 def _by_first_use(self: Any) -> int:
@@ -27,17 +29,22 @@ def _by_first_use(self: Any) -> int:
         return self._simulated_hash  # type: ignore[no-any-return]
     except AttributeError:
         number = next(_numbers)
-        try:
-            object.__setattr__(self, "_simulated_hash", number)
-        except (AttributeError, TypeError):  # slots
-            return object.__hash__(self)
+        object.__setattr__(self, "_simulated_hash", number)
         return number
+
+
+def _slotted_by_first_use(self: Any) -> int:
+    known = _slotted.get(id(self))
+    if known is None:
+        known = _slotted[id(self)] = next(_numbers), self
+    return known[0]
 
 
 def _order(found: type) -> None:
     hashed: Any = found.__hash__
-    if hashed is object.__hash__ and getattr(found, "__dictoffset__", False):
+    if hashed in (object.__hash__, _by_first_use, _slotted_by_first_use):
+        room = getattr(found, "__dictoffset__", False)
         try:
-            patch(found, "__hash__", _by_first_use)
+            patch(found, "__hash__", _by_first_use if room else _slotted_by_first_use)
         except TypeError:  # not of Python
             return
