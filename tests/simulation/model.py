@@ -76,6 +76,8 @@ class Profile(Protocol):
     """What faults may hit."""
     kinds: tuple[str, ...]
     """Kinds of faults that may be drawn; keys of `world.faults.KINDS`."""
+    means: tuple[float, ...]
+    """Seconds between two faults, on average, of which one is drawn."""
 
     def begin(self) -> None:
         """Start processes and load."""

@@ -15,6 +15,7 @@ PLACES = {
     "store": "tests.simulation.control.profile:StoreProfile",
     "control": "tests.simulation.control.profile:ControlProfile",
     "node": "tests.simulation.node.profile:NodeProfile",
+    "plane": "tests.simulation.plane.profile:PlaneProfile",
 }
 """`module:factory` by name."""
 

@@ -30,7 +30,9 @@ def outcome(profile: str, seed: int, **environment: str) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("profile", "seed"), [("control", 1), ("control", 4)], ids=["embedded store", "model of an etcd"]
+    ("profile", "seed"),
+    [("control", 1), ("control", 4), ("plane", 5)],
+    ids=["embedded store", "model of an etcd", "two nodes"],
 )
 def test_one_seed_in_two_processes_gives_one_trace(profile: str, seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory:

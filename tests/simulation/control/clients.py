@@ -166,7 +166,9 @@ class _Session:
             self._items[key] = revision, value_of(obj)
 
 
-class _Silent:
+class Silent:
+    """A handler of an informer that is read, not heard."""
+
     def on_add(self, obj: Object) -> None: ...
     def on_update(self, old: Object, new: Object) -> None: ...
     def on_delete(self, obj: Object) -> None: ...
@@ -178,7 +180,7 @@ def informer(options: ClientOptions) -> Main:
     async def main(process: Process) -> None:
         client = ApiClient(options)
         await client.start()
-        made = Informer(client, CONFIGMAPS, InformerOptions(), _Silent())
+        made = Informer(client, CONFIGMAPS, InformerOptions(), Silent())
         process.notes["informer"] = made
         await made.run()
 

@@ -1,6 +1,7 @@
 """What happened, for the oracle: commits on disk, calls of the writers, changes that each replica delivered."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ from actors.store.file.history import surviving_rows
 from actors.store.file.object_log import ObjectLog
 from actors.store.model.types import Change, Commit, LoadedState
 from actors.watchcache.cache.store_state import StoreState
+from tests.simulation.model import Broken
 from tests.simulation.world.patching import patch
 from tests.support.linear import Operation
 
@@ -145,6 +147,18 @@ class History:
             if value is not None and resource in found:
                 found[resource][name] = msgspec.json.decode(value)
         return found
+
+    def revision_of(self, resource: str, name: str) -> int:
+        return self.latest[f"{REGISTRY}{resource}/{name}".encode()][0]
+
+    def contradictions(self) -> Iterator[Broken]:
+        """Yield what was on disk or acknowledged, and is not what it was."""
+        for text in self.replaced:
+            yield Broken("history", f"another history than that of the store: {text}")
+        for text in self.lost:
+            yield Broken("durable", text)
+        for text in self.rewritten:
+            yield Broken("acknowledged", f"{text} was committed twice")
 
     def is_skipped(self, revision: int) -> bool:
         return any(after < revision <= until for after, until in self.skips)

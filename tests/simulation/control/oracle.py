@@ -8,7 +8,7 @@ from actors.apiserver.replica.replica import Replica
 from tests.simulation.control.clients import NAMESPACE, items_of
 from tests.simulation.control.history import History, Seen
 from tests.simulation.model import Broken
-from tests.simulation.world.actors import SUPERVISOR
+from tests.simulation.world.failures import failures
 from tests.support.linear import linearizable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Oracle:
             *self._linearizable(),
             *self._relisted(),
             *self._converged(),
-            *self._no_failures(),
+            *failures(self._world),
         ]
         for seen in self._history.seen:
             found += self._watched(seen)
@@ -46,12 +46,7 @@ class Oracle:
                 yield Broken("acknowledged", f"{key.decode()} at {revision} is lost")
             elif not _holds(committed[revision, key], value):
                 yield Broken("acknowledged", f"{key.decode()} at {revision} has another value")
-        for text in self._history.replaced:
-            yield Broken("history", f"another history than that of the store: {text}")
-        for text in self._history.lost:
-            yield Broken("durable", text)
-        for text in self._history.rewritten:
-            yield Broken("acknowledged", f"{text} was committed twice")
+        yield from self._history.contradictions()
 
     def _linearizable(self) -> Iterator[Broken]:
         for key, operations in self._history.operations.items():
@@ -114,19 +109,6 @@ class Oracle:
     def _replica(self, name: str, replica: Replica, wanted: dict[str, tuple[int, bytes]]) -> Iterator[Broken]:
         held = {each.key: (each.rv, each.raw) for each in replica.objects.below("")}
         yield from _difference(name, held, wanted, f"synced={replica.synced} mark={replica.mark}")
-
-    def _no_failures(self) -> Iterator[Broken]:
-        world = self._world
-        for process in [*world.graveyard, *world.processes.values()]:
-            if world.excused(process.ended_at):
-                continue
-            for kind, count in process.failures.items():
-                yield Broken("no task ends unheard", f"{process.name}: {kind} {count}")
-            if process.code and process.name != SUPERVISOR:
-                yield Broken("no process fails", f"{process.name} ended with code {process.code}")
-        for at, name, text in world.errors:
-            if not world.excused(at):
-                yield Broken("no error is logged", f"{name}: {text}", at)
 
 
 def _holds(stored: bytes | None, value: bytes | None) -> bool:

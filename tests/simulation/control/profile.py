@@ -12,6 +12,7 @@ from tests.simulation.control.workloads import broken, nodes, owner
 from tests.simulation.control.writers import Writer
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR
+from tests.simulation.world.faults import MEANS
 from tests.simulation.world.limits import draw_bus
 from tests.simulation.world.process import Process
 
@@ -25,6 +26,7 @@ class ControlProfile:
     """Everything of one run."""
 
     kinds: tuple[str, ...] = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
+    means = MEANS
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
     etcd_share = 0.3
 

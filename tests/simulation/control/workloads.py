@@ -16,6 +16,7 @@ from protocols.kube.resources import LEASES, NODES, PODS, REPLICASETS
 from protocols.kube.times import now, now_micro
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
+from tests.simulation.control.clients import Silent
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.process import Process
 
@@ -83,7 +84,7 @@ def nodes(options: ClientOptions) -> Main:
 class _Nodes:
     def __init__(self, process: Process, options: ClientOptions) -> None:
         self._client = ApiClient(options)
-        self._pods = process.notes["pods"] = Informer(self._client, PODS, InformerOptions(), _Silent())
+        self._pods = process.notes["pods"] = Informer(self._client, PODS, InformerOptions(), Silent())
 
     async def run(self) -> None:
         await self._client.start()
@@ -135,12 +136,6 @@ class _Nodes:
         elif pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") != "Running":
             status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
             await self._client.patch(PODS, name, metadata["namespace"], {"status": status}, subresource="status")
-
-
-class _Silent:
-    def on_add(self, obj: Object) -> None: ...
-    def on_update(self, old: Object, new: Object) -> None: ...
-    def on_delete(self, obj: Object) -> None: ...
 
 
 def broken(stored: dict[str, dict[str, Any]]) -> Iterator[Broken]:

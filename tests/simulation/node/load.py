@@ -1,18 +1,16 @@
 """Pods that come and go: a model of users and a scheduler that knows the node's devices."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE
 from protocols.kube.meta import Object, meta
 from protocols.kube.resources import PODS, RESOURCECLAIMS
+from tests.simulation.node.pods import NAMESPACE, card_request, has_ended, hollow_pod, with_card
 from tests.simulation.node.simulators import DRIVER
 
 if TYPE_CHECKING:
     from tests.simulation.node.api import ModelApi
     from tests.simulation.world.world import World
 
-NAMESPACE = "default"
-ENDED = frozenset({"Succeeded", "Failed"})
 MOST_CPUS = 6
 
 
@@ -49,7 +47,7 @@ class Load:
     def _sweep(self) -> None:
         """Remove pods that have ended, as controllers of jobs do, and claims whose pod is gone."""
         for pod in list(self._api.objects["pods"].values()):
-            if (pod.get("status") or {}).get("phase") in ENDED:
+            if has_ended(pod):
                 self._api.remove(meta(pod)["name"], NAMESPACE, 1)
         pods = {meta(pod)["uid"] for pod in self._api.objects["pods"].values()}
         for claim in list(self._api.objects["resourceclaims"].values()):
@@ -70,25 +68,12 @@ class Load:
                 limits[resource] = str(wanted)
         exclusive = chance.random() < 0.4 and self._used("cpu") < MOST_CPUS
         limits["cpu"] = "1" if exclusive else "100m"
-        container = {"name": "main", "image": "hollow/app", "resources": {"limits": limits, "requests": dict(limits)}}
-        spec: Object = {
-            "nodeName": "n1",
-            "restartPolicy": chance.choice(("Never", "OnFailure", "Always")),
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-        }
-        notes = {HOLLOW: "true", HOLLOW_EXIT_CODE: str(chance.choice((0, 0, 1)))}
-        if chance.random() < 0.8:
-            notes[HOLLOW_DURATION] = f"{chance.choice((200, 1000, 3000, 8000))}ms"
-        pod: dict[str, Any] = {
-            "metadata": {"name": name, "namespace": NAMESPACE, "annotations": notes},
-            "spec": spec,
-            "status": {"phase": "Pending"},
-        }
+        pod = hollow_pod(name, limits, chance)
+        pod["spec"]["nodeName"] = "n1"
+        pod["status"] = {"phase": "Pending"}
         card = self._free_card() if chance.random() < 0.4 else ""
         if card:
-            spec["resourceClaims"] = [{"name": "card", "resourceClaimName": name}]
-            container["resources"]["claims"] = [{"name": "card"}]  # type: ignore[index]
+            with_card(pod, {"resourceClaimName": name})
         uid = meta(self._api.put(PODS, pod))["uid"]
         if card:
             self._api.put(RESOURCECLAIMS, _claim(name, card, uid))
@@ -97,7 +82,7 @@ class Load:
         """Return how many are asked for by pods that have not ended."""
         used = 0
         for pod in self._api.objects["pods"].values():
-            if (pod.get("status") or {}).get("phase") not in ENDED:
+            if not has_ended(pod):
                 limit = pod["spec"]["containers"][0]["resources"]["limits"].get(resource, "0")
                 used += int(limit) if limit.isdigit() else 0
         return used
@@ -113,7 +98,7 @@ def _claim(name: str, card: str, pod_uid: str) -> Object:
     result = {"request": "card", "driver": DRIVER, "pool": "n1", "device": card}
     return {
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"devices": {"requests": [{"name": "card", "exactly": {"deviceClassName": "card"}}]}},
+        "spec": card_request(),
         "status": {
             "allocation": {"devices": {"results": [result]}},
             "reservedFor": [{"resource": "pods", "name": name, "uid": pod_uid}],

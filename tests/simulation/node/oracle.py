@@ -6,34 +6,16 @@ from typing import TYPE_CHECKING
 from protocols.kube.meta import Object, meta
 from tests.simulation.model import Broken
 from tests.simulation.node.agents import View, shown
-from tests.simulation.node.load import ENDED
+from tests.simulation.node.pods import has_ended
 from tests.simulation.node.simulators import DRIVER
-from tests.simulation.world.actors import SUPERVISOR
 
 if TYPE_CHECKING:
-    from tests.simulation.calls.sockets import Sockets
     from tests.simulation.node.machine import Node
-    from tests.simulation.world.world import World
 
 EXPECTED_ERRORS = ("node endpoint not served",)
+"""Nobody reaches a node's endpoint here."""
 LATEST_LIST_S = 12.0
 """An agent lists each few seconds; by then one must have succeeded."""
-
-
-def failures(world: "World", sockets: "Sockets") -> Iterator[Broken]:
-    """Yield what failed without a fault that explains it, over all processes."""
-    for process in [*world.graveyard, *world.processes.values()]:
-        if world.excused(process.ended_at):
-            continue
-        for kind, count in process.failures.items():
-            yield Broken("no task ends unheard", f"{process.name}: {kind} {count}")
-        if process.code and not process.name.endswith(SUPERVISOR):
-            yield Broken("no process fails", f"{process.name} ended with code {process.code}")
-    for text in sockets.failures:
-        yield Broken("no handler fails", text)
-    for at, name, text in world.errors:
-        if not text.startswith(EXPECTED_ERRORS) and not world.excused(at):
-            yield Broken("no error is logged", f"{name}: {text}", at)
 
 
 class Oracle:
@@ -63,11 +45,11 @@ class Oracle:
             name, status = meta(pod)["name"], pod.get("status") or {}
             if meta(pod).get("deletionTimestamp"):
                 yield Broken("converged", f"{name} is deleted and still there: {_reason(status)}")
-            elif status.get("phase") not in ENDED and not _settled(status):
+            elif not has_ended(pod) and not _settled(status):
                 yield Broken("converged", f"{name} is {status.get('phase')}: {_reason(status)}")
 
     def _converged_runtime(self) -> Iterator[Broken]:
-        active = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") not in ENDED}
+        active = {uid for uid, pod in self._pods.items() if not has_ended(pod)}
         for id, run in self._node.witness.running.items():
             if run.pod not in active:
                 yield Broken("converged", f"container {id[:12]} of pod {run.pod} runs, whose pod is gone or has ended")
@@ -83,7 +65,7 @@ class Oracle:
         held: dict[str, str] = {}
         for uid, allocation in self._ledger.items():
             pod = self._pods.get(uid)
-            if pod is None or (pod.get("status") or {}).get("phase") in ENDED:
+            if pod is None or has_ended(pod):
                 yield Broken("converged", f"the ledger has {allocation.name}, which is gone or has ended")
             for each in shown(allocation):
                 what = each.partition(" ")[2] if DRIVER not in each else each.rpartition(" ")[2]

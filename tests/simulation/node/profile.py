@@ -10,10 +10,12 @@ from tests.simulation.node.limits import draw_node
 from tests.simulation.node.load import Load
 from tests.simulation.node.machine import GPU, GPUS, NIC, NICS, Node, NodeShape
 from tests.simulation.node.notifications import Notifications
-from tests.simulation.node.oracle import Oracle, failures
+from tests.simulation.node.oracle import EXPECTED_ERRORS, Oracle
 from tests.simulation.node.replaced import replace_machine
 from tests.simulation.node.simulators import note_parts
 from tests.simulation.node.trace import hide_chance
+from tests.simulation.world.failures import failures
+from tests.simulation.world.faults import MEANS
 from tests.simulation.world.limits import draw_bus
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 class NodeProfile:
     kinds = ("kill", "pause", "cut", "all", *NodeFaults.kinds, "api")
+    means = MEANS
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -53,7 +56,8 @@ class NodeProfile:
 
     def check(self) -> list[Broken]:
         pods = self.api.objects["pods"].values()
-        return [*failures(self.world, self.sockets), *Oracle(self.node, pods).check()]
+        handlers = [Broken("no handler fails", text) for text in self.sockets.failures]
+        return [*handlers, *failures(self.world, EXPECTED_ERRORS), *Oracle(self.node, pods).check()]
 
     def counts(self) -> dict[str, int]:
         return {

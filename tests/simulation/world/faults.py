@@ -12,7 +12,7 @@ from tests.simulation.model import Fault, Profile
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-MEANS = 0.05, 0.3, 1.0, 3.0
+MEANS: tuple[float, ...] = (0.05, 0.3, 1.0, 3.0)
 """Seconds between two faults, on average; one is drawn for each seed."""
 SHARE = 0.7
 """Probability that a seed has a kind, or a target."""
@@ -23,7 +23,7 @@ def draw(seed: int, seconds: float, profile: Profile) -> tuple[Fault, ...]:
     chance = random.Random(f"{seed}/faults")
     kinds = _some(chance, profile.kinds)
     targets = _some(chance, profile.targets)
-    mean = chance.choice(MEANS)
+    mean = chance.choice(profile.means)
     plan, at = [], chance.expovariate(1 / mean)
     while at < seconds:
         plan.append(Fault(round(at, 6), chance.choice(kinds), chance.choice(targets), round(chance.random(), 6)))

@@ -1,0 +1,168 @@
+"""What must hold between control and nodes, during the run and at its end; each side's own promises, too."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from protocols.kube.meta import Object, meta, version_of
+from tests.simulation.control.history import REGISTRY, History
+from tests.simulation.model import Broken
+from tests.simulation.node.machine import CARDS, GPU, NIC, Node
+from tests.simulation.node.oracle import EXPECTED_ERRORS, Oracle
+from tests.simulation.node.pods import has_ended
+from tests.simulation.world.failures import failures
+
+if TYPE_CHECKING:
+    from tests.simulation.plane.profile import PlaneProfile
+
+Stored = dict[str, dict[str, Any]]
+
+
+def check(profile: "PlaneProfile") -> list[Broken]:
+    """Return every broken promise."""
+    world, history = profile.world, profile.control.history
+    found = [Broken("no handler fails", text) for text in profile.sockets.failures]
+    found += failures(world, EXPECTED_ERRORS)
+    found += history.contradictions()
+    found += [*_bound_once(history), *_given_once(history)]
+    missing = [name for name in profile.targets if name not in world.processes]
+    if missing:
+        return [*found, Broken("converged", f"{missing} do not run")]
+    stored = history.stored("pods", "resourceclaims", "nodes")
+    found += _same(profile, stored)
+    for node in profile.nodes:
+        pods = [pod for pod in stored["pods"].values() if pod["spec"].get("nodeName") == node.name]
+        found += [*Oracle(node, pods).check(), *_told(node, pods), *_claimed(node, pods, stored["resourceclaims"])]
+    return [*found, *_scheduled(profile.nodes, stored), *_reserved(stored)]
+
+
+def _commits(history: History, resource: str) -> Iterator[tuple[int, str, Any]]:
+    """Yield revision, key and object, None for a deletion, of every commit in order."""
+    prefix = f"{REGISTRY}{resource}/".encode()
+    for (revision, key), value in sorted(history.committed.items()):
+        if key.startswith(prefix):
+            yield revision, key.decode(), None if value is None else msgspec.json.decode(value)
+
+
+def _bound_once(history: History) -> Iterator[Broken]:
+    bound: dict[str, str] = {}
+    for revision, key, pod in _commits(history, "pods"):
+        node = pod["spec"].get("nodeName") if pod else None
+        if node and bound.setdefault(meta(pod)["uid"], node) != node:
+            yield Broken("each pod is bound once", f"{key} to {bound[meta(pod)['uid']]}, at {revision} to {node}")
+
+
+def _given_once(history: History) -> Iterator[Broken]:
+    """No device is allocated to two claims at any revision, and none changes under a claim that is reserved."""
+    held: dict[str, set[str]] = {}
+    for revision, key, claim in _commits(history, "resourceclaims"):
+        held[key] = devices = set(_devices(claim)) if claim else set()
+        for other, theirs in held.items():
+            if other != key and devices & theirs:
+                yield Broken("nothing is given twice", f"{devices & theirs} to {other} and, at {revision}, to {key}")
+
+
+def _devices(claim: Object) -> list[str]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return [f"{each['driver']}/{each['pool']}/{each['device']}" for each in results]
+
+
+def _same(profile: "PlaneProfile", stored: Stored) -> Iterator[Broken]:
+    """A client's informers hold what is stored."""
+    for plural, informer in profile.world.processes["user"].notes["held"].items():
+        held = {key: version_of(obj) for key, obj in informer.items.items()}
+        wanted = {key: str(profile.control.history.revision_of(plural, key)) for key in stored[plural]}
+        keys = sorted(key for key in {**held, **wanted} if held.get(key) != wanted.get(key))
+        if keys:
+            yield Broken("converged", f"user holds {len(held)} of {len(wanted)} {plural}, {keys[:3]} differ")
+
+
+def _told(node: Node, pods: list[Object]) -> Iterator[Broken]:
+    """A container that runs in the API runs on its node, and the other way round."""
+    told = {
+        each["containerID"].rpartition("/")[2]: meta(pod)["name"]
+        for pod in pods
+        for each in (pod.get("status") or {}).get("containerStatuses") or ()
+        if "running" in (each.get("state") or {})
+    }
+    running = {id: run.pod for id, run in node.witness.running.items()}
+    for id in sorted(told.keys() - running.keys()):
+        yield Broken("status is what the node does", f"{told[id]} runs as {id[:12]}, which {node.name} does not run")
+    for id in sorted(running.keys() - told.keys()):
+        yield Broken("status is what the node does", f"{node.name} runs {id[:12]} of {running[id]}, unknown to the API")
+
+
+def _claimed(node: Node, pods: list[Object], claims: dict[str, Any]) -> Iterator[Broken]:
+    """What a running pod's claims were allocated is what its node has given it."""
+    ledger = node.witness.ledger()
+    for pod in pods:
+        uid, name = meta(pod)["uid"], meta(pod)["name"]
+        if (pod.get("status") or {}).get("phase") != "Running":
+            continue
+        allocated = sorted(device for claim in _reserved_for(claims, uid) for device in _devices(claim))
+        given = sorted(_given(ledger[uid])) if uid in ledger else []
+        if allocated != given:
+            yield Broken("claims are what the node gave", f"{name}: {allocated} allocated, {given} given")
+
+
+def _given(allocation: Any) -> set[str]:
+    return {
+        f"{item.driver}/{item.pool}/{item.device}"
+        for container in allocation.containers
+        for claim in container.claims
+        for item in claim.devices
+    }
+
+
+def _reserved_for(claims: dict[str, Any], uid: str) -> list[Object]:
+    return [
+        claim
+        for claim in claims.values()
+        if any(each["uid"] == uid for each in (claim.get("status") or {}).get("reservedFor") or ())
+    ]
+
+
+def _reserved(stored: Stored) -> Iterator[Broken]:
+    """No claim is reserved for a pod that is gone or has ended."""
+    alive = {meta(pod)["uid"] for pod in stored["pods"].values() if not has_ended(pod)}
+    for key, claim in stored["resourceclaims"].items():
+        for each in (claim.get("status") or {}).get("reservedFor") or ():
+            if each["uid"] not in alive:
+                yield Broken("converged", f"claim {key} is reserved for {each['name']}, which is gone or has ended")
+
+
+def _scheduled(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
+    """A pod waits only for what no node has."""
+    free = {node.name: _free(node, stored) for node in nodes}
+    for key, pod in stored["pods"].items():
+        if pod["spec"].get("nodeName") or meta(pod).get("deletionTimestamp"):
+            continue
+        wanted = _asks(pod)
+        for name, room in free.items():
+            if all(room[each] >= count for each, count in wanted.items()):
+                yield Broken("what fits is bound", f"{key} waits for {wanted}, {name} has {room}")
+
+
+CARD = "card"
+
+
+def _asks(pod: Object) -> dict[str, int]:
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    asks = {each: int(limits.get(each, 0)) for each in (GPU, NIC)}
+    return {**asks, CARD: len(pod["spec"].get("resourceClaims") or ()), "cpu": 1, "pods": 1}
+
+
+def _free(node: Node, stored: Stored) -> dict[str, int]:
+    """Count what is free on a node, fewer in doubt: broken devices count as none, each pod as a whole CPU."""
+    gpu, nic = (hardware for name, hardware in node.hardware.items() if name != node.driver)
+    room = {GPU: len(gpu.healthy), NIC: len(nic.healthy), CARD: CARDS, "cpu": 6, "pods": 100}
+    allocated = {device for claim in stored["resourceclaims"].values() for device in _devices(claim)}
+    room[CARD] -= sum(f"/{node.name}/" in device for device in allocated)
+    room[CARD] -= sum(health != "Healthy" for health in node.hardware[node.driver].health.values())
+    for pod in stored["pods"].values():
+        if pod["spec"].get("nodeName") == node.name:
+            for each, count in _asks(pod).items():
+                room[each] -= count if each != CARD else 0
+    return room
