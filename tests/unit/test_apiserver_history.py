@@ -18,9 +18,9 @@ from actors.apiserver.watch.scope import Scope
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.service.bus_streams import ResourceStream
-from protocols.bus import Event, Item
+from protocols.bus import Event, Item, Op
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
-from protocols.messages.objects import ObjectEvent
+from protocols.messages.objects import ADDED, FLOOR, FLOOR_KEY, STORED, ObjectEvent
 from tests.support.watch_wire import ByHand, Wire
 
 CONFIGMAPS = TABLE.of("configmaps")
@@ -132,3 +132,29 @@ def test_watch_of_a_replaced_history_ends_with_410(jammed: bool) -> None:
     assert event["object"]["message"] == HISTORY_REPLACED
     assert wire.ended is not None
     assert hub.empty.is_set()
+
+
+def test_replica_with_part_of_a_revision_gets_the_rest_from_a_snapshot_whose_history_begins_after_it() -> None:
+    replica, first, second = Replica(CONFIGMAPS), _body("a"), _body("b")
+    replica.on_snapshot([], 1)
+    replica.on_event(Event(Op.UPSERT, "ns/a", ObjectEvent(ADDED, 5, first), mark=5))
+
+    state = [("ns/a", ObjectEvent(STORED, 5, first)), ("ns/b", ObjectEvent(STORED, 5, second))]
+    replica.on_snapshot([*state, (FLOOR_KEY, ObjectEvent(FLOOR, 5, b""))], 6)
+
+    assert [each.key for each in replica.objects.below("")] == ["ns/a", "ns/b"]
+    assert replica.window.floor == 6
+
+
+def test_replica_with_a_whole_revision_keeps_its_history_with_a_snapshot_that_begins_after_it() -> None:
+    replica, first = Replica(CONFIGMAPS), _body("a")
+    replica.on_snapshot([], 1)
+    replica.on_event(Event(Op.UPSERT, "ns/a", ObjectEvent(ADDED, 5, first), mark=5))
+
+    replica.on_snapshot([("ns/a", ObjectEvent(STORED, 5, first)), (FLOOR_KEY, ObjectEvent(FLOOR, 5, b""))], 6)
+
+    assert replica.window.floor == 1
+
+
+def _body(name: str) -> bytes:
+    return msgspec.json.encode({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns"}})

@@ -183,21 +183,28 @@ class Replica:
         if why := self._contradiction(snapshot, mark):
             self._start_over(snapshot, mark, why)
             return
-        if snapshot.floor <= self.mark:
+        if snapshot.floor <= self._settled:
             for key, event in snapshot.history:
                 self._apply_once(key, event)
             return
-        for key, event in snapshot.difference(self.objects, mark):
+        changes = snapshot.difference(self.objects, mark)
+        if not changes and snapshot.floor <= self.mark:
+            return
+        for key, event in changes:
             self._apply_once(key, event)
         self.window = Window(floor=mark)
+
+    @property
+    def _settled(self) -> int:
+        """The revision of which all changes are applied; of the newest revision some may still be missing."""
+        return self.mark - 1 if self._latest[0] == self.mark else self.mark
 
     def _contradiction(self, snapshot: Snapshot, mark: int) -> str:
         if self._digest_differs:
             return "the digest of its objects differs"
         if mark < self.mark:
             return f"the store is at revision {mark}"
-        settled = self.mark - 1 if self._latest[0] == self.mark else self.mark
-        return snapshot.contradiction(self.objects, settled, self.corrupt)
+        return snapshot.contradiction(self.objects, self._settled, self.corrupt)
 
     def _check_digest(self, event: ObjectEvent) -> None:
         """Compare the digest of all objects with the watch cache's, which arrives once its replay is complete."""
