@@ -109,10 +109,13 @@ def test_an_init_container_shows_its_device_until_it_completes(made: HealthPlane
 @pytest.mark.scenario("S51", "S53", "S54")
 @pytest.mark.timeout(240 * ROUNDS)
 def test_every_change_is_shown_whoever_dies_meanwhile(made: HealthPlane) -> None:
-    """S51, S53, S54, S56: running, crashing, waiting and failed pods alike."""
+    """S51, S53, S54, S56: running, crashing, waiting and failed pods alike.
+
+    The simulation's profile `node` breaks devices while any of the node's actors dies, also amid a flap.
+    """
     dice = random.Random(SEED)
     print(f"seed {SEED}")
-    for number, victims in enumerate(CRASHES * ROUNDS):
+    for number, victims in enumerate((CRASHES[-1], dice.choice(CRASHES)) * ROUNDS):
         state = "Healthy" if number % 2 else "Unhealthy"
         striker = threading.Timer(dice.uniform(0, 0.1), made.kill, victims)
         striker.start()
@@ -136,23 +139,6 @@ def test_a_quick_flap_ends_in_the_latest_at_few_writes(made: HealthPlane) -> Non
     made.expect("the latest", made.all_are("Unhealthy"))
     pods.close()
     assert len([event for event in pods.events if event.name == "runs"]) <= 5 + 2 * (time.monotonic() - began)
-    made.set("Healthy")
-    made.expect("well again", made.all_are("Healthy"))
-
-
-@pytest.mark.timeout(240 * ROUNDS)
-def test_a_flap_in_which_somebody_dies_ends_in_the_latest(made: HealthPlane) -> None:
-    """S52, with a crash between two of the changes."""
-    dice = random.Random(SEED)
-    for victims in dice.sample(CRASHES * ROUNDS, 2 * ROUNDS):
-        struck, latest = dice.randrange(10), dice.choice(("Healthy", "Unhealthy"))
-        for number in range(10):
-            made.set_plugin("Healthy" if number % 2 else "Unhealthy")
-            if number == struck:
-                made.kill(*victims)
-            time.sleep(0.01)
-        made.set(latest)
-        made.expect(f"the latest, {latest}, with {victims} killed (seed {SEED})", made.all_are(latest))
     made.set("Healthy")
     made.expect("well again", made.all_are("Healthy"))
 

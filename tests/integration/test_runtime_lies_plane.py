@@ -24,20 +24,14 @@ MOST_STOPS = 30
 
 SAYS: dict[str, str] = {
     "wrong-ids": "the runtime answered with",
-    "empty-statuses": "the runtime answered with ''",
     "unknown-enums": "ContainerStatusUnknown",
-    "stamp-in-seconds": "hint: the runtime does not stamp",
-    "stamp-in-future": "hint: the runtime does not stamp",
     "stamp-without-statuses": "hint: the runtime does not stamp",
     "huge-list": "larger than max",
-    "garbage": "not CRI v1",
-    "unavailable": "no runtime: ",
     "create-lost": "",
     "start-lost": "",
-    "half-closed": "the runtime ended the event stream",
     "hangs": "no runtime: ",
 }
-"""Lie -> what is said; empty: the pod runs in spite of it, there is nothing to say."""
+"""Lie -> what is said; empty: the pod runs in spite of it, there is nothing to say. test_cri.py has the others."""
 KILLS = ("unknown-enums",)
 """A container in an unknown state is ended, as by kubelet; this pod's is not started again."""
 

@@ -42,11 +42,6 @@ def replaced(plane: Plane, before: dict[str, int], timeout: float = REPLACED_S) 
     until(f"{', '.join(before)} started anew", all_new, timeout, every=0.1)
 
 
-def parent(pid: int) -> int:
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
-
-
 def is_shim(line: str) -> bool:
     """Whether a command line is of a container's keeper, which outlives the plane on purpose."""
     return "actors.runtime.shim.launcher" in line
