@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
+from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.admission import admit_request, rejection
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
@@ -345,6 +346,24 @@ def test_an_orphan_is_killed(tmp_path):
             await orphan.until(lambda: orphan.worker.state.stage is Stage.FINISHED)
             assert not orphan.fake.runtime.sandboxes
             assert not orphan.fake.statuses.history
+
+    play(story())
+
+
+def test_an_orphan_of_which_only_directories_are_left_is_removed(tmp_path):
+    """As after a kill between the pod's deletion in the API and the removal of its directories."""
+
+    async def story():
+        (tmp_path / "pods" / UID / "volumes").mkdir(parents=True)
+        (tmp_path / "logs" / f"ns_p_{UID}").mkdir(parents=True)
+        scene = Scene(tmp_path)
+        found = list(pods_with_directories(scene.fake.deps.node_info))
+        assert found == [(UID, "ns", "p"), (UID, "", "")]
+        orphan = Scene(tmp_path, spec=PodSpec(uid=UID, name="p", namespace="ns", grace=1), gone=True)
+        orphan.fake.pleg.deliver(UID)
+        async with at_work(orphan):
+            await orphan.until(lambda: orphan.worker.state.stage is Stage.FINISHED)
+        assert list(pods_with_directories(scene.fake.deps.node_info)) == []
 
     play(story())
 

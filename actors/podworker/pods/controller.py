@@ -23,6 +23,7 @@ from actors.podworker.pods.probes.metrics import ProbeMetrics
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from actors.podworker.pods.status.device_health import initializing
 from actors.podworker.pods.status.status_manager import StatusManager
+from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
 from protocols.bus import BusError, Op
@@ -211,7 +212,9 @@ class PodController:
                 await self._services.known()
         await self._static.load()
         self._published.begin(self._context.bus)
-        self._manager.begin(await self._live_pods())
+        running = await self._live_pods()
+        left = await asyncio.to_thread(lambda: list(pods_with_directories(self._node.info)))
+        self._manager.begin([*running, *left])
         self._context.spawn(self._static.watch(), "manifests")
         self._context.spawn(self._static.keep_mirrors(), "mirrors")
         await self._reconciler.run()

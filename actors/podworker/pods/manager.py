@@ -124,15 +124,15 @@ class PodManager:
 
     # workers
 
-    def begin(self, running: Iterable[tuple[str, str, str]]) -> None:
-        """Start the workers. `running`: uid, namespace and name of every pod in the runtime.
+    def begin(self, present: Iterable[tuple[str, str, str]]) -> None:
+        """Start the workers. `present`: uid, namespace and name of every pod in the runtime or with directories here.
 
         Pods that run already are counted before others are admitted, the oldest first.
         """
         self._begun = True
         for pod in sorted(self._pods.values(), key=_created_at):
             self._run(pod, fence_ns=self._options.started_ns)
-        for uid, namespace, name in running:
+        for uid, namespace, name in present:
             if uid not in self._workers:
                 self.orphan(uid, namespace, name)
 
@@ -167,7 +167,7 @@ class PodManager:
         self._tasks.cancel()
 
     def orphan(self, uid: str, namespace: str, name: str) -> None:
-        """End a pod that the runtime has but the API does not know."""
+        """End a pod that the runtime has, or that has left directories, but the API does not know."""
         if not uid or uid in self._pods:
             return
         log.warning("ending orphaned pod pod=%s/%s uid=%s", namespace, name, uid)

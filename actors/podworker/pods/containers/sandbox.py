@@ -9,6 +9,7 @@ from actors.podworker.model.resources import GUARANTEED, linux_resources, pod_re
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.containers.names import dns_config, hostname
 from actors.podworker.pods.containers.security import sandbox_security, sysctls
+from actors.podworker.pods.volumes.paths import pod_log_directory
 from protocols.kube.meta import Object
 from protocols.wire import cri_pb2
 
@@ -17,10 +18,6 @@ _PROTOCOLS = {"TCP": cri_pb2.TCP, "UDP": cri_pb2.UDP, "SCTP": cri_pb2.SCTP}
 KIND = "RuntimeClass"
 _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")
 """Characters that only uids of manifests have."""
-
-
-def pod_log_directory(base: Path, spec: PodSpec) -> Path:
-    return base / f"{spec.namespace}_{spec.name}_{spec.uid}"
 
 
 def pod_labels(spec: PodSpec) -> dict[str, str]:

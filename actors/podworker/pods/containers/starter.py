@@ -17,7 +17,7 @@ from actors.podworker.pods.containers.config import ConfigInputs, container_conf
 from actors.podworker.pods.containers.images import ERR_PULL, Images
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.names import RESOLV, needs_resolv, read, write_hosts
-from actors.podworker.pods.containers.sandbox import pod_log_directory, runtime_handler, sandbox_config
+from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import ImageUser
 from actors.podworker.pods.containers.termination_messages import make_message_file
 from actors.podworker.pods.environment.env_files import file_refs
@@ -27,7 +27,7 @@ from actors.podworker.pods.environment.variables import needs_pod_ip
 from actors.podworker.pods.probes.handlers import POST_START, POST_START_S, hook_failure, hook_of, run_hook
 from actors.podworker.pods.volumes import sub_path
 from actors.podworker.pods.volumes.env_files import read_env_files
-from actors.podworker.pods.volumes.paths import VolumePaths
+from actors.podworker.pods.volumes.paths import VolumePaths, pod_log_directory
 from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object

@@ -9,8 +9,7 @@ import msgspec
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import NodeInfo
 from actors.podworker.model.types import ContainerSpec, PodSpec
-from actors.podworker.pods.containers.sandbox import pod_log_directory
-from actors.podworker.pods.volumes.paths import pod_directory
+from actors.podworker.pods.volumes.paths import pod_directory, pod_log_directory
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 DEFAULT_PATH = "/dev/termination-log"

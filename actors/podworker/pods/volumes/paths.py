@@ -25,6 +25,10 @@ def pod_directory(root: Path, uid: str) -> Path:
     return root / PODS / uid
 
 
+def pod_log_directory(base: Path, spec: PodSpec) -> Path:
+    return base / f"{spec.namespace}_{spec.name}_{spec.uid}"
+
+
 def removable(directory: Path, base: Path) -> bool:
     """Return False where a name that the runtime reported leads elsewhere than to an entry of `base`."""
     return directory.parent == base and directory.name not in ("", ".", "..")

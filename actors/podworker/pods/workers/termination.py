@@ -5,18 +5,14 @@ Stages of a pod uid on this node: syncing -> terminating -> terminated -> finish
 
 import asyncio
 import logging
-import shutil
 
 import msgspec
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.errors import SyncFailed
 from actors.podworker.model.types import Stage, is_static
-from actors.podworker.pods.containers.sandbox import pod_log_directory
 from actors.podworker.pods.restarts.kills import stop_all
 from actors.podworker.pods.status.device_health import covers, held_in, merged
-from actors.podworker.pods.volumes import bind_mounts as mounts
-from actors.podworker.pods.volumes.paths import PODS, pod_directory, removable
+from actors.podworker.pods.volumes.directories import remove_directories
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols.kube.meta import Object
@@ -157,7 +153,7 @@ class PodTermination:
 
         After a crash in between, the runtime still lists the pod, so that nothing is left behind.
         """
-        await asyncio.to_thread(self._remove_directories)
+        await asyncio.to_thread(remove_directories, self._deps.node_info, self._state.spec)
         known = {s.id for s in status.sandboxes}
         loose = [c.id for c in status.containers if c.sandbox_id not in known]
         try:
@@ -171,15 +167,3 @@ class PodTermination:
         if known or loose:
             status = await self._observer.status()
         return not (status.sandboxes or status.containers)
-
-    def _remove_directories(self) -> None:
-        spec, node_info = self._state.spec, self._deps.node_info
-        own = pod_directory(node_info.root, spec.uid)
-        logs = pod_log_directory(node_info.logs, spec)
-        if not (removable(own, node_info.root / PODS) and removable(logs, node_info.logs)):
-            log.error("pod directories not removed, path escapes its base path=%s", own)
-            return
-        if left := mounts.detach_below(own):  # rmtree would delete the files of a mounted volume
-            raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")
-        for directory in (own, logs):
-            shutil.rmtree(directory, ignore_errors=True)
