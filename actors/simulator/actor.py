@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 63
+RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
+"""What a plugin and a driver are called if neither flag nor script names them."""
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _SCRIPT_FLAGS_OF_PLUGIN = ("resource", "devices", "numa")
 _SCRIPT_FLAGS_OF_DRIVER = ("driver", "devices", "numa", "partitions", "shared", "attach", "health_timeout")
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace, layout: Layout) -> int:
 def _add_plugin_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("plugin", help="run an example device plugin", allow_abbrev=False)
     add = parser.add_argument
-    add("--resource", default="", metavar="DOMAIN/NAME", help="e.g. example.com/gpu")
+    add("--resource", default="", metavar="DOMAIN/NAME", help=f"the extended resource ({RESOURCE})")
     add("--devices", type=_device_count, metavar="N", help="how many devices to offer (1)")
     add("--numa", type=_device_count, metavar="N", help="spread them over N NUMA nodes (no topology)")
     add("--kubelet-dir", default="", metavar="DIR", help="kubelet directory, if not ROOT/kubelet")
@@ -77,13 +79,14 @@ def plugin_script(args: argparse.Namespace) -> "PluginScript":
     from actors.simulator.plugin.script import PluginScript
 
     script = read_script(args.script, PluginScript) if args.script else PluginScript()
-    return msgspec.structs.replace(script, **_given(args, _SCRIPT_FLAGS_OF_PLUGIN))
+    given = {"resource": script.resource or RESOURCE, **_given(args, _SCRIPT_FLAGS_OF_PLUGIN)}
+    return msgspec.structs.replace(script, **given)
 
 
 def _add_driver_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("dra-driver", help="run an example DRA driver", allow_abbrev=False)
     add = parser.add_argument
-    add("--driver", default="", metavar="NAME", help="a DNS name, e.g. gpu.example.com")
+    add("--driver", default="", metavar="NAME", help=f"a DNS name ({DRIVER})")
     add("--devices", type=_count, metavar="N", help="how many devices to offer (1)")
     add("--numa", type=_count, metavar="N", help="spread them over N NUMA nodes (none)")
     add("--partitions", type=_count, metavar="N", help="each may also be given out in N parts, by shared counters (0)")
@@ -144,7 +147,8 @@ def driver_script(args: argparse.Namespace) -> "DriverScript":
 
     script = read_script(args.script, DriverScript) if args.script else DriverScript()
     try:
-        return msgspec.structs.replace(script, **_given(args, _SCRIPT_FLAGS_OF_DRIVER))
+        given = {"driver": script.driver or DRIVER, **_given(args, _SCRIPT_FLAGS_OF_DRIVER)}
+        return msgspec.structs.replace(script, **given)
     except ValueError as error:
         raise SettingsInvalid(str(error)) from None
 

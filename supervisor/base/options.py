@@ -15,10 +15,13 @@ from protocols.process.layout import Layout, layout
 from protocols.process.settings import Adopt, PodResources
 
 LOOPBACK = "127.0.0.1"
+BOOLEANS = ("true", "false")
 _ALIGNMENT, _POD_RESOURCES = Alignment(), PodResources()
 
 
-def flag(metavar: str, help: str, *, default: str = "", kubelet: str = "", page: str = "") -> msgspec.Meta:
+def flag(
+    metavar: str, help: str, *, default: str = "", kubelet: str = "", page: str = "", values: tuple[str, ...] = ()
+) -> msgspec.Meta:
     """Declare a field as a flag.
 
     Args:
@@ -27,10 +30,10 @@ def flag(metavar: str, help: str, *, default: str = "", kubelet: str = "", page:
         default: The default in words, where it is computed.
         kubelet: Name of the setting in kubelet's configuration.
         page: What the reference page has beyond the help, in Markdown.
+        values: All values of a flag that has few.
     """
-    return msgspec.Meta(
-        description=help, extra={"metavar": metavar, "default": default, "kubelet": kubelet, "page": page}
-    )
+    extra = {"metavar": metavar, "default": default, "kubelet": kubelet, "page": page, "values": values}
+    return msgspec.Meta(description=help, extra=extra)
 
 
 class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +130,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         flag(
             "BOOL",
             "controllers and scheduler work only while they hold their Lease: true, false, or auto: with an etcd",
+            values=("auto", *BOOLEANS),
         ),
     ] = "auto"
     scheduler_seed: Annotated[
@@ -152,7 +156,9 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "loopback port of the embedded store's etcd API (mutual TLS); 0 = a free one, kept as long as it is free",
         ),
     ] = 0
-    store_sync: Annotated[str, flag("MODE", "SQLite synchronous of the embedded store: full or normal")] = "full"
+    store_sync: Annotated[
+        str, flag("MODE", "SQLite synchronous of the embedded store: full or normal", values=("full", "normal"))
+    ] = "full"
     store_quota_bytes: Annotated[
         str, flag("SIZE", "disk space of the embedded store; beyond it only deletions succeed; 0: no quota")
     ] = "8Gi"
@@ -162,6 +168,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         flag(
             "WHICH",
             "images of the embedded runtime: host, any name runs on the host's files; or imported, no others exist",
+            values=("host", "imported"),
         ),
     ] = "host"
     pleg_mode: Annotated[
@@ -170,6 +177,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "MODE",
             "use of the runtime's events: auto, evented, hint or generic",
             page="[explanation](../explanation/pleg.md)",
+            values=("auto", "evented", "hint", "generic"),
         ),
     ] = "auto"
     max_pods: Annotated[int, flag("N", "pods that the node runs at most")] = 110
@@ -192,6 +200,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "names of claims' devices in allocatedResourcesStatus: request (claim:NAME/REQUEST where the request is "
             "known, as in KEP-4680) or reference (as the container names the claim, as kubelet)",
             page="a kube-apiserver validates for `reference`",
+            values=("request", "reference"),
         ),
     ] = "request"
     init_container_devices: Annotated[
@@ -201,6 +210,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "where the devices of init containers are shown: watch (device health, events and the watches of pod "
             "resources), list (also List and Get), none (nowhere, as kubelet)",
             page="[what is listed](pod-resources.md#what-is-listed)",
+            values=("watch", "list", "none"),
         ),
     ] = "watch"
     pod_resources_qps: Annotated[
@@ -252,6 +262,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "BOOL",
             "true: the API server accepts any certificate of a node, since kubelets sign their own",
             page="unless `serverTLSBootstrap` is set; who answers at a node's address then reads what `exec` sends",
+            values=BOOLEANS,
         ),
     ] = "false"
     metrics_port: Annotated[
@@ -260,7 +271,10 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
     cpu_manager_policy: Annotated[
         str,
         flag(
-            "POLICY", "none, or static: exclusive CPUs for Guaranteed pods with whole CPUs", kubelet="cpuManagerPolicy"
+            "POLICY",
+            "none, or static: exclusive CPUs for Guaranteed pods with whole CPUs",
+            kubelet="cpuManagerPolicy",
+            values=("none", "static"),
         ),
     ] = _ALIGNMENT.cpuManagerPolicy
     cpu_manager_policy_options: Annotated[
@@ -274,14 +288,26 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     memory_manager_policy: Annotated[
-        str, flag("POLICY", "None, or Static: memory of Guaranteed pods on NUMA nodes", kubelet="memoryManagerPolicy")
+        str,
+        flag(
+            "POLICY",
+            "None, or Static: memory of Guaranteed pods on NUMA nodes",
+            kubelet="memoryManagerPolicy",
+            values=("None", "Static"),
+        ),
     ] = _ALIGNMENT.memoryManagerPolicy
     topology_manager_policy: Annotated[
-        str, flag("POLICY", "none, best-effort, restricted or single-numa-node", kubelet="topologyManagerPolicy")
+        str,
+        flag(
+            "POLICY",
+            "none, best-effort, restricted or single-numa-node",
+            kubelet="topologyManagerPolicy",
+            values=("none", "best-effort", "restricted", "single-numa-node"),
+        ),
     ] = _ALIGNMENT.topologyManagerPolicy
-    topology_manager_scope: Annotated[str, flag("SCOPE", "container or pod", kubelet="topologyManagerScope")] = (
-        _ALIGNMENT.topologyManagerScope
-    )
+    topology_manager_scope: Annotated[
+        str, flag("SCOPE", "container or pod", kubelet="topologyManagerScope", values=("container", "pod"))
+    ] = _ALIGNMENT.topologyManagerScope
     topology_manager_policy_options: Annotated[
         str,
         flag(
@@ -334,6 +360,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "true: the feature gates of this group may differ from those of the groups that run already, as between "
             "versions of Kubernetes",
             page="[try it](../explanation/patching.md#off-and-on-again)",
+            values=BOOLEANS,
         ),
     ] = "false"
     log_level: Annotated[
@@ -342,6 +369,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             "LEVEL",
             "debug, info, warning or error",
             page="`-v` is debug: pleg logs [a line for each PodLifecycleEvent](../explanation/pleg.md#try-it)",
+            values=("debug", "info", "warning", "error"),
         ),
     ] = "info"
     watchers: Annotated[int, flag("N", "API processes")] = 1
@@ -361,6 +389,8 @@ class Flag(msgspec.Struct, frozen=True):
     """Name of the setting in kubelet's configuration."""
     page: str
     """Markdown of the reference page that follows the help."""
+    values: tuple[str, ...]
+    """All values of a flag that has few."""
     number: bool
     many: bool
     """The flag may be repeated."""

@@ -10,7 +10,7 @@ from protocols.process.settings import EtcdFiles, PodResources, Settings, Store
 from supervisor.base import values
 from supervisor.base.errors import Usage
 from supervisor.base.groups import CONTROL, NODE, PlaneShape
-from supervisor.base.options import PlaneOptions, layout_of
+from supervisor.base.options import FLAGS, PlaneOptions, layout_of
 
 
 def settings_of(options: PlaneOptions, port: int) -> Settings:
@@ -38,28 +38,25 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         etcd_files=etcd_files(options.etcd_cafile, options.etcd_certfile, options.etcd_keyfile, bool(external)),
         etcd_compaction_s=values.seconds(options.etcd_compaction_interval, "--etcd-compaction-interval"),
         node_monitor_grace_s=values.at_least(15, options.node_monitor_grace_period, "--node-monitor-grace-period"),
-        leader_elect=values.leader_elect(options.leader_elect, main.embedded),
+        leader_elect=values.leader_elect(_chosen(options, "leader_elect"), main.embedded),
         scheduler_seed=values.at_least(0, options.scheduler_seed, "--scheduler-seed"),
         device_binding_timeout_s=values.at_least(1, options.device_binding_timeout, "--device-binding-timeout"),
         store_port=values.port(options.store_port, "--store-port"),
-        store_sync=values.one_of(options.store_sync, ("full", "normal"), "--store-sync"),
+        store_sync=_chosen(options, "store_sync"),
         store_quota_bytes=values.quota(options.store_quota_bytes, "--store-quota-bytes"),
         runtime_endpoint=runtime or f"unix://{where.runtime_socket}",
         runtime_embedded=not runtime,
-        images=values.one_of(options.images, ("host", "imported"), "--images"),
-        pleg_mode=values.one_of(options.pleg_mode, ("auto", "evented", "hint", "generic"), "--pleg-mode"),
+        images=_chosen(options, "images"),
+        pleg_mode=_chosen(options, "pleg_mode"),
         max_pods=values.at_least(1, options.max_pods, "--max-pods"),
         container_log_max_size=values.size(options.container_log_max_size, "--container-log-max-size"),
         container_log_max_files=values.at_least(2, options.container_log_max_files, "--container-log-max-files"),
         allowed_unsafe_sysctls=values.unsafe_sysctls(options.allowed_unsafe_sysctls),
         pod_resources=pod_resources(options),
-        claim_health_names=values.one_of(options.claim_health_names, ("request", "reference"), "--claim-health-names"),
-        init_container_devices=values.one_of(
-            options.init_container_devices, ("watch", "list", "none"), "--init-container-devices"
-        ),
+        claim_health_names=_chosen(options, "claim_health_names"),
+        init_container_devices=_chosen(options, "init_container_devices"),
         device_health_rate=values.at_least(1, options.device_health_rate, "--device-health-rate"),
-        kubelet_insecure_tls=values.one_of(options.kubelet_insecure_tls, ("false", "true"), "--kubelet-insecure-tls")
-        == "true",
+        kubelet_insecure_tls=_chosen(options, "kubelet_insecure_tls") == "true",
         adopt=options.adopt,
         metrics_port=values.port(options.metrics_port, "--metrics-port"),
         metrics_address=values.bind_address(options.metrics_address, "--metrics-address"),
@@ -69,7 +66,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         service_cluster_ip_range=values.service_ranges(options.service_cluster_ip_range),
         otlp=values.otlp(options.otlp),
         feature_gates=gates_of(options),
-        log_level=values.one_of(options.log_level, ("debug", "info", "warning", "error"), "--log-level"),
+        log_level=_chosen(options, "log_level"),
     )
 
 
@@ -87,9 +84,15 @@ def shape_of(
     )
 
 
+def _chosen(options: PlaneOptions, field: str) -> str:
+    """Return the value of a flag that has few. Raises Usage for another one."""
+    flag = FLAGS[field]
+    return values.one_of(getattr(options, field), flag.values, flag.option)
+
+
 def gates_of(options: PlaneOptions) -> dict[str, bool]:
     """Return the feature gates that are set. Raises Usage."""
-    values.one_of(options.feature_gate_skew, ("false", "true"), "--feature-gate-skew")
+    _chosen(options, "feature_gate_skew")
     return values.feature_gates(options.feature_gates)
 
 

@@ -179,7 +179,7 @@ def service_ranges(text: str) -> str:
 
 def leader_elect(value: str, alone: bool) -> bool:
     """Resolve `auto`: elect a leader where other control planes may use the same store."""
-    return one_of(value, ("auto", "true", "false"), "--leader-elect") == "true" or (value == "auto" and not alone)
+    return value == "true" or (value == "auto" and not alone)
 
 
 def health_address(text: str) -> str:

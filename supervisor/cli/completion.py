@@ -10,8 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from protocols.process.layout import Layout
+from supervisor.base.options import FLAGS
+from supervisor.cli import bench
 from supervisor.cli.commands import COMMANDS, command_of, parser_of
-from supervisor.cli.flags import ROOT, layout_from, subcommands
+from supervisor.cli.flags import HEALTH, ROOT, layout_from, subcommands
 
 FILES, DIRECTORIES = ":files", ":dirs"
 """Candidates that the shell itself finds."""
@@ -187,13 +190,53 @@ def _values(action: argparse.Action, before: Sequence[str]) -> list[Candidate]:
         return [Candidate(FILES)]
     if action.metavar == "DIR":
         return [Candidate(DIRECTORIES)]
-    return _actors(before) if action.dest == "actor" else []
+    if action.dest in FLAGS:
+        return [Candidate(each) for each in FLAGS[action.dest].values]
+    return [Candidate(each) for each in FINDERS[action.dest](before)] if action.dest in FINDERS else []
 
 
-def _actors(before: Sequence[str]) -> list[Candidate]:
-    """Return the actors that have a log below the root that the words name."""
+class Given(NamedTuple):
+    """The root that words name, the namespace, and the words that are no flags."""
+
+    layout: Layout
+    namespace: str
+    words: list[str]
+
+
+def _given(before: Sequence[str]) -> Given:
     reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     reader.add_argument(ROOT.option, default=argparse.SUPPRESS)
-    layout = layout_from(reader.parse_known_args(list(before))[0])
-    names = sorted(path.stem for path in layout.logs.glob("*.log"))
-    return [Candidate(each) for each in names if "logs" in before or each not in NO_ACTORS]
+    reader.add_argument("-n", "--namespace", default="default")
+    known, words = reader.parse_known_args(list(before))
+    return Given(layout_from(known), known.namespace, words)
+
+
+def _actors(before: Sequence[str]) -> list[str]:
+    """Return the actors that have a log below the root that the words name."""
+    names = sorted(path.stem for path in _given(before).layout.logs.glob("*.log"))
+    return [each for each in names if "logs" in before or each not in NO_ACTORS]
+
+
+def _benches(before: Sequence[str]) -> list[str]:
+    return [name for name in bench.NAMES if "bench" in before and name not in before]
+
+
+def _pods(before: Sequence[str]) -> list[str]:
+    from supervisor.cli import candidates as live  # the bus is slow to load
+
+    given = _given(before)
+    prefix = "pod/" if "trace" in before else ""
+    return [f"{prefix}{name}" for name in live.pod_names(given.layout, given.namespace)]
+
+
+def _devices(before: Sequence[str]) -> list[str]:
+    """Return words of `chaos device`: a device, then its health."""
+    from supervisor.cli import candidates as live
+
+    given = _given(before)
+    words = given.words[given.words.index("device") + 1 :]
+    return [*live.device_words(given.layout, words), *(HEALTH if words else ())]
+
+
+FINDERS = {"actor": _actors, "names": _benches, "pod": _pods, "why": _pods, "device_words": _devices}
+"""What finds the values of an argument, by its name in the namespace of its parser."""

@@ -13,6 +13,8 @@ from supervisor.base.options import FLAGS, Flag, PlaneOptions, layout_of
 
 ROOT = FLAGS["root"]
 LOG_LEVEL = FLAGS["log_level"]
+HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", "clear": ""}
+"""Health on the command line -> health in a ChaosDevice request. Unknown is for DRA drivers, clear as reported."""
 
 
 class Parser(argparse.ArgumentParser):

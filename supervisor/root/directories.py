@@ -34,10 +34,12 @@ class Step(NamedTuple):
 
 
 def check_directory(path: Path, *, shared: bool = False) -> None:
-    """Raise DirectoryNotTrusted unless `path` is ours and nobody else can write or replace it.
+    """Raise DirectoryNotTrusted unless `path` is ours and nobody else can write or replace it, RootUnusable for a file.
 
     A `shared` directory may belong to root. For a path that does not exist yet, its nearest parent is checked.
     """
+    if path.exists() and not path.is_dir():
+        raise RootUnusable(f"{path} is no directory; use another one")
     steps = list(path_steps(path))
     for number, step in enumerate(steps):
         is_target = number == len(steps) - 1 and os.path.lexists(path) and not stat.S_ISLNK(step.state.st_mode)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.cli import candidates as live
 from supervisor.cli.commands import COMMANDS
 from supervisor.cli.completion import DIRECTORIES, FILES, SCRIPTS, candidates
 from supervisor.cli.main import main
@@ -46,6 +47,13 @@ def offered(line: str) -> list[str]:
         ("kubeconfig --for kube-", ["kube-scheduler", "kube-controller-manager", "kube-proxy"]),
         ("up --join ", [FILES]),
         ("up --detach --pleg", ["--pleg-mode"]),
+        ("up --pleg-mode ", ["auto", "evented", "hint", "generic"]),
+        ("up --leader-elect=t", ["true"]),
+        ("bench w", ["writes"]),
+        ("image alias old ", []),
+        ("bench writes pleg", ["pleg", "pleg-idle"]),
+        ("--root /nowhere trace pod/", []),
+        ("--root /nowhere chaos device ", []),
         ("completion z", ["zsh"]),
         ("nothing --x ", []),
     ],
@@ -68,6 +76,30 @@ def test_actors_are_those_of_the_root(tmp_path: Path) -> None:
     root = f"--root {tmp_path}"
     assert offered(f"chaos kill {root} ") == offered(f"{root} restart ") == ["pleg", "store"]
     assert offered(f"logs {root} s") == ["store", "supervisor"]
+
+
+STREAMS = {
+    "objects/core/pods": ["default/a", "default/b", "other/c"],
+    "health": ["example.com/gpu gpu-0", "example.com/gpu gpu-1", "example.com/nic n"],
+    "dra_health": ["d.example.com/n1/x"],
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("trace pod/", ["pod/a", "pod/b"]),
+        ("trace -n other ", ["pod/c"]),
+        ("devices --why ", ["a", "b"]),
+        ("chaos device ", ["d.example.com/n1/x", "example.com/gpu", "example.com/nic"]),
+        ("chaos device example.com/gpu g", ["gpu-0", "gpu-1"]),
+        ("chaos device example.com/gpu gpu-0 u", ["unhealthy", "unknown"]),
+        ("chaos device d.example.com/n1/x c", ["clear"]),
+    ],
+)
+def test_pods_and_devices_are_those_of_the_plane(line: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_keys", lambda where, owner, stream: STREAMS[stream])
+    assert offered(line) == words
 
 
 @pytest.mark.parametrize(

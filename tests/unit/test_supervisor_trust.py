@@ -68,6 +68,11 @@ def test_directory_writable_by_group_of_others_is_refused(where: Layout) -> None
 
 
 @pytest.mark.root
+def test_file_in_place_of_root_is_named_without_advice_on_modes() -> None:
+    with pytest.raises(RootUnusable, match="/dev/null is no directory; use another one"):
+        make_directories(layout("/dev/null"))
+
+
 def test_parent_sticky_may_be_everybodys(place: Path) -> None:
     parent = place / "parent"
     parent.mkdir()

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from protocols.errors import NodeplaneError
-from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, PlaneStatus
+from protocols.messages.supervisor import ROOT_NAME, ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from protocols.process.texts import printable
 from supervisor.base.errors import Usage
 from supervisor.base.terminal import CLEAR, Table, duration, print_json, show
 from supervisor.cli.flags import layout_from
-from supervisor.client.connection import Asking, ask
+from supervisor.client.connection import Asking, ask, check_access
 from supervisor.root.logs import Tail
 from supervisor.tree.states import SERVING
 
@@ -145,7 +145,9 @@ def _followed(instance: str, stream: FollowedStream) -> tuple[str, ...]:
 
 
 def show_logs(args: argparse.Namespace) -> int:
-    paths = log_files(layout_from(args).logs, args.actor)
+    where = layout_from(args)
+    check_access(where)
+    paths = log_files(where.logs, args.actor)
     tails = {path.stem: Tail(path) for path in paths}
     prefix = len(tails) > 1
     _print_new(tails, prefix, max(0, args.lines))
@@ -161,6 +163,8 @@ def log_files(directory: Path, actor: str | None) -> list[Path]:
     if actor is None:
         return [path for path in found if path.stem != AUDIT]
     chosen = [path for path in found if path.stem == actor]
+    if not chosen and (actor == ROOT_NAME or actor.startswith(f"{ROOT_NAME}-")):
+        raise Usage(f"{actor} writes to the terminal, or journal, of its `nodeplane up`; only with --detach to a file")
     if not chosen:
         names = ", ".join(path.stem for path in found) or "none yet"
         raise Usage(f"no log of {actor!r} below {directory}; there are: {names}")

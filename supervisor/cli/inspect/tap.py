@@ -11,7 +11,8 @@ import msgspec
 
 from protocols.bus import Event, Op, Unavailable
 from protocols.kube.jsons import read_json
-from supervisor.base.errors import SupervisorError
+from protocols.messages.supervisor import PlaneStatus
+from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import json_text
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
@@ -41,14 +42,18 @@ class Tap:
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("tap", help="follow a stream of the bus", allow_abbrev=False)
     parser.add_argument("owner", help="actor that owns the stream, such as devices")
-    parser.add_argument("stream", help="such as allocations; `nodeplane status` lists streams")
+    parser.add_argument("stream", help="such as allocations; `nodeplane status --streams` lists them")
     parser.add_argument("--once", action="store_true", help="print what the stream holds now, then end")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    async def question(asking: Asking) -> None:
+        check_stream(await asking.status(), args.owner, args.stream)
+        await tap(asking, args.owner, args.stream, args.once)
+
     with contextlib.suppress(KeyboardInterrupt):
-        ask(layout_from(args), lambda asking: tap(asking, args.owner, args.stream, args.once))
+        ask(layout_from(args), question)
     return 0
 
 
@@ -58,9 +63,19 @@ async def tap(asking: Asking, owner: str, stream: str, once: bool = False) -> No
     try:
         await following.wait_synced(TIMEOUT_S)
     except Unavailable as error:
-        raise SupervisorError(f"{error}; `nodeplane status` lists owners and streams") from None
+        raise SupervisorError(f"{error}; `nodeplane status --streams` lists them") from None
     if not once:
         await asyncio.get_running_loop().create_future()
+
+
+def check_stream(plane: PlaneStatus, owner: str, stream: str) -> None:
+    """Raise Usage for an owner or a stream that the plane does not have, as far as heartbeats name them."""
+    owned = {actor.instance: [each.stream for each in actor.beat.owns] if actor.beat else [] for actor in plane.actors}
+    if owner not in owned:
+        known = ", ".join(name for name, streams in owned.items() if streams)
+        raise Usage(f"no actor is called {owner!r}; streams have: {known}")
+    if owned[owner] and stream not in owned[owner]:
+        raise Usage(f"{owner} has no stream {stream!r}; it has: {', '.join(owned[owner])}")
 
 
 def untyped(body: bytes) -> Any:

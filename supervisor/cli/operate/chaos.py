@@ -10,12 +10,11 @@ from protocols.messages import cri, devices
 from supervisor.base.errors import Usage
 from supervisor.base.progress import Progress, progress
 from supervisor.chaos.script import parse
-from supervisor.cli.flags import layout_from
+from supervisor.cli.flags import HEALTH, layout_from
 from supervisor.client.connection import Asking, ask
 
 DEVICE = "RESOURCE ID of a device plugin, or DRIVER/POOL/DEVICE of a DRA driver"
-HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", "clear": ""}
-"""Health on the command line -> health in the ChaosDevice request."""
+HEALTHS = "{" + ",".join(HEALTH) + "}"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -25,8 +24,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     killing.add_argument("actor")
     killing.add_argument("--signal", default="KILL", help="name or number (default KILL)")
     failing = faults.add_parser("device", help="override a device's health", allow_abbrev=False)
-    failing.add_argument("words", nargs="+", metavar="DEVICE", help=DEVICE)
-    failing.add_argument("health", choices=tuple(HEALTH), help="unknown: of a DRA driver only; clear: as reported")
+    failing.usage = f"nodeplane chaos device [-h] [--root DIR] (RESOURCE ID | DRIVER/POOL/DEVICE) {HEALTHS}"
+    failing.add_argument("device_words", nargs="*", metavar="WORD", help=f"{DEVICE}, and its health: {HEALTHS}")
     lying = faults.add_parser("runtime", help="falsify the runtime's events", allow_abbrev=False)
     lying.add_argument(
         "fault_of_runtime", metavar="FAULT", choices=cri.RUNTIME_FAULTS, help=", ".join(cri.RUNTIME_FAULTS)
@@ -43,7 +42,7 @@ def chaos(args: argparse.Namespace) -> int:
     faults = {"kill": kill, "device": device, "runtime": runtime}
 
     if args.fault == "device":
-        args.order = device_order(args.words, args.health)
+        args.order = device_order(args.device_words)
 
     async def question(asking: Asking) -> None:
         await faults[args.fault](asking, args)
@@ -103,8 +102,13 @@ async def device(asking: Asking, args: argparse.Namespace) -> None:
     await asking.override_health(args.order)
 
 
-def device_order(words: Sequence[str], health: str) -> devices.ChaosDevice:
+def device_order(given: Sequence[str]) -> devices.ChaosDevice:
     """Return the request for `chaos device`. Raises Usage."""
+    *words, health = given or [""]
+    if health not in HEALTH:
+        raise Usage(f"the health is missing: chaos device DEVICE {HEALTHS}, where DEVICE is {DEVICE}")
+    if not words:
+        raise Usage(f"the device is missing; name {DEVICE}, and then its health")
     if len(words) == 1 and words[0].count("/") < 2:
         raise Usage(f"{words[0]} is no device; name {DEVICE}")
     if len(words) > 2:
