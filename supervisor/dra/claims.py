@@ -19,6 +19,8 @@ class ClaimState(msgspec.Struct, frozen=True):
     devices: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
     """Binding conditions that its devices lack, as `DEVICE CONDITION`."""
+    missing: bool = False
+    """The pod waits for somebody to create the claim."""
 
 
 def named_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[ClaimState]:
@@ -27,9 +29,9 @@ def named_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[ClaimSta
     for entry, name in {**claim_names(pod), **({"": extended} if extended else {})}.items():
         key = f"{namespace_of(pod)}/{name or entry}"
         if name is None:
-            yield ClaimState(key, "the claim of this entry is not created yet")
+            yield ClaimState(key, "the claim of this entry is not created yet", missing=True)
         elif name and key not in claims:
-            yield ClaimState(key, "does not exist")
+            yield ClaimState(key, "does not exist", missing=True)
         elif name:
             devices = tuple(str(device_of(each)) for each in results_of(claims[key]))
             waits = tuple(" ".join(each) for each in unmet(claims[key]))

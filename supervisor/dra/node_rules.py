@@ -5,7 +5,7 @@ named. Affinity to other pods and topology spread constraints are not judged.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from protocols.dra.diagnosis.types import Rejection
 from protocols.dra.pods import ENDED, allocation_of
@@ -52,7 +52,7 @@ class NodeRules:
         if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, self._tolerations):
             return Rejection(UNSCHEDULABLE, "unschedulable")
         if not selects_node(self._selector, (), name, labels):
-            return Rejection(SELECTION, "does not match the pod's nodeSelector")
+            return Rejection(SELECTION, f"does not match the pod's nodeSelector: {_unmatched(self._selector, labels)}")
         if not selects_node({}, self._terms, name, labels):
             return Rejection(SELECTION, "does not match the pod's node affinity")
         if (taint := untolerated(node_taints(node), self._tolerations)) is not None:
@@ -71,6 +71,16 @@ class NodeRules:
             if selector and not selects(selector, name_of(node), labels_of(node)):
                 return [Rejection(CLAIM, f"claim {key_of(claim)} is allocated for other nodes")]
         return []
+
+
+def _unmatched(selector: Mapping[str, str], labels: Mapping[str, str]) -> str:
+    """Return what the node lacks, without its own value: nodes that lack the same share a line."""
+    lacks = (
+        f"label {key} is not {value}" if key in labels else f"no label {key}"
+        for key, value in selector.items()
+        if labels.get(key) != value
+    )
+    return ", ".join(lacks)
 
 
 def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, NodeUse]:

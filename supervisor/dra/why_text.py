@@ -48,7 +48,7 @@ def _want(want: WantReport) -> str:
 def _nodes(found: Answer) -> Iterator[Table | str]:
     if found.nodes or found.report.nodes:
         yield Table(NODES, list(_rows((*found.nodes, *found.report.nodes))))
-    if found.fitting:
+    if found.fitting and not any(state.missing for state in found.claims):
         rest = "" if len(found.fitting) <= SHOWN else f" and {len(found.fitting) - SHOWN} more"
         enough = "room and devices suffice" if found.report.claims else "room suffices"
         yield f"{enough} on {', '.join(found.fitting[:SHOWN])}{rest}; {UNCHECKED}"

@@ -100,6 +100,7 @@ def test_devices_as_patched_are_judged() -> None:
 def test_missing_claims_and_bound_pods_are_told_apart() -> None:
     found = pod_answer(pod("gone"), world(), GATES)
     assert "claim ns/gone: does not exist" in text(found)
+    assert "suffice" not in text(found)
     entry = {"name": "e", "resourceClaimTemplateName": "t"}
     waiting = pod(resourceClaims=[entry])
     assert "claim ns/e: the claim of this entry is not created yet" in text(pod_answer(waiting, world(), GATES))
@@ -107,6 +108,12 @@ def test_missing_claims_and_bound_pods_are_told_apart() -> None:
     bound = pod("c", nodeName="n1")
     lines = text(pod_answer(bound, world(claim("c", f"{DRIVER}/n1/dev-0")), GATES)).splitlines()
     assert lines == ["pod ns/p is bound to node n1", f"claim ns/c: allocated: {DRIVER}/n1/dev-0"]
+
+
+def test_selector_with_missing_key_names_the_keys_of_the_device() -> None:
+    wanted = claim("c", selector=f'device.attributes["{DRIVER}"].modle == "A"')
+    (group,) = pod_answer(pod("c"), world(wanted), GATES).report.claims[0].wants[0].rejected
+    assert f"no such key: modle; the device has attributes {DRIVER}/model" in group.text
 
 
 def test_devices_that_are_being_prepared_are_named_with_their_conditions() -> None:
@@ -124,7 +131,7 @@ def test_claim_allocated_elsewhere_excludes_nodes() -> None:
     held, wanted = claim("held", f"{DRIVER}/n1/dev-0", node_name="n1"), claim("c")
     found = pod_answer(pod("held", "c", nodeSelector={"zone": "a"}), world(held, wanted, node("n3")), GATES)
     rules = {each.text for each in found.report.claims[0].wants[0].rejected}
-    assert "its node does not fit the pod: does not match the pod's nodeSelector" in rules
+    assert "its node does not fit the pod: does not match the pod's nodeSelector: no label zone" in rules
     found = pod_answer(pod("held", "c"), world(held, wanted), GATES)
     texts = [each.text for each in found.report.claims[0].wants[0].rejected]
     assert "its node does not fit the pod: claim ns/held is allocated for other nodes" in texts
@@ -136,7 +143,12 @@ def test_claim_allocated_elsewhere_excludes_nodes() -> None:
     [
         (node("n", ready=False), {}, "not ready"),
         (node("n", unschedulable=True), {}, "unschedulable"),
-        (node("n"), {"nodeSelector": {"a": "b"}}, "does not match the pod's nodeSelector"),
+        (node("n"), {"nodeSelector": {"a": "b"}}, "does not match the pod's nodeSelector: no label a"),
+        (
+            node("n", labels={"a": "c"}),
+            {"nodeSelector": {"a": "b"}},
+            "does not match the pod's nodeSelector: label a is not b",
+        ),
         (node("n", taints=[{"key": "k", "value": "v", "effect": "NoExecute"}]), {}, "untolerated taint k=v:NoExecute"),
         (node("n", taints=[{"key": "k", "effect": "PreferNoSchedule"}]), {}, ""),
         (

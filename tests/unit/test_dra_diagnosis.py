@@ -83,7 +83,8 @@ def test_selectors_of_class_and_request_are_named_with_their_text() -> None:
 
 def test_selector_that_fails_shows_the_error() -> None:
     found = report([slice_("n1", device("a"))], claim(request("gpu", "fail")))
-    text = "selector #0 of the request fails: CEL runtime error: no such key: x"
+    text = "selector #0 of the request fails: CEL runtime error: no such key: x; the device has"
+    text += " neither attributes nor capacity"
     assert reasons(found) == [("selector", text, 1)]
 
 

@@ -12,6 +12,7 @@ from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE
 from protocols.kube.taints import taint_text, untolerated
 
 MAX_EXPRESSION = 160
+MAX_KEYS = 12
 NO_NODE = Rejection(NODE, "no node that fits the pod reaches it")
 BINDING = Rejection(GATE, "it has binding conditions, whose feature gate is off")
 TOO_SMALL = Rejection(CAPACITY, "it lacks a requested capacity, has less of it, or its driver allows no such amount")
@@ -52,7 +53,7 @@ class DeviceJudge:
             try:
                 fits = self._case.engine.matches(expression, offer.id.driver, offer.device) if known is None else known
             except SelectorFault as error:
-                return Rejection(SELECTOR, f"selector {place} fails: {error}")
+                return Rejection(SELECTOR, f"selector {place} fails: {error}{_known_keys(str(error), offer)}")
             if known is None and len(offer.matched) < REMEMBERED:
                 offer.matched[expression] = fits
             if not fits:
@@ -93,6 +94,20 @@ class DeviceJudge:
             return NO_NODE
         why = self._case.excluded.get(offer.reach.node)
         return Rejection(NODE, f"its node does not fit the pod: {why}" if why else "its node does not exist")
+
+
+def _known_keys(error: str, offer: Offer) -> str:
+    """Return what a device has where an expression asks for a key that it has not."""
+    if "no such key" not in error:
+        return ""
+    maps = {"attributes": offer.device.attributes, "capacity": offer.device.capacity}
+    has = [f"{name} {_few(sorted(keys))}" for name, keys in maps.items() if keys]
+    return f"; the device has {' and '.join(has) or 'neither attributes nor capacity'}"
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_KEYS} more" if len(names) > MAX_KEYS else ""
+    return ", ".join(names[:MAX_KEYS]) + more
 
 
 def shortened(expression: str) -> str:
