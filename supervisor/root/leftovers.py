@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.process.files import is_locked
+from protocols.process.files import is_locked, read_bounded
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
@@ -60,7 +60,7 @@ def orphaned_containers(root: Path) -> int:
     found = 0
     for started in root.glob("runtime/shims/*/started.json"):
         with suppress(OSError, msgspec.DecodeError):
-            shim = msgspec.json.decode(started.read_bytes(), type=_Started).shim
+            shim = msgspec.json.decode(read_bounded(started), type=_Started).shim
             found += not (started.parent / "exit.json").exists() and Path(f"/proc/{shim}").exists()
     return found
 

@@ -164,6 +164,7 @@ TABLE: dict[str, Entry] = {
     "supervisor/pki/certificates.py": Entry(2, ROOT_FILE, "declared fields"),
     "supervisor/pki/issue.py": Entry(1, OWN, "standard input, from the supervisor"),
     "supervisor/pki/node_config.py": Entry(1, "kubeconfigs of users", "64 MiB, no aliases, 200 levels"),
+    "supervisor/root/leftovers.py": Entry(1, "our shims", "64 MiB of a file, one declared field"),
     "supervisor/root/format.py": Entry(1, ROOT_FILE, "LIMIT, declared fields"),
     "supervisor/startup/preflight.py": Entry(1, "API servers", "1 MiB"),
     "supervisor/startup/prepare.py": Entry(1, ROOT_FILE, "declared fields"),
