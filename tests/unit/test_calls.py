@@ -13,13 +13,13 @@ from actors.devices.calls.health import HealthChange, HealthDifference
 from actors.devices.calls.lists import list_report
 from actors.devices.calls.log import MAX_FOLLOWERS, MAX_PEER, CallLog, Peer, Purpose, Report
 from actors.devices.calls.outcomes import allocated, preference_outcome
-from actors.devices.calls.rendering import MAX_CHARACTERS, MAX_ITEMS, Renderer, reveal
 from actors.devices.calls.ring import CALL_BYTES, CALLS, MAX_PEERS, REPORT_BYTES, REPORTS, Rings
 from actors.devices.model.errors import PluginFailed, TooManyFollowers
 from actors.devices.model.types import PluginDevice
 from protocols.messages.calls import HIDDEN, CallRecord, CallsRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, LIST_AND_WATCH, REGISTER
+from protocols.wire.rendering import MAX_CHARACTERS, MAX_ITEMS, Renderer, reveal
 from supervisor.calls.client import CallBatch
 from supervisor.calls.command import FollowPrinter
 from supervisor.calls.repeats import REPEAT_S, RepeatFilter

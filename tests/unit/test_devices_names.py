@@ -3,7 +3,8 @@
 import pytest
 
 from actors.devices.model.errors import RegistrationRejected
-from actors.devices.plugins.resource_names import check_registration, is_extended_resource
+from actors.devices.plugins.resource_names import check_registration
+from protocols.wire.plugin_names import is_extended_resource
 
 
 @pytest.mark.parametrize(

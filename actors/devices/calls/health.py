@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from actors.devices.calls.log import Report
-from actors.devices.calls.rendering import MAX_ITEMS
+from protocols.wire.rendering import MAX_ITEMS
 
 
 class HealthChange(NamedTuple):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.devices.calls.log import Report
-from actors.devices.calls.rendering import MAX_ITEMS
 from actors.devices.model.types import PluginDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY
+from protocols.wire.rendering import MAX_ITEMS
 
 
 def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice], outcome: str = "") -> Report:

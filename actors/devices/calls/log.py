@@ -14,13 +14,13 @@ import grpc
 import msgspec
 from google.protobuf.message import Message
 
-from actors.devices.calls.rendering import Renderer
 from actors.devices.calls.ring import Rings, decoded
 from actors.devices.model.errors import TooManyFollowers, status_of
 from protocols.errors import NodeplaneError
 from protocols.messages.calls import MAX_WAIT_S, CallRecord, CallsReply, CallsRequest
 from protocols.process.files import encodable
 from protocols.wire.methods import Method
+from protocols.wire.rendering import Renderer
 
 MAX_FOLLOWERS = 16
 """Requests that wait at once."""

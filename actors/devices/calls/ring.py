@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.devices.calls.rendering import Path, reveal
 from protocols.messages.calls import CallRecord
+from protocols.wire.rendering import Path, reveal
 
 CALLS, CALL_BYTES = 256, 256 << 10
 """Calls kept for each name, and their bytes."""
