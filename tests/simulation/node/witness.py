@@ -38,6 +38,8 @@ class Witness:
         self._name = f"{prefix}runtime"
         self._world, self._layout, self._variables = world, layout, variables
         self.running: dict[str, Run] = {}
+        self.changed: dict[str, float] = {}
+        """Elapsed seconds when a container last started or ended, by its id."""
         self.broken: list[Broken] = []
         self.starts = 0
         self._removed: dict[str, None] = {}
@@ -52,6 +54,7 @@ class Witness:
         def on_end(self: Lifecycle, container: Container, life: Life) -> None:
             if witness._ours:
                 witness.running.pop(container.id, None)
+                witness.changed[container.id] = world.elapsed
             end(self, container, life)
 
         def on_sandbox(self: Pods, sandbox: Sandbox) -> None:
@@ -99,6 +102,7 @@ class Witness:
             elif taken := run.held & other.held:
                 self.break_promise("nothing is given twice", f"{sorted(taken)} of {pod.name} are {other.pod}'s")
         self.running[container.id] = run
+        self.changed[container.id] = self._world.elapsed
 
     def _held(self, container: Container) -> frozenset[str]:
         found = {
