@@ -157,9 +157,7 @@ class LeaderElector:
             await asyncio.sleep(self._options.retry)
             await self._try()
             if not self._election.leads(time.monotonic()):
-                raise LeadershipLost(
-                    f"lease {self._options.name} is lost; {self._election.holder or 'nobody'} holds it"
-                )
+                raise LeadershipLost(self._how())
 
     def _how(self) -> str:
         options, holder = self._options, self._election.holder

@@ -1,11 +1,15 @@
 """Never do two candidates both feel sure that they lead, whatever is lost, late or killed; and somebody does lead."""
 
+import asyncio
+import logging
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.kubeclient.election import Election, ElectionOptions
+from protocols.kube.errors import ApiAway
+from protocols.kubeclient.election import Election, ElectionOptions, LeaderElector, LeadershipLost
 
 LEASE = dict[str, Any]
 
@@ -117,3 +121,33 @@ def test_who_loses_the_lease_is_not_sure_any_more() -> None:
     assert server.lease is not None
     a.seen({**server.lease, "spec": {**server.lease["spec"], "holderIdentity": "b"}}, 1.0)
     assert not a.leads(1.0)
+
+
+class Leaving:
+    """An API that takes the first write, and is away from then on."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+
+    async def get(self, *_: object) -> LEASE:
+        if self.writes:
+            raise ApiAway("nobody listens")
+        return {"metadata": {"resourceVersion": "1"}, "spec": {}}
+
+    async def update(self, resource: object, lease: LEASE, *_: object) -> LEASE:
+        self.writes += 1
+        if self.writes > 1:
+            raise ApiAway("nobody listens")
+        return lease
+
+
+def test_a_leader_that_cannot_renew_is_told_so_and_not_that_it_holds_the_lease_itself() -> None:
+    options = ElectionOptions(name="l", identity="me", renew_deadline=0.2, retry=0.05)
+
+    async def story() -> None:
+        elector = LeaderElector(Leaving(), options, logging.getLogger("test"))  # type: ignore[arg-type]
+        await elector.lead(lambda note: None)
+        await elector.renew()
+
+    with pytest.raises(LeadershipLost, match=r"l could not be renewed for 0\.2 s"):
+        asyncio.run(story())
