@@ -8,11 +8,12 @@ from tests.simulation.model import Broken
 from tests.simulation.node.agents import View, shown
 from tests.simulation.node.pods import has_ended
 from tests.simulation.node.simulators import DRIVER
+from tests.simulation.world.failures import LEADERSHIP_LOST
 
 if TYPE_CHECKING:
     from tests.simulation.node.machine import Node
 
-EXPECTED_ERRORS = ("node endpoint not served",)
+EXPECTED_ERRORS = "node endpoint not served", LEADERSHIP_LOST
 """Nobody reaches a node's endpoint here."""
 LATEST_LIST_S = 12.0
 """An agent lists each few seconds; by then one must have succeeded."""
