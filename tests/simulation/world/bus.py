@@ -116,7 +116,7 @@ class SimChannel:
         data = bytes(data)
         if self.publishes:
             for client in list(self.clients.values()):
-                if any(data.startswith(topic) for topic in client.topics):
+                if data.startswith(tuple(client.topics)):
                     self._fly(client, data, data)
             return True
         return self.far is not None and self.up and self._fly(self.far, (self.id, data), data)

@@ -1,10 +1,11 @@
 """State that modules keep for their process: each simulated process has its own.
 
-The world swaps the values when another process runs. `undeclared` finds what is missing from the list.
+The world swaps the values when another process runs. What is missing from the list is shared by all processes.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from protocols.cel.worker import asking, client, selections
@@ -39,7 +40,7 @@ def places() -> list[Place]:
         Place(client, "_client", nothing),
         Place(asking.Process, "remote", bool),
         Place(asking.Process, "checks", OrderedDict),
-        Place(asking.Process, "simple", nothing),
+        Place(asking.Process, "short", nothing),
         Place(selections, "_results", nothing),
         Place(files, "_swept", set),
     ]
@@ -49,25 +50,39 @@ class Isolation:
     """Swaps the values of all places."""
 
     def __init__(self) -> None:
-        self._places = places()
-        self._last: list[Any] | None = None
+        self._places: list[Place] = []
+        self._modules: list[tuple[int, dict[str, Any], str]] = []
+        self._others: list[tuple[int, Any, str]] = []
+        """Places by number: those in dictionaries of modules, which are faster, and those in classes and objects."""
+        self.last: list[Any] | None = None
         """Memory of the process whose values are in place."""
+        for each in places():
+            self.add(each.owner, each.name, each.fresh)
 
     def add(self, owner: Any, name: str, fresh: Fresh) -> None:
         """Declare another place; call it before any process runs."""
         getattr(owner, name)
+        number = len(self._places)
         self._places.append(Place(owner, name, fresh))
+        if isinstance(owner, ModuleType):
+            self._modules.append((number, vars(owner), name))
+        else:
+            self._others.append((number, owner, name))
 
     def enter(self, memory: list[Any]) -> None:
         """Put the values of a process in place; `memory` is its list, empty at first."""
-        last = self._last
+        last = self.last
         if last is memory:
             return
         if not memory:
             memory.extend(place.fresh() for place in self._places)
-        for index, place in enumerate(self._places):
-            owner, name = place.owner, place.name
-            if last is not None:
-                last[index] = getattr(owner, name)
-            setattr(owner, name, memory[index])
-        self._last = memory
+        if last is not None:
+            for number, attributes, name in self._modules:
+                last[number] = attributes[name]
+            for number, owner, name in self._others:
+                last[number] = getattr(owner, name)
+        for number, attributes, name in self._modules:
+            attributes[name] = memory[number]
+        for number, owner, name in self._others:
+            setattr(owner, name, memory[number])
+        self.last = memory

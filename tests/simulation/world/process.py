@@ -1,7 +1,7 @@
 """A simulated process: a loop, a clock, memory of its own, and what the kernel closes when it dies."""
 
 import random
-from asyncio import events
+from asyncio.events import _set_running_loop as set_running_loop
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -118,16 +118,17 @@ class Process:
         """Run code of this process in its loop."""
         world = self.world
         world.current = self
-        world.isolation.enter(self.globals)
-        events._set_running_loop(self.loop)
+        if world.isolation.last is not self.globals:
+            world.isolation.enter(self.globals)
+        set_running_loop(self.loop)
         try:
             work()
         except SystemExit as leaving:
-            events._set_running_loop(None)
+            set_running_loop(None)
             world.current = None
             world.end(self, leaving.code if isinstance(leaving.code, int) else 1)
         finally:
-            events._set_running_loop(None)
+            set_running_loop(None)
             world.current = None
             if world.spent:
                 self._paused_until = max(self._paused_until, world.now) + self._take_spent()
