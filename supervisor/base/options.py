@@ -266,7 +266,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "false"
     metrics_port: Annotated[
-        int, flag("PORT", "port of the metrics page; 0 = a free one. The start waits for a port in use")
+        int, flag("PORT", "port of the metrics page; 0 = a free one; one in use is retried every 5 s")
     ] = 10255
     cpu_manager_policy: Annotated[
         str,

@@ -36,8 +36,8 @@ def start(
 ) -> int:
     """Run a plane, or one group of it, to its end and return the exit code.
 
-    With `detach`, return when it is ready or has failed; one that is not ready after `ready_s` ends. `adapt` changes
-    what was prepared: tests use other children.
+    With `detach`, return when it is ready or has failed; one in which no further actor gets ready for `ready_s` ends.
+    `adapt` changes what was prepared: tests use other children.
     """
     adapt = adapt or (lambda prepared: prepared)
     begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt, ready_s if detach else 0.0)

@@ -55,7 +55,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Monotonic time at which the command started."""
     limits: Limits = Limits()
     ready_s: float = 0.0
-    """Seconds after which a plane that is not ready ends; 0: it waits for ever."""
+    """Seconds without progress after which a plane that is not ready ends; 0: it waits for ever."""
     parent: Parent | None = None
     """The plane's supervisor, if this is one of several nodes."""
     containers_on_term: bool = False
@@ -186,17 +186,21 @@ class Supervisor:
         return f"; not serving: {', '.join(down)}" if down else ""
 
     async def _report_slow_start(self, control: Control) -> None:
-        """Report what a slow start waits for, when that changes, and end the plane if it takes too long."""
-        reported, limit = "", self._options.ready_s
-        ends = self._options.started_at + limit if limit else math.inf
+        """Report what a slow start waits for, when that changes; end the plane when no further actor gets ready.
+
+        On a slow machine a start takes long, and goes on.
+        """
+        reported, most, limit = "", 0, self._options.ready_s or math.inf
+        ends = time.monotonic() + limit
         while (left := ends - time.monotonic()) > 0:
             await asyncio.sleep(min(self._options.limits.slow_start_s, left))
             waiting = still_waiting(control.status())
             if waiting and waiting != reported:
                 self._console.waiting(waiting)
             reported = waiting
-        why = still_waiting(control.status()) or "its processes are still starting"
-        self._fail(f"not ready in {limit:g} s (--timeout); {why}")
+            if (ready := sum(child.settled for child in self._tree.children.values())) > most:
+                most, ends = ready, time.monotonic() + limit
+        self._fail(f"no progress in {limit:g} s (--timeout); {reported or 'its processes are still starting'}")
 
     async def _every_second(self) -> None:
         while True:

@@ -337,7 +337,7 @@ def test_up_detached_gives_up_and_reports_changes_only(plane: FakePlane) -> None
     assert time.monotonic() - begin > 5.5
     lines = [line for line in err.splitlines() if "/nowhere" in line]
     assert lines[:-1] == [f"nodeplane: still waiting; late: {note}" for note in WAITS_FOR]
-    assert "not ready in 6 s (--timeout); still waiting; late: kubelet at /nowhere does not answer" in lines[-1]
+    assert "no progress in 6 s (--timeout); still waiting; late: kubelet at /nowhere does not answer" in lines[-1]
     plane.is_over()
 
 

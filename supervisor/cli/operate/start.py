@@ -55,7 +55,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", default=READY_S, type=float, metavar="S", help="with --detach: end with 1 after (default 60)"
+        "--timeout",
+        default=READY_S,
+        type=float,
+        metavar="S",
+        help="with --detach: end with 1 when no further actor gets ready for S seconds (default 60)",
     )
 
 

@@ -11,7 +11,7 @@ from supervisor.cli.flags import plane_options
 from supervisor.plane.start import start
 from supervisor.startup.prepared import Prepared
 
-LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3, slow_start_s=0.2)
+LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3)
 
 
 def spec(word: str) -> ChildSpec:
@@ -33,9 +33,10 @@ def main() -> int:
     def adapt(prepared: Prepared) -> Prepared:
         return msgspec.structs.replace(prepared, specs=specs)
 
+    limits = msgspec.structs.replace(LIMITS, slow_start_s=0.2) if ready_s else LIMITS
     options = plane_options(argparse.Namespace(root=root, port=0, metrics_port=0))
     try:
-        return start(options, group=group, detach=detach, ready_s=ready_s, limits=LIMITS, adapt=adapt)
+        return start(options, group=group, detach=detach, ready_s=ready_s, limits=limits, adapt=adapt)
     except NodeplaneError as error:
         print(f"nodeplane: {error}", file=sys.stderr)
         return 1
