@@ -18,7 +18,8 @@ mkdir -p "$cache" && exec 9>"$cache/lock" && flock 9 || skip "cannot write $cach
 if [ ! -d "$cache/root" ]; then
     command -v debootstrap >/dev/null || skip "debootstrap is not installed"
     rm -rf "$cache/part"
-    debootstrap --variant=minbase --include="$packages" trixie "$cache/part" >"$cache/log" 2>&1 ||
+    # In a namespace of its own: beside the /proc that it mounts, tests of a masked one would see that.
+    unshare -m debootstrap --variant=minbase --include="$packages" trixie "$cache/part" >"$cache/log" 2>&1 ||
         skip "debootstrap failed: $(tail -n 1 "$cache/log")"
     mv "$cache/part" "$cache/root"
 fi

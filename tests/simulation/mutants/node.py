@@ -119,7 +119,7 @@ NODE = (
     Mutant(
         "directories-last",
         TERMINATION,
-        old="        await asyncio.to_thread(self._remove_directories)\n        known = ",
+        old="        await asyncio.to_thread(remove_directories, self._deps.node_info, self._state.spec)\n        known = ",
         new="        known = ",
         mistake="A pod's directories stay when it is gone.",
         profile="node",

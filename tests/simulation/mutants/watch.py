@@ -80,11 +80,8 @@ WATCH = (
     Mutant(
         "replica-gap",
         REPLICA,
-        old="        if snapshot.floor <= self.mark:\n            for key, event in snapshot.history:\n",
-        new="""\
-        if snapshot.floor <= self.mark or snapshot.history:
-            for key, event in snapshot.history:
-""",
+        old="        if snapshot.floor <= self._settled:\n",
+        new="        if snapshot.floor <= self._settled or snapshot.history:\n",
         mistake="A replica takes a history that begins after its mark for one without a gap.",
     ),
     Mutant(
