@@ -119,8 +119,8 @@ NODE = (
     Mutant(
         "directories-last",
         TERMINATION,
-        old="        await asyncio.to_thread(remove_directories, self._deps.node_info, self._state.spec)\n        known = ",
-        new="        known = ",
+        old="await asyncio.to_thread(remove_directories, self._deps.node_info, self._state.spec)",
+        new="pass",
         mistake="A pod's directories stay when it is gone.",
         profile="node",
         commit="580910cf",
