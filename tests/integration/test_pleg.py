@@ -52,7 +52,7 @@ async def pid_of(runtime: RuntimeProcess, id_: str) -> int:
     return int(runtime.started(id_)["pid"])
 
 
-@pytest.mark.parametrize("mode", ["auto", "evented", "hint", "generic"])
+@pytest.mark.parametrize("mode", ["auto", "hint", "generic"])
 async def test_a_containers_life_in_each_mode(mode: str) -> None:
     async with running_pleg(pleg_mode=mode) as (runtime, node):
         wanted = "evented" if mode == "auto" else mode
@@ -92,27 +92,18 @@ async def test_newer_than_is_strict_and_released_by_an_inspection() -> None:
             await node.newer("uid-p", time.time_ns() + 10**12, timeout=3)
 
 
-@pytest.mark.parametrize("victim", ["runtime", "cri", "pleg"])
-async def test_nothing_is_lost_when_one_is_killed_while_containers_change(victim: str) -> None:
+async def test_nothing_is_lost_when_the_runtime_is_killed_while_containers_end() -> None:
+    """The simulation kills cri and pleg as well; here the containers are real and outlive the runtime."""
     async with running_pleg() as (runtime, node):
         await node.evented()
-        sandboxes = [await runtime.sandbox(f"p{n}") for n in range(4)]
-        ids = [await runtime.run(sandbox, "sleep", "1000") for sandbox in sandboxes]
+        ids = [await runtime.run(await runtime.sandbox(f"p{n}"), "sleep", "1000") for n in range(2)]
         pids = [await pid_of(runtime, id_) for id_ in ids]
-        if victim == "runtime":
-            await runtime.kill()
-            os.kill(pids[0], signal.SIGKILL)
-            await runtime.start()
-        else:
-            await node.end(victim, signal.SIGKILL)
-            os.kill(pids[0], signal.SIGKILL)
-            await runtime.ended(ids[0])
-            await runtime.call("RemovePodSandbox", pod_sandbox_id=sandboxes[1])
-            await runtime.run(sandboxes[2], "true", name="late")
-            node.start(victim)
+        await runtime.kill()
+        os.kill(pids[0], signal.SIGKILL)
+        await runtime.start()
         await node.until(lambda: node.is_in("uid-p0", ids[0], "exited"), what="the death during the gap")
-        os.kill(pids[3], signal.SIGKILL)
-        await node.until(lambda: node.is_in("uid-p3", ids[3], "exited"), what="the death after it")
+        os.kill(pids[1], signal.SIGKILL)
+        await node.until(lambda: node.is_in("uid-p1", ids[1], "exited"), what="the death after it")
         await agrees(node, runtime)
         await node.evented()
 

@@ -38,7 +38,7 @@ async def playing(dialect: str) -> AsyncIterator[tuple[RuntimeProcess, PlegNode,
         assert "Traceback" not in node.errors()
 
 
-@pytest.mark.parametrize("dialect", MODES)
+@pytest.mark.parametrize("dialect", ["containerd-2", "crio"])
 async def test_lives_and_deaths(dialect: str) -> None:
     """S15, S6 and traps 10, 13, 15, 16: short lives whose end may be told first, a failed start that nobody tells of,
     a second sandbox of one pod, removal while the sandbox's status is gone."""
@@ -70,7 +70,7 @@ async def test_lives_and_deaths(dialect: str) -> None:
         assert not [event for event in node.heard.events if event[1:] == ("ContainerDied", lives)]
 
 
-@pytest.mark.parametrize("dialect", MODES)
+@pytest.mark.parametrize("dialect", ["containerd-1.7", "crio"])
 async def test_a_backlog_is_no_news(dialect: str) -> None:
     """S4, S5, trap 14: what happened while nobody listened comes first at the next subscription, long after it is
     known by lists. (One queue of 1000 in containerd 1.7, all but the

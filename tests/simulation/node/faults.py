@@ -4,6 +4,8 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from protocols.messages.cri import CLEAR, OWNER, RUNTIME_FAULTS, ChaosRuntime
+from protocols.process.tasks import awaited
 from tests.simulation.model import Fault
 from tests.simulation.node.simulators import register_again, show
 from tests.simulation.world import faults
@@ -14,18 +16,20 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 LONGEST_S = 8.0
+HOUR_S = 3600.0
 
 
 class NodeFaults:
     """Adds its kinds to those of the world."""
 
-    kinds = ("sick", "terminate", "stall", "malformed", "register")
+    kinds = ("sick", "terminate", "stall", "malformed", "register", "events")
 
     def __init__(self, world: "World", sockets: "Sockets", nodes: "Sequence[Node]") -> None:
         self._world, self._sockets = world, sockets
         self._targets = tuple(name for node in nodes for name in node.targets)
         self._hardware = {name: hardware for node in nodes for name, hardware in node.hardware.items()}
         self._plugins = [name for node in nodes for name in node.resources]
+        self._cris = [node.prefix + OWNER for node in nodes]
         for kind in self.kinds:
             faults.KINDS[kind] = getattr(self, kind)
         sockets.on_spoilt = self._spoilt
@@ -60,6 +64,18 @@ class NodeFaults:
         name = fault.target if fault.target in self._hardware else self._plugins[0]
         if (process := world.processes.get(name)) is not None:
             world.at(world.latency(), process, lambda: register_again(process))
+
+    def events(self, world: "World", fault: Fault) -> None:
+        """Lose the runtime's events, double, delay or misdate them, as `nodeplane chaos runtime` does."""
+        chosen = RUNTIME_FAULTS[int(fault.value * 997) % len(RUNTIME_FAULTS)]
+        self._order(world, ChaosRuntime(fault=chosen, seconds=HOUR_S if fault.value < 0.5 else -HOUR_S))
+        world.at(fault.value * LONGEST_S, None, lambda: self._order(world, ChaosRuntime(fault=CLEAR)))
+
+    def _order(self, world: "World", request: ChaosRuntime) -> None:
+        for name in self._cris:
+            process = world.processes.get(name)
+            if process is not None and (cri := process.notes.get("actor")) is not None:
+                world.at(world.latency(), process, lambda cri=cri: awaited(cri._chaos(request, None)))  # type: ignore[misc]
 
     def _spoilt(self, server: str) -> None:
         """Let a plugin register again whose stream was broken while both sides live: only its owner can see that."""
