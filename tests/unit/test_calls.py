@@ -16,6 +16,7 @@ from actors.devices.calls.outcomes import allocated, preference_outcome
 from actors.devices.calls.ring import CALL_BYTES, CALLS, MAX_PEERS, REPORT_BYTES, REPORTS, Rings
 from actors.devices.model.errors import PluginFailed, TooManyFollowers
 from actors.devices.model.types import PluginDevice
+from actors.devices.plugins.plugin import MAX_WORD, devices_of
 from protocols.messages.calls import HIDDEN, CallRecord, CallsRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, LIST_AND_WATCH, REGISTER
@@ -185,6 +186,16 @@ def test_difference_of_lists_names_added_removed_and_changed_devices() -> None:
         "removed": [{"ID": "a"}],
         "changed": [{"ID": "b", "health": "Unhealthy", "numa": [1]}],
     }
+
+
+def test_health_word_of_its_own_is_shown_as_it_was_sent() -> None:
+    sent = pb.ListAndWatchResponse(devices=[pb.Device(ID="a", health="healthy"), pb.Device(ID="b", health="Healthy")])
+    sent.devices.add(ID="c", health="x" * 1000)
+    report = list_report(None, devices_of(sent.SerializeToString()))
+    shown = [item["health"] for item in report.content["added"]]
+    assert shown == ["healthy", "Healthy", "x" * MAX_WORD]
+    assert report.outcome == "capacity 3, allocatable 1; 2 devices are unhealthy: 'healthy' is not exactly 'Healthy'"
+    assert [device.word for device in devices_of(pb.ListAndWatchResponse(devices=[{"ID": "d"}]).SerializeToString())]
 
 
 def test_difference_of_health_counts_what_it_does_not_show() -> None:

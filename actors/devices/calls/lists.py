@@ -1,12 +1,12 @@
 """The difference between two lists of a device plugin, as its record shows it. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from actors.devices.calls.log import Report
 from actors.devices.model.types import PluginDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY
-from protocols.wire.rendering import MAX_ITEMS
+from protocols.wire.rendering import MAX_ITEMS, Path
 
 
 def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice], outcome: str = "") -> Report:
@@ -18,34 +18,44 @@ def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevic
     report = Report(outcome or ("nothing changed" if same else f"capacity {len(now)}, allocatable {healthy}"))
     report.content = {"devices": len(now), "healthy": healthy}
     if not same:
+        report.outcome += _odd_words(now)
         _add_differences(report, {device.id: device for device in before or ()}, {device.id: device for device in now})
     return report
+
+
+def _odd_words(devices: Sequence[PluginDevice]) -> str:
+    odd = [device for device in devices if device.word]
+    if not odd:
+        return ""
+    count = f"{len(odd)} device{'s are' if len(odd) > 1 else ' is'} unhealthy"
+    return f"; {count}: {odd[0].word!r} is not exactly 'Healthy'"
 
 
 def _add_differences(report: Report, before: dict[str, PluginDevice], now: dict[str, PluginDevice]) -> None:
     added = [device for id, device in now.items() if id not in before]
     removed = [device for id, device in before.items() if id not in now]
     changed = [device for id, device in now.items() if id in before and before[id] != device]
-    _put(report, "added", added, _shown)
-    _put(report, "removed", removed, lambda _: {})
-    _put(report, "changed", changed, _shown)
+    _put(report, "added", added)
+    _put(report, "removed", removed, whole=False)
+    _put(report, "changed", changed)
 
 
-def _put(
-    report: Report, name: str, devices: list[PluginDevice], show: Callable[[PluginDevice], dict[str, Any]]
-) -> None:
+def _put(report: Report, name: str, devices: list[PluginDevice], whole: bool = True) -> None:
+    """Record the first of some devices; with `whole`, what they are, else their ids."""
     if not devices:
         return
     shown = devices[:MAX_ITEMS]
     if len(devices) > len(shown):
         report.renderer.omitted[f"reply.{name}"] = len(devices) - len(shown)
-    report.content[name] = [
-        {"ID": report.renderer.text(device.id, ("reply", name, at, "ID")), **show(device)}
-        for at, device in enumerate(shown)
-    ]
+    report.content[name] = [_shown(report, device, ("reply", name, at), whole) for at, device in enumerate(shown)]
 
 
-def _shown(device: PluginDevice) -> dict[str, Any]:
-    """Return the fields of a device besides its ID."""
-    numa = {"numa": list(device.numa[:MAX_ITEMS])} if device.numa else {}
-    return {"health": HEALTHY if device.healthy else UNHEALTHY, **numa}
+def _shown(report: Report, device: PluginDevice, path: Path, whole: bool) -> dict[str, Any]:
+    text = report.renderer.text
+    made: dict[str, Any] = {"ID": text(device.id, (*path, "ID"))}
+    if whole:
+        health = device.word or (HEALTHY if device.healthy else UNHEALTHY)
+        made["health"] = text(health, (*path, "health"))
+        if device.numa:
+            made["numa"] = list(device.numa[:MAX_ITEMS])
+    return made

@@ -35,6 +35,8 @@ class PluginDevice(msgspec.Struct, frozen=True):
     id: str
     healthy: bool
     numa: tuple[int, ...] = ()
+    word: str = ""
+    """The health that it sent, where that is none of the two that the API defines; such a device is not healthy."""
 
 
 class PodRecord(msgspec.Struct, frozen=True):

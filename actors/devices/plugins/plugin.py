@@ -30,6 +30,9 @@ from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 
 HEALTHY = "Healthy"
+WORDS = frozenset({HEALTHY, "Unhealthy"})
+MAX_WORD = 64
+"""Characters of any other word that are kept."""
 
 MAX_DEVICES = 20_000
 """Per plugin."""
@@ -125,7 +128,8 @@ def devices_of(raw: bytes) -> list[PluginDevice]:
 
 def _device(device: pb.Device) -> PluginDevice:
     numa = tuple(sorted({node.ID for node in device.topology.nodes if 0 <= node.ID < MAX_NODES}))
-    return PluginDevice(id=device.ID, healthy=device.health == HEALTHY, numa=numa)
+    word = "" if device.health in WORDS else device.health[:MAX_WORD] or "(empty)"
+    return PluginDevice(id=device.ID, healthy=device.health == HEALTHY, numa=numa, word=word)
 
 
 Request = TypeVar("Request", bound=Message)
