@@ -16,6 +16,7 @@ PLACES = {
     "control": "tests.simulation.control.profile:ControlProfile",
     "node": "tests.simulation.node.profile:NodeProfile",
     "plane": "tests.simulation.plane.profile:PlaneProfile",
+    "scripts": "tests.simulation.scripts.profile:ScriptsProfile",
 }
 """`module:factory` by name."""
 

@@ -109,14 +109,14 @@ class ControlPlane:
         made |= {f"follower-{n}": follower for n in range(shape.followers)}
         return {name: actor(name, factory, settings) for name, factory in made.items()}
 
-    def begin(self, supervisor: str) -> Supervision:
-        """Start its store and supervisor."""
+    def begin(self, supervisor: str, beside: tuple[ChildSpec, ...] = ()) -> Supervision:
+        """Start its store and supervisor, which starts others `beside` it."""
         self.settings.layout.run.mkdir(parents=True, exist_ok=True)
         if self.cluster:
             self.cluster.begin()
         else:
             Machine(self.world, self.settings.layout.root, (supervisor, *self.processes))
-        supervision = Supervision(self.world, Plan(specs=self._specs(), settings=self.settings))
+        supervision = Supervision(self.world, Plan(specs=(*self._specs(), *beside), settings=self.settings))
         self.world.spawn(supervision.name)
         return supervision
 

@@ -110,16 +110,22 @@ class Node:
         return self.world.processes[self.prefix + name].notes["actor"]
 
     def begin(self) -> Supervision:
+        """Start all of its processes."""
+        self.begin_beside()
+        plan = Plan(specs=tuple(child(name, NODE) for name in ACTORS), settings=self.settings)
+        supervision = Supervision(self.world, plan, self.prefix)
+        self.world.spawn(supervision.name)
+        return supervision
+
+    def begin_beside(self) -> None:
+        """Start what no supervisor starts: plugins, driver and agents."""
         layout = self.settings.layout
         for directory in (layout.run, layout.device_plugins, layout.plugins_registry, layout.plugins, layout.pod_logs,
                           layout.pod_resources_socket.parent, layout.devices, layout.runtime, layout.cdi):  # fmt: skip
             directory.mkdir(parents=True, exist_ok=True)
-        plan = Plan(specs=tuple(child(name, NODE) for name in ACTORS), settings=self.settings)
-        supervision = Supervision(self.world, plan, self.prefix)
         self.world.on_end.append(self._restart)
-        for name in (supervision.name, *self._others):
+        for name in self._others:
             self.world.spawn(name)
-        return supervision
 
     def _restart(self, process: Process, code: int, signal: int) -> None:
         """Start plugins, driver and agents again, as whoever deployed them does."""

@@ -21,6 +21,8 @@ SHARE = 0.7
 def draw(seed: int, seconds: float, profile: Profile) -> tuple[Fault, ...]:
     """Return the plan of a seed."""
     chance = random.Random(f"{seed}/faults")
+    if not profile.kinds:
+        return ()
     kinds = _some(chance, profile.kinds)
     targets = _some(chance, profile.targets)
     mean = chance.choice(profile.means)
