@@ -1,4 +1,7 @@
-"""KEP-1904's scenarios with the gate off: the problem it solves, kept as it was. X is configmaps, Y secrets."""
+"""KEP-1904's scenarios with the gate off: the problem it solves, kept as it was. X is configmaps, Y secrets.
+
+On etcd, which tells of progress unasked: a server with the gate off takes no notice of it.
+"""
 
 import asyncio
 import signal
@@ -9,6 +12,7 @@ from tests.integration.servers_fixture import Two, old_servers, store
 from tests.support.servers import X, Y, reaches, session
 
 __all__ = ["old_servers", "store"]
+pytestmark = pytest.mark.parametrize("store", ["etcd"], indirect=True)
 
 
 @pytest.mark.scenario("A1")

@@ -9,6 +9,7 @@ import pytest
 
 from protocols.kube.meta import condition_true
 from tests.support.plane import Plane, until
+from tests.support.plane_client import read_object
 
 SLEEP = "exec sleep 300"
 EVENT_REASONS = "jsonpath={.items[*].reason}"
@@ -35,9 +36,21 @@ def workload(kind, name, script=SLEEP, pod=(), **spec):
     }
 
 
-def read(plane, *what):
-    text = plane.kubectl("get", *what, "-o", "json", "--ignore-not-found")
-    return json.loads(text) if text else {}
+COLLECTIONS = {
+    "daemonset": "/apis/apps/v1/namespaces/default/daemonsets",
+    "deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "endpointslices": "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+    "job": "/apis/batch/v1/namespaces/default/jobs",
+    "rc": "/api/v1/namespaces/default/replicationcontrollers",
+    "replicasets": "/apis/apps/v1/namespaces/default/replicasets",
+}
+
+
+def read(plane, kind, name="", labels=""):
+    """Return an object, or the list with these labels; {} if there is none."""
+    kind, _, named = kind.partition("/")
+    path = f"/{named or name}" if named or name else f"?labelSelector={labels}"
+    return read_object(plane.root, COLLECTIONS[kind] + path)
 
 
 def pods_of(plane, name):
@@ -105,15 +118,15 @@ def test_deployment_paused_changes_nothing_until_it_is_resumed(plane):
     plane.kubectl("set", "env", "deployment/held", "VERSION=2")
     plane.kubectl("scale", "deployment/held", "--replicas=2")
     until("two pods", lambda: len(pods_of(plane, "held")) == 2)
-    assert len(read(plane, "replicasets", "-l", "app=held")["items"]) == 1
+    assert len(read(plane, "replicasets", labels="app=held")["items"]) == 1
     plane.kubectl("rollout", "resume", "deployment/held")
     rolled_out(plane, "deployment/held")
-    assert len(read(plane, "replicasets", "-l", "app=held")["items"]) == 2
+    assert len(read(plane, "replicasets", labels="app=held")["items"]) == 2
     plane.kubectl("delete", "deployment/held", "--wait=false")
 
 
 def test_deployment_rolls_over_a_rollout_that_cannot_succeed_and_forgets_old_replica_sets(plane):
-    revisions = lambda: read(plane, "replicasets", "-l", "app=over")["items"]  # noqa: E731
+    revisions = lambda: read(plane, "replicasets", labels="app=over")["items"]  # noqa: E731
     plane.apply(workload("Deployment", "over", replicas=1, revisionHistoryLimit=0))
     rolled_out(plane, "deployment/over")
     for number, probe in enumerate(({"exec": {"command": ["false"]}}, None)):
@@ -138,7 +151,7 @@ def test_replica_set_follows_its_scale_subresource(plane):
     del scale["metadata"]["resourceVersion"]  # the status changes meanwhile
     plane.kubectl("replace", "--raw", path, "-f", "-", stdin=json.dumps(scale))
     until("two pods", lambda: len(pods_of(plane, "scaled")) == 2)
-    until("their number", lambda: read(plane, "rs", "scaled")["status"].get("readyReplicas") == 2)
+    until("their number", lambda: read(plane, "replicasets", "scaled")["status"].get("readyReplicas") == 2)
     plane.kubectl("delete", "rs", "scaled", "--wait=false")
 
 
@@ -159,7 +172,7 @@ def test_service_of_a_deployment_has_its_ready_pods_as_endpoints(plane):
 
 
 def _slices(plane):
-    return read(plane, "endpointslices", "-l", "kubernetes.io/service-name=served").get("items", [])
+    return read(plane, "endpointslices", labels="kubernetes.io/service-name=served").get("items", [])
 
 
 def _endpoints(plane):
@@ -186,7 +199,7 @@ def test_deployment_whose_controllers_are_killed_in_a_rollout_completes_it(plane
 
 
 def _sets(plane):
-    return read(plane, "replicasets", "-l", "app=killed").get("items", [])
+    return read(plane, "replicasets", labels="app=killed").get("items", [])
 
 
 def job_with(plane, name, condition):
@@ -245,7 +258,7 @@ def test_job_fails_by_its_indexes_and_runs_the_others_to_their_end(plane):
 def test_daemon_set_leaves_a_node_whose_label_it_does_not_select_and_replaces_a_failed_pod(plane):
     node = plane.list("node")[0]["metadata"]["name"]
     plane.apply(workload("DaemonSet", "picky", pod={"nodeSelector": {"devices": "yes"}}))
-    until("its status", lambda: read(plane, "ds", "picky").get("status", {}).get("observedGeneration") == 1)
+    until("its status", lambda: read(plane, "daemonset", "picky").get("status", {}).get("observedGeneration") == 1)
     assert pods_of(plane, "picky") == []
     plane.kubectl("label", "node", node, "devices=yes")
     rolled_out(plane, "daemonset/picky")

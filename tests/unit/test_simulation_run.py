@@ -87,7 +87,8 @@ def test_forked_exception_shows_its_stack() -> None:
 
 def hang(busy: bool) -> bytes:
     while True:
-        time.sleep(0 if busy else 0.01)
+        if not busy:
+            time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("busy", "deadline"), [(False, Deadline(30, 0.3)), (True, Deadline(1, 60))])
