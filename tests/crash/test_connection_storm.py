@@ -21,7 +21,7 @@ from tests.support.witnesses import Witnesses, lives
 
 STORM = 1500
 """Connections of each kind, opened one after another; those that the server closes are opened again."""
-STORM_S, STORM_LONGEST_S = 5.0, 60.0
+STORM_S, STORM_LONGEST_S = 2.0, 60.0
 """It lasts at least so long, and until more were opened than are kept."""
 WITNESSES_OPEN = 64
 """More connections than the witnesses and kubectl hold."""
