@@ -14,7 +14,7 @@ from tests.support.resuming import CONFIGMAPS
 from tests.support.slow_link import SlowLink, slow_link
 from tests.support.waiting import until_async
 
-LATE_S, TOO_LATE_S = 2.0, 40.0
+LATE_S, TOO_LATE_S = 5.0, 40.0
 DEADLINE_S = 10.0
 """The API server's, of a call of its store (actors/apiserver/storage/storage.py)."""
 MARGIN_S = 15.0
