@@ -10,13 +10,16 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -129,6 +132,11 @@ func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 func (p *Plugin) Allocate(_ context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	answer := &pluginapi.AllocateResponse{}
 	for _, container := range request.ContainerRequests {
+		for _, id := range container.DevicesIds {
+			if !slices.Contains(p.Devices, id) {
+				return nil, status.Errorf(codes.InvalidArgument, "there is no device %s", id)
+			}
+		}
 		variables := map[string]string{"EXAMPLE_GPUS": strings.Join(container.DevicesIds, ",")}
 		answer.ContainerResponses = append(answer.ContainerResponses, &pluginapi.ContainerAllocateResponse{Envs: variables})
 	}

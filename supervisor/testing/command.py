@@ -81,7 +81,7 @@ class Run:
         self._signal = 0
 
     def run(self) -> int:
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         before = {number: signal.signal(number, self._forward) for number in FORWARDED}
         try:
             return self._run()
@@ -158,6 +158,11 @@ def _in_foreground() -> bool:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
         return False
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes below this one whose parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children() -> None:

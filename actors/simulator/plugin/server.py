@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import grpc.aio
 
 from actors.simulator.plugin.devices import Devices
@@ -117,6 +118,9 @@ class PluginServer:
 
     async def _allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:
         """Return what a container needs to use the devices, without lasting effects: the pod may still be rejected."""
+        for id in (id for wanted in request.container_requests for id in wanted.devices_ids):
+            if id not in self.devices.health:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"there is no device {id}")
         answers = [self._answer(list(wanted.devices_ids)) for wanted in request.container_requests]
         return pb.AllocateResponse(container_responses=answers)
 

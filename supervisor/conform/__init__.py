@@ -1,0 +1,1 @@
+"""`nodeplane conform -- COMMAND`: play kubelet for a device plugin and judge each of its behaviours."""

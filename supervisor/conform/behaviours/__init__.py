@@ -1,0 +1,1 @@
+"""The behaviours, a script each; `supervisor.conform.scripts` says what a script is."""

@@ -1,0 +1,22 @@
+"""Allocate rejects a device that the plugin does not list."""
+
+from contextlib import suppress
+
+from supervisor.conform.peer import PluginPeer
+from supervisor.conform.sources import DOCS
+from supervisor.conform.verdict import CallFailed, Failed
+
+PHASE = "calls"
+RULE = "Allocate fails if a device cannot be given out; the pod is then rejected instead of running without it."
+SOURCE = DOCS
+ADVICE = "Compare devices_ids with the list and return an error, such as INVALID_ARGUMENT with the id."
+UNKNOWN = "nodeplane-no-such-device"
+
+
+async def check(plugin: PluginPeer) -> None:
+    """Ask for a device that was never listed, alone and beside one that was."""
+    for ids in ([UNKNOWN], [*plugin.healthy()[:1], UNKNOWN]):
+        with suppress(CallFailed):
+            await plugin.allocate(ids)
+            raise Failed(f"Allocate of {', '.join(ids)} was answered as if the device existed")
+    await plugin.get_options()  # it must live on

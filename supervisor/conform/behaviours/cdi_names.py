@@ -1,0 +1,27 @@
+"""CDI devices of the answer to Allocate have fully qualified names."""
+
+import re
+
+from supervisor.conform.peer import PluginPeer
+from supervisor.conform.scripts import several
+from supervisor.conform.sources import CDI
+from supervisor.conform.verdict import Failed, NotApplicable
+
+PHASE = "calls"
+RULE = "The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it."
+SOURCE = CDI
+ADVICE = "Send the qualified name, such as vendor.example/gpu=0; the runtime starts no container with another one."
+QUALIFIED = re.compile(
+    r"[A-Za-z]([-\w.]*[A-Za-z0-9])?/[A-Za-z]([-\w]*[A-Za-z0-9])?=[A-Za-z0-9]([-\w.:]*[A-Za-z0-9])?", re.ASCII
+)
+
+
+async def check(plugin: PluginPeer) -> None:
+    """Look at the answer for all devices."""
+    names = [device.name for answer in await plugin.allocate(plugin.healthy()) for device in answer.cdi_devices]
+    if not names:
+        raise NotApplicable("the answer has no CDI devices")
+    if faults := [f"{name!r} is not VENDOR/CLASS=NAME" for name in names if not QUALIFIED.fullmatch(name)]:
+        raise Failed(several(faults))
+    if len(set(names)) < len(names):
+        raise Failed("a name is there twice")

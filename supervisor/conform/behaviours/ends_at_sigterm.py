@@ -1,0 +1,22 @@
+"""The program ends soon after SIGTERM."""
+
+from supervisor.conform.sources import POD_LIFECYCLE
+from supervisor.conform.stage import Stage
+from supervisor.conform.verdict import Failed
+
+PHASE = "end"
+RULE = "A container is sent SIGTERM, and SIGKILL when the grace period of the pod is over."
+SOURCE = POD_LIFECYCLE
+ADVICE = (
+    "Handle SIGTERM: end the open ListAndWatch calls, stop the server, exit. As process 1 of a container it"
+    " has no default action."
+)
+
+
+async def run(stage: Stage) -> None:
+    """Send SIGTERM."""
+    await stage.plugins()
+    ended = await stage.program.terminate(stage.timeout)
+    stage.soil()
+    if not ended:
+        raise Failed(f"it still ran {stage.timeout:g} s after SIGTERM")

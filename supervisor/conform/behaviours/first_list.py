@@ -1,0 +1,27 @@
+"""ListAndWatch sends the whole list at once, in a message that the kubelet takes."""
+
+from supervisor.conform.sources import API, DOCS
+from supervisor.conform.stage import NotServing, Stage
+from supervisor.conform.verdict import Failed
+
+PHASE, ORDER = "list", 0
+RULE = (
+    "ListAndWatch sends the list of all devices at its begin, and again whenever one changes; a message has at"
+    " most 4 MiB."
+)
+SOURCE = f"{API}; {DOCS}"
+ADVICE = "Send a ListAndWatchResponse before waiting for changes: until it comes, the node has 0 of the resource."
+
+
+async def run(stage: Stage) -> None:
+    """Wait for the lists of all resources."""
+    try:
+        plugins = await stage.plugins()
+    except NotServing as error:
+        if any(attempt.peer for attempt in stage.kubelet.attempts):
+            raise Failed(str(error)) from None
+        raise
+    for plugin in plugins:
+        stage.show(plugin.lists.first if plugin.lists else None)
+        if not plugin.devices:
+            raise Failed(f"the list of {plugin.resource} is empty")

@@ -1,0 +1,21 @@
+"""The program calls Register on kubelet.sock."""
+
+from supervisor.conform.sources import DOCS
+from supervisor.conform.stage import NotServing, Stage
+from supervisor.conform.verdict import Failed
+
+PHASE, ORDER = "registration", 0
+RULE = "A plugin registers itself with the kubelet through DIRECTORY/device-plugins/kubelet.sock."
+SOURCE = DOCS
+ADVICE = (
+    "Dial kubelet.sock in the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir names, and call"
+    " v1beta1.Registration/Register; what the program printed may say why it did not."
+)
+
+
+async def run(stage: Stage) -> None:
+    """Wait for the first call, whatever it holds."""
+    try:
+        await stage.first_attempt()
+    except NotServing as error:
+        raise Failed(str(error)) from None

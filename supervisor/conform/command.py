@@ -1,0 +1,158 @@
+"""`nodeplane conform -- COMMAND...`: what is wrong with a device plugin, behaviour by behaviour."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from supervisor.base.errors import Usage
+from supervisor.base.terminal import print_json, table
+from supervisor.conform.report.html import html_page
+from supervisor.conform.report.json import run_json
+from supervisor.conform.report.junit import junit
+from supervisor.conform.report.text import Printer, counts_line
+from supervisor.conform.runner import run_all
+from supervisor.conform.scripts import Behaviour, behaviours
+from supervisor.conform.stage import Stage
+from supervisor.conform.verdict import FAIL, Result
+from supervisor.testing.command import adopt_orphans, end_children
+from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, search_path, without
+
+TIMEOUT_S = 10.0
+TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take three times as long (default 10)"
+FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
+DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
+NOT_BUILT = {
+    "profile": "profile of a vendor",
+    "socket": "plugin that runs already",
+    "manifest": "DaemonSet of a manifest",
+    "agent": "agent of pod resources",
+}
+"""Flags that are reserved, and what they will be about."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser(
+        "conform",
+        help="say what is wrong with a device plugin",
+        allow_abbrev=False,
+        usage="%(prog)s [flags] -- COMMAND",
+    )
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="output format")
+    parser.add_argument("--only", metavar="NAME,...", help="judge these behaviours only")
+    parser.add_argument("--list", action="store_true", help="list the behaviours with their rules and end")
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=float,
+        default=TIMEOUT_S,
+        help="seconds for an answer, or to register again; a start may take three times as long (default 10)",
+    )
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML")
+    parser.add_argument("--html", metavar="FILE", help="write a page of HTML")
+    parser.add_argument(
+        "--behaviours",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help=FOLDER_HELP,
+    )
+    parser.add_argument("--kubelet-dir", metavar="DIR", default="", help=DIRECTORY_HELP)
+    for name in NOT_BUILT:
+        parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the plugin")
+    parser.set_defaults(run=conform)
+
+
+def conform(args: argparse.Namespace) -> int:
+    """Return 0 if no behaviour fails, else 1. Raises Usage."""
+    for name, subject in NOT_BUILT.items():
+        if getattr(args, name) is not None:
+            raise Usage(
+                f"--{name} is not built: conform does not judge {subject} yet, but a device plugin given as -- COMMAND"
+            )
+    chosen = choose(behaviours(map(Path, args.behaviours)), args.only)
+    if args.list:
+        print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
+        return 0
+    words = command_of(args.words)
+    if not 0 < args.timeout <= 600:
+        raise Usage("--timeout must be more than 0 and at most 600 seconds")
+    results = run(words, args, chosen)
+    write_reports(words, results, args)
+    return 1 if any(result.verdict == FAIL for result in results) else 0
+
+
+def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
+    """Return the behaviours that --only names, or all. Raises Usage."""
+    if not only:
+        return list(found)
+    names = only.split(",")
+    if unknown := set(names) - {each.name for each in found}:
+        raise Usage(f"no behaviour is called {min(unknown)!r}; nodeplane conform --list shows them")
+    return [each for each in found if each.name in names]
+
+
+def command_of(given: Sequence[str]) -> list[str]:
+    """Return the words of COMMAND. Raises Usage if it cannot be run."""
+    words = list(given[1:] if given[:1] == ["--"] else given)
+    if not words:
+        raise Usage("a command is missing: nodeplane conform -- COMMAND...")
+    if not shutil.which(words[0], path=search_path()):
+        raise Usage(f"{words[0]}: not found, or not executable")
+    return words
+
+
+def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
+    """Judge the behaviours in a directory that is removed afterwards, unless it was given."""
+    adopt_orphans()
+    try:
+        with ExitStack() as stack:
+            own = _temporary(stack)
+            directory = Path(os.path.abspath(args.kubelet_dir)) if args.kubelet_dir else _temporary(stack)
+            stage = Stage(directory, own, words, environment(directory), args.timeout)
+            return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
+    finally:
+        end_children()
+
+
+def _temporary(stack: ExitStack) -> Path:
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=SHORT)))
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """Return the variables of COMMAND: those of `nodeplane test` that are about a kubelet."""
+    mine = {"NODEPLANE_KUBELET_DIR": str(directory), "PATH": search_path()}
+    return {**without(os.environ, OF_THE_ROOT), **mine}
+
+
+async def _judge(stage: Stage, chosen: Sequence[Behaviour], printer: Printer | None) -> list[Result]:
+    """A signal ends the run with the program."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    results = []
+    if printer:
+        printer.begin(chosen)
+    async for result in run_all(stage, chosen):
+        results.append(result)
+        if printer:
+            printer.result(result)
+    return results
+
+
+def write_reports(words: Sequence[str], results: Sequence[Result], args: argparse.Namespace) -> None:
+    """Print the rest of the report and write the files. Raises OSError."""
+    if args.output == "json":
+        print_json(run_json(words, results))
+    else:
+        print(counts_line(results))
+    for path, write in ((args.junit, junit), (args.html, html_page)):
+        if path:
+            Path(path).write_text(write(words, results))

@@ -1,0 +1,111 @@
+"""Calls between the played kubelet and a plugin, decoded and as bytes, in bounded size.
+
+Values of environment variables are shown: the program is the user's own, and the bytes hold them, too.
+"""
+
+import time
+from typing import Any
+
+import msgspec
+from google.protobuf.message import DecodeError, Message
+
+from protocols.messages.calls import CallRecord
+from protocols.process.files import encodable
+from protocols.wire.methods import Method
+from protocols.wire.plugins import LIST_AND_WATCH
+from protocols.wire.rendering import Renderer, reveal
+
+MAX_BYTES = 256
+"""Bytes shown of one message."""
+MAX_EXCHANGES = 40
+"""Exchanges retained of one behaviour: the first half of them and the last."""
+MAX_ERROR = 512
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """The first bytes of a message."""
+
+    size: int
+    first: bytes
+
+    @classmethod
+    def of(cls, raw: bytes) -> "Shown":
+        return cls(len(raw), raw[:MAX_BYTES])
+
+    @property
+    def text(self) -> str:
+        more = f" +{self.size - len(self.first)} more" if self.size > len(self.first) else ""
+        return f"{self.first.hex(' ')}{more}"
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One call or one message of a stream."""
+
+    record: CallRecord
+    request: Shown
+    reply: Shown
+
+
+class Sent(msgspec.Struct):
+    """An exchange that has begun. Times are set when it is made."""
+
+    method: Method[Any, Any]
+    peer: str
+    incoming: bool = False
+    request: bytes = b""
+    reply: bytes = b""
+    status: str = "OK"
+    error: str = ""
+    began_ns: int = msgspec.field(default_factory=time.time_ns)
+    began: float = msgspec.field(default_factory=time.perf_counter)
+
+    def done(self) -> Exchange:
+        renderer = Renderer()
+        request = _decoded(renderer, self.method.request, self.request, "request")
+        reply = _decoded(renderer, self.method.reply, self.reply, "reply")
+        reveal({"request": request, "reply": reply}, renderer.secrets)
+        record = CallRecord(
+            peer=encodable(self.peer[:MAX_ERROR]),
+            method=self.method.name,
+            began_ns=self.began_ns,
+            seconds=0.0 if self.method is LIST_AND_WATCH else time.perf_counter() - self.began,  # a message of a stream
+            number=1,  # 0 stands for a call in progress
+            status=self.status,
+            error=encodable(" ".join(self.error[:MAX_ERROR].split())),
+            incoming=self.incoming,
+            omitted=renderer.omitted,
+            request=request,
+            reply=reply,
+        )
+        return Exchange(record, Shown.of(self.request), Shown.of(self.reply))
+
+
+def _decoded(renderer: Renderer, kind: type[Message], raw: bytes, name: str) -> dict[str, Any]:
+    try:
+        return renderer.message(kind.FromString(raw), (name,))
+    except DecodeError:
+        return {}
+
+
+class Recorder:
+    """The exchanges of one behaviour after another."""
+
+    def __init__(self) -> None:
+        self._exchanges: list[Exchange] = []
+        self._count = 0
+
+    def add(self, exchange: Exchange) -> None:
+        """Retain an exchange once, and the newest in place of the middle when there are too many."""
+        if exchange in self._exchanges:
+            return
+        self._count += 1
+        if len(self._exchanges) >= MAX_EXCHANGES:
+            del self._exchanges[MAX_EXCHANGES // 2]
+        self._exchanges.append(exchange)
+
+    def take(self) -> tuple[tuple[Exchange, ...], int]:
+        """Return the exchanges since the last call in the order of time, and the number of those left out."""
+        found = tuple(sorted(self._exchanges, key=lambda each: each.record.began_ns))
+        omitted = self._count - len(found)
+        self._exchanges, self._count = [], 0
+        return found, omitted

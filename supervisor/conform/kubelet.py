@@ -1,0 +1,179 @@
+"""The played kubelet: a Registration server that stops, starts anew and rejects as a script orders.
+
+The socket is bound at another path and then linked into the directory: an ended server of gRPC removes the path that it
+was bound to, whoever has it by then, and a plugin never sees a socket that does not listen yet.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from protocols.process.sockets import is_socket, prepare_socket
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+from protocols.wire.methods import LIMITS
+from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
+from protocols.wire.plugins import REGISTER
+from supervisor.conform.exchange import Exchange, Recorder, Sent
+from supervisor.conform.peer import PluginPeer
+from supervisor.conform.verdict import CallFailed
+
+DIAL_S = 10.0
+"""kubelet's deadline for the answer of a plugin that registers."""
+MAX_ATTEMPTS = 200
+"""Register calls retained of one incarnation; further ones are rejected."""
+REJECTED = "the kubelet is not ready; try again"
+
+
+@dataclass
+class Attempt:
+    """One Register call."""
+
+    request: pb.RegisterRequest
+    at: float = field(default_factory=time.monotonic)
+    fault: str = ""
+    """Why it was rejected."""
+    endpoint_fault: str = ""
+    socket_fault: str = ""
+    """What is wrong with the endpoint's socket."""
+    options_fault: str = ""
+    """Why GetDevicePluginOptions failed."""
+    options_failed: Exchange | None = None
+    peer: PluginPeer | None = None
+    exchange: Exchange | None = None
+
+    @property
+    def options_exchange(self) -> Exchange | None:
+        return self.peer.options_exchange if self.peer else self.options_failed
+
+    @property
+    def resource(self) -> str:
+        return self.request.resource_name
+
+
+class Kubelet:
+    """Serves `DIRECTORY/device-plugins/kubelet.sock`; retains what one incarnation sees."""
+
+    def __init__(self, directory: Path, recorder: Recorder, timeout: float) -> None:
+        self.plugins = directory / "device-plugins"
+        self.socket = self.plugins / "kubelet.sock"
+        self.recorder, self.timeout = recorder, timeout
+        self.attempts: list[Attempt] = []
+        self.rejecting = 0
+        """Number of Register calls to reject."""
+        self._hidden = directory / "bound.sock"
+        self._previous = directory / "previous.sock"
+        self._server: grpc.aio.Server | None = None
+        self._changed = asyncio.Event()
+
+    async def start(self) -> None:
+        """Remove the sockets of all plugins, as kubelet does, and serve. Raises SocketInUse."""
+        prepare_socket(self.socket)
+        for path in self.plugins.iterdir():
+            if is_socket(path):
+                path.unlink(missing_ok=True)
+        self._server = grpc.aio.server(options=LIMITS)
+        handler: Any = grpc.unary_unary_rpc_method_handler(self._register)
+        services = grpc.method_handlers_generic_handler(REGISTER.service, {REGISTER.name: handler})
+        self._server.add_generic_rpc_handlers((services,))
+        self._server.add_insecure_port(f"unix:{self._hidden}")
+        await self._server.start()
+        os.link(self._hidden, self.socket)
+
+    async def stop(self) -> None:
+        """End as kubelet does: connections to plugins are closed, its socket is gone."""
+        self.socket.unlink(missing_ok=True)
+        if self._server is not None:
+            self._hidden.replace(self._previous)  # as long as it is there, the next socket has another inode number
+        await self.forget()
+        if self._server is not None:
+            await self._server.stop(0)
+            self._server = None
+
+    async def forget(self) -> None:
+        """Close all connections: the program at their other end is gone."""
+        attempts, self.attempts = self.attempts, []
+        for attempt in attempts:
+            if attempt.peer:
+                await attempt.peer.close()
+
+    @property
+    def serving(self) -> dict[str, PluginPeer]:
+        """The newest connection of each resource."""
+        return {attempt.resource: attempt.peer for attempt in self.attempts if attempt.peer}
+
+    async def until(self, holds: Callable[[], bool], seconds: float, over: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until it holds; return False if it does not in time, or is over."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            self._changed.clear()
+            if over() or (left := deadline - time.monotonic()) <= 0:
+                return False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(left, 0.1))
+        return True
+
+    async def _register(self, raw: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
+        sent = Sent(REGISTER, "", incoming=True, request=raw)
+        attempt = self._attempt(raw)
+        sent.peer = attempt.resource
+        attempt.fault = attempt.fault or await self._fault(attempt)
+        if attempt.fault:
+            sent.status, sent.error = "UNKNOWN", attempt.fault
+        attempt.exchange = sent.done()
+        self.recorder.add(attempt.exchange)
+        if len(self.attempts) < MAX_ATTEMPTS:
+            self.attempts.append(attempt)
+        if attempt.fault:
+            self._changed.set()
+            await context.abort(grpc.StatusCode.UNKNOWN, attempt.fault)
+        if attempt.peer:
+            attempt.peer.listen()
+        self._changed.set()
+        return b""
+
+    def _attempt(self, raw: bytes) -> Attempt:
+        try:
+            return Attempt(pb.RegisterRequest.FromString(raw))
+        except DecodeError:
+            return Attempt(pb.RegisterRequest(), fault="the request is not a valid RegisterRequest")
+
+    async def _fault(self, attempt: Attempt) -> str:
+        """Check in kubelet's order, and get the options as kubelet does: while the plugin waits."""
+        request = attempt.request
+        socket = self.plugins / request.endpoint
+        attempt.endpoint_fault = endpoint_fault(request.endpoint)
+        attempt.socket_fault = "" if attempt.endpoint_fault else _socket_fault(socket)
+        if len(self.attempts) >= MAX_ATTEMPTS:
+            return f"more than {MAX_ATTEMPTS} Register calls"
+        if self.rejecting > 0:
+            self.rejecting -= 1
+            return REJECTED
+        faults = (version_fault(request.version), resource_fault(request.resource_name), attempt.endpoint_fault)
+        return next(filter(None, (*faults, attempt.socket_fault)), "") or await self._connect(attempt, socket)
+
+    async def _connect(self, attempt: Attempt, socket: Path) -> str:
+        peer = PluginPeer(attempt.resource, socket, self.recorder, min(DIAL_S, self.timeout))
+        try:
+            await peer.get_options()
+        except CallFailed as error:
+            attempt.options_fault, attempt.options_failed = str(error), peer.options_exchange
+            await peer.close()
+            return f"failed to get device plugin options: {error}"
+        peer.timeout = self.timeout
+        attempt.peer = peer
+        return ""
+
+
+def _socket_fault(path: Path) -> str:
+    if is_socket(path):
+        return ""
+    return f"{path} is not a socket" if os.path.lexists(path) else f"{path} does not exist"

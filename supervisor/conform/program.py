@@ -1,0 +1,73 @@
+"""COMMAND as a process group: started, killed and started again."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+END_S = 5.0
+MAX_TAIL, LINES = 8192, 20
+"""Bytes and lines shown of its output."""
+
+
+class Program:
+    """One command line; each `start` is another process. Output goes to a file."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
+        self._words, self._environment, self._output = list(words), dict(environment), output
+        self._process: asyncio.subprocess.Process | None = None
+        self._mark = 0
+        output.touch()
+
+    async def start(self) -> None:
+        """Start the process as leader of its group. Raises OSError."""
+        with self._output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._words,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def end(self) -> str:
+        """How it ended, in words."""
+        code = self._process.returncode if self._process else None
+        if code is None:
+            return "it runs"
+        return f"it ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
+
+    async def terminate(self, seconds: float = END_S) -> bool:
+        """Send SIGTERM to the process; return True if it ends in time. What is left of its group is killed."""
+        if self._process and self.runs:
+            self._process.terminate()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), seconds)
+        ended = not self.runs
+        await self.kill()
+        return ended
+
+    async def kill(self) -> None:
+        """SIGKILL to the group."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+
+    def printed(self) -> tuple[str, ...]:
+        """Return the last lines that it printed since the last call."""
+        with self._output.open("rb") as output:
+            size = output.seek(0, os.SEEK_END)
+            output.seek(max(self._mark, size - MAX_TAIL))
+            text = output.read(MAX_TAIL).decode(errors="replace")
+        self._mark = size
+        return tuple(text.splitlines()[-LINES:])

@@ -1,0 +1,117 @@
+"""The behaviours: each module of the folder `behaviours`, and of folders of the user's own, is one.
+
+A module's name is the behaviour's. It has the texts RULE, SOURCE, ADVICE and PHASE, the first line of its docstring is
+its title, ORDER a number by which those of a phase are sorted before their names, and one coroutine judges:
+
+- `run(stage)`, for the program as a whole, or
+- `check(plugin)`, which is called for each resource of the program.
+
+It returns when the rule holds, raises Failed with what it found, or NotApplicable with the reason.
+"""
+
+import importlib.util
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from supervisor.base.errors import Usage
+from supervisor.conform.peer import PluginPeer
+from supervisor.conform.stage import Stage
+from supervisor.conform.verdict import Failed, NotApplicable
+
+FOLDER = Path(__file__).parent / "behaviours"
+PHASES = ("registration", "list", "calls", "restarts", "end")
+"""In this order: later ones disturb the plugin more."""
+LAST = 100
+MAX_FINDINGS = 5
+
+
+class Behaviour(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+    phase: str
+    rule: str
+    source: str
+    advice: str
+    order: int
+    run: Callable[[Stage], Awaitable[None]]
+
+
+def behaviours(folders: Iterable[Path] = ()) -> list[Behaviour]:
+    """Return ours and those of the folders, in the order in which they run. Raises Usage."""
+    found = [load(path) for folder in (FOLDER, *folders) for path in _scripts(folder)]
+    names = [behaviour.name for behaviour in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise Usage(f"two behaviours are called {min(twice)}; rename the file of one")
+    return sorted(found, key=lambda each: (PHASES.index(each.phase), each.order, each.name))
+
+
+def _scripts(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise Usage(f"{folder} is not a directory of behaviours")
+    return sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+
+
+def load(path: Path) -> Behaviour:
+    """Raises Usage for a file that is no behaviour."""
+    module = _module(path)
+    texts = {name.lower(): getattr(module, name, None) for name in ("PHASE", "RULE", "SOURCE", "ADVICE")}
+    if missing := [name.upper() for name, text in texts.items() if not isinstance(text, str)]:
+        raise Usage(f"{path}: {missing[0]} is missing, or no text")
+    if texts["phase"] not in PHASES:
+        raise Usage(f"{path}: PHASE is {texts['phase']!r}; use one of {', '.join(PHASES)}")
+    return Behaviour(
+        name=path.stem.replace("_", "-"),
+        title=(inspect.getdoc(module) or "").partition("\n")[0],
+        order=getattr(module, "ORDER", LAST),
+        run=_runner(path, module),
+        **texts,  # type: ignore[arg-type]  # texts are texts
+    )
+
+
+def _module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"nodeplane_behaviour_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise Usage(f"{path} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _runner(path: Path, module: ModuleType) -> Callable[[Stage], Awaitable[None]]:
+    for name, wrap in (("run", lambda run: run), ("check", for_each)):
+        if (function := getattr(module, name, None)) is not None:
+            return wrap(function)
+    raise Usage(f"{path}: it has neither run(stage) nor check(plugin)")
+
+
+def for_each(check: Callable[[PluginPeer], Awaitable[None]]) -> Callable[[Stage], Awaitable[None]]:
+    """Return a script that checks every plugin: one failure fails it, and it applies if it does to one of them."""
+
+    async def run(stage: Stage) -> None:
+        plugins = await stage.plugins()
+        failures, reasons = [], []
+        for plugin in plugins:
+            prefix = f"{plugin.resource}: " if len(plugins) > 1 else ""
+            stage.show(plugin.lists.first if plugin.lists else None)
+            try:
+                await check(plugin)
+            except Failed as error:
+                failures.append(f"{prefix}{error}")
+            except NotApplicable as error:
+                reasons.append(f"{prefix}{error}")
+        if failures:
+            raise Failed(several(failures))
+        if len(reasons) == len(plugins):
+            raise NotApplicable(several(reasons))
+
+    return run
+
+
+def several(findings: list[str]) -> str:
+    """Return the first findings on one line."""
+    more = f"; {len(findings) - MAX_FINDINGS} more" if len(findings) > MAX_FINDINGS else ""
+    return "; ".join(findings[:MAX_FINDINGS]) + more

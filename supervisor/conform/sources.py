@@ -1,0 +1,11 @@
+"""Where the rules come from: documents, and files of kubernetes/kubernetes at release 1.36."""
+
+DOCS = "kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins"
+API = "staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto"
+CONSTANTS = "staging/src/k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/constants.go"
+MANAGER = "pkg/kubelet/cm/devicemanager/manager.go"
+ENDPOINT = "pkg/kubelet/cm/devicemanager/endpoint.go"
+SERVER = "pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"
+HANDLER = "pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go"
+CDI = "github.com/cncf-tags/container-device-interface/blob/main/SPEC.md"
+POD_LIFECYCLE = "kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle"

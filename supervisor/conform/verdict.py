@@ -1,0 +1,53 @@
+"""Verdicts on one behaviour of a plugin, and what they are made of."""
+
+from typing import ClassVar
+
+import msgspec
+
+from supervisor.base.errors import SupervisorError
+from supervisor.conform.exchange import Exchange
+
+PASS, FAIL, NOT_APPLICABLE = "pass", "fail", "not applicable"
+MAX_REASON = 1000
+"""Characters of a reason, which plugins may choose in part."""
+
+
+class Failed(SupervisorError):
+    """Raised by a behaviour's script when the plugin breaks the rule; the text says what was found."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class CallFailed(Failed):
+    """Raised when the plugin answers a call with an error, with no valid message, or not in time."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotApplicable(SupervisorError):
+    """Raised by a behaviour's script when its rule does not concern this plugin; the text says why."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The verdict on one behaviour, with its evidence."""
+
+    name: str
+    title: str
+    phase: str
+    rule: str
+    source: str
+    advice: str
+    """What to do when it fails."""
+    verdict: str
+    reason: str = ""
+    """What was found, or why the rule does not apply."""
+    seconds: float = 0.0
+    exchanges: tuple[Exchange, ...] = ()
+    omitted: int = 0
+    """Exchanges left out."""
+    output: tuple[str, ...] = ()
+    """The last lines that the program printed meanwhile."""

@@ -1,0 +1,72 @@
+"""`nodeplane conform` as users call it: reports, exit codes, usage errors, and nothing left behind."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from supervisor.conform.scripts import behaviours
+from supervisor.conform.verdict import FAIL
+from tests.support.plane import BIN, REPO
+
+SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
+BEHAVIOURS = {each.name: each for each in behaviours()}
+
+
+def conform(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(BIN / "nodeplane"), "conform", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+
+
+def test_simulated_plugin_passes_and_reports_are_written(tmp_path: Path) -> None:
+    plugin = [str(BIN / "nodeplane"), "plugin", "--resource", "example.com/gpu", "--devices", "3"]
+    files = ["--junit", str(tmp_path / "junit.xml"), "--html", str(tmp_path / "page.html")]
+    done = conform("-o", "json", "--timeout", "20", *files, "--", *plugin)
+    report = json.loads(done.stdout)
+    assert {each["name"]: each["reason"] for each in report["behaviours"] if each["verdict"] == FAIL} == {}
+    assert (done.returncode, report["verdict"]) == (0, "pass")
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("tests") == str(len(BEHAVIOURS))
+    assert "allocate-unknown" in (tmp_path / "page.html").read_text()
+
+
+def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
+    done = conform("--only", "health-words", "--", sys.executable, str(SAMPLE), "writes_healthy_small")
+    assert done.returncode == 1, done.stderr
+    assert "gpu-0 has the health 'healthy'" in done.stdout
+    assert "exactly Healthy or Unhealthy" in done.stdout
+    assert b"healthy".hex(" ") in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("0 pass, 1 fail, 0 not applicable")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--", "no-such-program"), "no-such-program: not found"),
+        ((), "a command is missing"),
+        (("--only", "nope", "--", "true"), "no behaviour is called 'nope'"),
+        (("--profile", "nvidia", "--", "true"), "--profile is not built"),
+        (("--timeout", "0", "--", "true"), "--timeout must be"),
+    ],
+)
+def test_usage_error_ends_with_two(words: Sequence[str], text: str) -> None:
+    done = conform(*words)
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
+def test_own_behaviours_are_judged(tmp_path: Path) -> None:
+    script = '"""It has devices."""\nPHASE, RULE, SOURCE, ADVICE = "list", "r", "s", "a"\n'
+    (tmp_path / "has_devices.py").write_text(f"{script}async def check(plugin):\n    assert plugin.devices\n")
+    done = conform("--behaviours", str(tmp_path), "--only", "has-devices", "--", sys.executable, str(SAMPLE), "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    script = f"setsid sleep 300 & echo $! > {pid}; exec {sys.executable} {SAMPLE} none"
+    done = conform("--only", "registers", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stdout
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()

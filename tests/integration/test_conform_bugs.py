@@ -1,0 +1,101 @@
+"""Each behaviour finds the plugin with the bug that it is about, as a real process, and a correct one passes all."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from supervisor.conform.command import environment
+from supervisor.conform.runner import run_all
+from supervisor.conform.scripts import behaviours
+from supervisor.conform.stage import Stage
+from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS, Result
+from tests.support.plane import REPO
+
+SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
+BEHAVIOURS = {each.name: each for each in behaviours()}
+SHORT_S, LONG_S = 4.0, 20.0
+
+BUGS = {
+    "has_another_version": "version",
+    "has_no_domain": "resource-name",
+    "registers_a_path": "endpoint",
+    "registers_a_missing_socket": "endpoint",
+    "has_options_in_register_only": "options",
+    "lists_a_device_twice": "device-ids",
+    "lists_no_id": "device-ids",
+    "has_long_ids": "device-ids",
+    "writes_healthy_small": "health-words",
+    "has_numa_node_minus_one": "numa",
+    "has_an_empty_topology": "numa",
+    "ends_its_list": "first-list",
+    "sends_lists_without_end": "list-stays-open",
+    "reads_the_first_container": "allocate-containers",
+    "gives_the_first_device_only": "allocate-all",
+    "counts_what_is_allocated": "allocate-again",
+    "gives_unknown_devices": "allocate-unknown",
+    "joins_name_and_value": "environment",
+    "mounts_a_relative_path": "mounts",
+    "mounts_what_does_not_exist": "mounts",
+    "has_no_permissions": "device-nodes",
+    "has_wrong_permissions": "device-nodes",
+    "names_a_device_node_that_does_not_exist": "device-nodes",
+    "has_short_cdi_names": "cdi-names",
+    "forgets_what_must_be_included": "preferred-allocation",
+    "prefers_what_is_not_available": "preferred-allocation",
+    "prefers_too_few": "preferred-allocation",
+    "starts_a_container_once": "pre-start",
+    "answers_too_much": "many-devices",
+    "shares_state_among_calls": "parallel-calls",
+    "ends_without_kubelet": "kubelet-away",
+    "leaves_locks": "killed-in-allocate",
+    "keeps_its_socket": "plugin-killed",
+    "removes_sockets_of_others": "two-instances",
+    "names_devices_by_its_pid": "ids-stay",
+}
+"""Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
+SILENT = {
+    "never_registers": "registers",
+    "registers_before_it_serves": "serves-first",
+    "lists_changes_only": "first-list",
+    "lists_once": "list-again",
+    "has_one_thread": "allocate-one",
+    "registers_once": "kubelet-restarts",
+    "gives_up_without_kubelet": "kubelet-starts-later",
+    "ignores_a_failed_register": "register-rejected",
+    "ignores_sigterm": "ends-at-sigterm",
+}
+"""Bugs by which something does not come."""
+
+
+async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 3) -> list[Result]:
+    command = (sys.executable, str(SAMPLE), bug, str(devices))
+    with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
+        variables = {**environment(Path(kubelet)), "PYTHONPATH": str(REPO)}
+        stage = Stage(Path(kubelet), Path(own), command, variables, timeout)
+        return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *SILENT])
+async def test_bug_is_found(bug: str) -> None:
+    name, timeout = (BUGS[bug], LONG_S) if bug in BUGS else (SILENT[bug], SHORT_S)
+    [result] = await judged(bug, [name], timeout, devices=1000 if name == "many-devices" else 3)
+    assert result.verdict == FAIL, result
+    assert result.reason
+    assert result.advice
+
+
+def test_each_behaviour_has_a_bug_that_it_finds() -> None:
+    assert {*BUGS.values(), *SILENT.values()} == BEHAVIOURS.keys()
+
+
+async def test_correct_plugin_has_no_finding() -> None:
+    results = await judged("none", list(BEHAVIOURS), LONG_S, devices=1000)
+    assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
+
+
+async def test_plugin_with_a_fixed_socket_is_not_judged_for_two_instances() -> None:
+    [result] = await judged("shares_its_socket", ["two-instances"], LONG_S)
+    assert (result.verdict, "maxSurge" in result.reason) == (NOT_APPLICABLE, True)
