@@ -264,7 +264,7 @@ class AdmitPod(msgspec.Struct, frozen=True):
     running: bool = False
     """The pod already has running containers: it is recovered, not newly admitted."""
     present: bool = False
-    """The runtime has a sandbox or container of the pod: the node went on since the pod was admitted."""
+    """The pod has a live sandbox: neither the plane nor the machine was shut down since it was admitted."""
 
 
 class GrantedMount(msgspec.Struct, frozen=True):

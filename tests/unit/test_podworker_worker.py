@@ -317,6 +317,28 @@ def test_a_new_life_adopts_what_runs(tmp_path):
     play(story())
 
 
+@pytest.mark.parametrize("shut_down", [True, False])
+def test_pod_is_admitted_as_present_only_with_a_live_sandbox(tmp_path, shut_down):
+    """After a shutdown the runtime lists what has ended; the devices of such a pod must be healthy again."""
+
+    async def story():
+        first = Scene(tmp_path)
+        async with at_work(first):
+            await first.running()
+        runtime = first.fake.runtime
+        for item in list(runtime.containers.values()):
+            runtime.end(item.id, 137)
+        for box in runtime.sandboxes.values():
+            box.ready = not shut_down
+        second = Scene(tmp_path, {**first.raw, "status": first.status}, fence_ns=time.time_ns())
+        second.fake.runtime.sandboxes, second.fake.runtime.containers = runtime.sandboxes, runtime.containers
+        async with at_work(second):
+            await second.until(lambda: second.fake.devices.admitted)
+            assert second.fake.devices.admitted[0].present is not shut_down
+
+    play(story())
+
+
 def test_a_stream_that_lost_the_pod_is_not_believed(tmp_path):
     async def story():
         async with at_work(Scene(tmp_path)) as scene:

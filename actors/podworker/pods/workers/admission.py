@@ -21,8 +21,8 @@ HUGE = "hugepages-"
 def admit_request(spec: PodSpec, live: Sequence[ContainerStatus], present: bool = False) -> AdmitPod:
     """Return the admission request.
 
-    `live`: running containers, newest first, which carry what they were started with. `present`: the runtime has
-    records of the pod.
+    `live`: running containers, newest first, which carry what they were started with. `present`: the pod
+    has a live sandbox.
     """
     held = {container.name: _held(container.devices) for container in reversed(live)}
     claimed = claimed_resources(spec)

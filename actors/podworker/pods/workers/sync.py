@@ -201,7 +201,7 @@ class PodSync:
             self._reject(unfit)
             return
         try:
-            present = bool(status.sandboxes or status.containers)
+            present = any(sandbox.ready for sandbox in status.sandboxes)
             request = admit_request(state.spec, runtime_status.live(status), present)
             with span(state.spec.uid, "admit"):
                 admitted = await self._deps.devices.admit(request)
