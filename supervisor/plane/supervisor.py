@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from supervisor.plane.parent import ParentLink
 
 CONTAINER_GRACE_S = 2.0
+MAX_EXTENSIONS = 10
+"""Times of `ready_s` after which a start ends though it makes progress: actors may fail in turns."""
 ORDER_S = 2.0
 SECOND_S = 1.0
 ROTATE_EVERY = 10
@@ -190,16 +192,18 @@ class Supervisor:
 
         On a slow machine a start takes long, and goes on.
         """
-        reported, most, limit = "", 0, self._options.ready_s or math.inf
+        reported, before, limit = "", 0, self._options.ready_s or math.inf
         ends = time.monotonic() + limit
+        last = time.monotonic() + limit * MAX_EXTENSIONS
         while (left := ends - time.monotonic()) > 0:
             await asyncio.sleep(min(self._options.limits.slow_start_s, left))
             waiting = still_waiting(control.status())
             if waiting and waiting != reported:
                 self._console.waiting(waiting)
             reported = waiting
-            if (ready := sum(child.settled for child in self._tree.children.values())) > most:
-                most, ends = ready, time.monotonic() + limit
+            ready = sum(child.settled for child in self._tree.children.values())
+            ends = min(last, time.monotonic() + limit) if ready > before else ends
+            before = ready
         self._fail(f"no progress in {limit:g} s (--timeout); {reported or 'its processes are still starting'}")
 
     async def _every_second(self) -> None:
