@@ -241,6 +241,24 @@ def test_unknown_pod_is_read_from_api() -> None:
     story(run)
 
 
+def test_pod_that_a_backup_brings_back_keeps_its_reservation() -> None:
+    async def run() -> None:
+        api = MemoryApi()
+        entry = {"resourceClaimName": "c"}
+        made = api.put(PODS, pod("a", "n1", **entry))
+        api.put(RESOURCECLAIMS, claim("c", "a"))
+        world = World(api)
+        await world.until(lambda: world.controller.pods)
+        api.drop(PODS, "a", "ns")
+        await world.until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
+        api.put(PODS, made)
+        api.put(RESOURCECLAIMS, claim("c", "a"))
+        await world.until(lambda: "ns/a" in world.controller.pods)
+        assert [each["name"] for each in consumers(the(api, RESOURCECLAIMS, "c"))] == ["a"]
+
+    story(run)
+
+
 def test_unreserved_allocation_and_foreign_consumers_stay() -> None:
     async def run() -> None:
         api = MemoryApi()

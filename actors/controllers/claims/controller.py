@@ -85,7 +85,6 @@ class ResourceClaimController:
 
     def pod_gone(self, pod: Object) -> None:
         if claim_entries(pod) or used_claims(pod):
-            self._pods_seen.deleted(uid_of(pod))
             self._enqueue_claims_of(pod)
 
     def _enqueue_claims_of(self, pod: Object) -> None:
@@ -243,22 +242,16 @@ class ResourceClaimController:
         return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")
 
 
-DELETED_REMEMBERED = 500
-
-
 class PodLookup:
-    """Find out which pods have finished: from the informer, recent deletions or else the API server."""
+    """Find out which pods have finished: from the informer, or else the API server.
+
+    A deletion is not remembered: the pod is back, with its uid, where the store was restored from a backup.
+    """
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self._deleted: OrderedDict[str, None] = OrderedDict()
         self.known: Mapping[str, Object] = {}
         """The informer's store, set when it exists."""
-
-    def deleted(self, uid: str) -> None:
-        self._deleted[uid] = None
-        if len(self._deleted) > DELETED_REMEMBERED:
-            self._deleted.popitem(last=False)
 
     async def done(self, namespace: str, consumer: Entry) -> bool:
         """Return True if the pod with this uid is deleted or finished.
@@ -267,15 +260,10 @@ class PodLookup:
             ApiError, ApiAway: The API server could not be asked.
         """
         name, uid = str(consumer.get("name") or ""), str(consumer.get("uid") or "")
-        if uid in self._deleted:
-            return True
         pod = self.known.get(f"{namespace}/{name}")
         if pod is None or uid_of(pod) != uid:
             pod = await self._live(namespace, name)
-        if pod is None or uid_of(pod) != uid:
-            self.deleted(uid)
-            return True
-        return pod_done(pod)
+        return pod is None or uid_of(pod) != uid or pod_done(pod)
 
     async def _live(self, namespace: str, name: str) -> Object | None:
         """Read the pod from the API server: it may be newer than the informer's store."""
