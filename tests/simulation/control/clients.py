@@ -58,18 +58,18 @@ class HttpWriter:
         except ApiAway:
             return
         seen = value_of(held) if held else None
-        self._history.operations[key].append(Operation("get", called, world.now, seen=seen))
-        called, value = world.now, None if held and deletes else self._value()
+        self._history.record(key, called, Operation("get", called, world.now, seen=seen))
+        began, called, value = called, world.now, None if held and deletes else self._value()
         try:
             answer = await self._write(client, name, held, value)
         except (ApiError, ApiAway) as error:
             if isinstance(error, ApiAway) or error.code >= 500:
                 self._history.unknown += 1
-                self._history.operations[key].append(Operation("cas", called, value=value, expected=seen))
+                self._history.record(key, began, Operation("cas", called, value=value, expected=seen))
             return
-        self._history.operations[key].append(Operation("cas", called, world.now, value=value, expected=seen))
+        self._history.record(key, began, Operation("cas", called, world.now, value=value, expected=seen))
         if value is not None:
-            self._history.acknowledged.append((key, int(version_of(answer)), value))
+            self._history.acknowledge(key, began, int(version_of(answer)), value)
 
     async def _write(self, client: ApiClient, name: str, held: Object | None, value: bytes | None) -> Object:
         if held is not None and value is None:
@@ -143,7 +143,7 @@ class _Session:
         self._seen = Seen(
             f"{self._process.name} pid {self._process.pid}", start=int(self._position), below=f"{NAMESPACE}/"
         )
-        self._history.seen.append(self._seen)
+        self._history.see(self._seen)
 
     async def _watch(self) -> None:
         query = {"resourceVersion": self._position, "allowWatchBookmarks": "true"}

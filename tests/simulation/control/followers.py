@@ -21,7 +21,7 @@ class FollowerActor:
         self._context, self._row = context, row
         self._process = running(world)
         self._seen = Seen(f"{context.instance} pid {self._process.pid}")
-        history.seen.append(self._seen)
+        history.see(self._seen)
 
     async def start(self) -> None:
         replica = Replica(self._row)

@@ -14,12 +14,15 @@ from actors.store.model.types import Change, Commit, LoadedState
 from actors.watchcache.cache.store_state import StoreState
 from tests.simulation.model import Broken
 from tests.simulation.world.patching import patch
+from tests.simulation.world.world import START
 from tests.support.linear import Operation
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 REGISTRY = "/registry/"
+SETTLE_S = 20.0
+"""Seconds in which everybody learns of a restored store: processes end over it, and old histories are still seen."""
 
 
 class Seen(msgspec.Struct):
@@ -62,7 +65,6 @@ class History:
         self._world = world
         self.committed: dict[tuple[int, bytes], bytes | None] = {}
         """By (revision, key): the value on disk, None for a deletion."""
-        self.revisions: dict[bytes, list[int]] = defaultdict(list)
         self.latest: dict[bytes, tuple[int, bytes | None]] = {}
         self.deleted_at: dict[bytes, float] = {}
         """The world's time of the last deletion of a key."""
@@ -77,6 +79,12 @@ class History:
         self.replaced: list[str] = []
         """Replicas that found their history to be another than the store's."""
         self.unknown = 0
+        self.restored_at = float("-inf")
+        """Elapsed seconds when the store was last restored from a backup."""
+        self.reused = False
+        """True once a restored store gives revisions that it gave before: clients that were away cannot tell."""
+        self._unjudged: set[bytes] = set()
+        """Keys with a call under way while the store was restored."""
         self.lost: list[str] = []
         """What was on disk and is not when the store opens its file again."""
         self.rewritten: list[str] = []
@@ -99,6 +107,43 @@ class History:
             return state
 
         patch(ObjectLog, "open", opened)
+
+    def restored(self, revision: int, bump: int) -> None:
+        """Forget what a backup of that revision does not have; other histories begin now."""
+        world = self._world
+        self.restored_at, self.reused = world.elapsed, self.reused or not bump
+        world.excuses.append((world.elapsed, world.elapsed + SETTLE_S))
+        self.committed = {each: value for each, value in self.committed.items() if each[0] <= revision}
+        self.latest = {key: (at, value) for (at, key), value in sorted(self.committed.items())}
+        self.acknowledged = [each for each in self.acknowledged if each[1] <= revision]
+        self.seen.clear()
+        self.relists.clear()
+        self.replaced.clear()
+        for key in self.operations:
+            _, value = self.latest.get(key, (0, None))
+            self.operations[key] = [Operation("cas", world.now, world.now, value=_written(value))]
+        world.happened("etcd", f"restored from revision {revision}, raised by {bump}")
+
+    def record(self, key: bytes, began: float, operation: Operation) -> None:
+        """Record a call; `began` is the world's time when its client read what it acts on."""
+        if began - START < self.restored_at:
+            self._unjudged.add(key)
+        self.operations[key].append(operation)
+
+    def acknowledge(self, key: bytes, began: float, revision: int, value: bytes | None) -> None:
+        if began - START >= self.restored_at:
+            self.acknowledged.append((key, revision, value))
+
+    def judged(self) -> Iterator[tuple[bytes, list[Operation]]]:
+        """Yield the calls of each key that must have a linear order."""
+        for key, operations in self.operations.items():
+            if key not in self._unjudged and not self.reused:
+                yield key, operations
+
+    def see(self, seen: Seen) -> None:
+        """Judge what somebody sees from now on, unless it may still be of the history before a restore."""
+        if self._world.elapsed > self.restored_at + SETTLE_S:
+            self.seen.append(seen)
 
     def _reopened(self, log: ObjectLog, state: LoadedState) -> None:
         """Record the commit during which the store died, if it is there; all others must be."""
@@ -131,7 +176,8 @@ class History:
             return difference(snapshot, objects, mark)
 
         def started_over(replica: Replica, snapshot: Snapshot, mark: int, why: str) -> None:
-            self.replaced.append(f"{replica.resource.store} at {replica.mark}: {why}")
+            if self._world.elapsed > self.restored_at + SETTLE_S:
+                self.replaced.append(f"{replica.resource.store} at {replica.mark}: {why}")
             start_over(replica, snapshot, mark, why)
 
         patch(StoreState, "replace", replaced)
@@ -172,7 +218,12 @@ class History:
             if (revision, key) in self.committed:
                 self.rewritten.append(f"{key.decode()} at {revision}")
             self.committed[revision, key] = value
-            self.revisions[key].append(revision)
             self.latest[key] = revision, value
             if value is None:
                 self.deleted_at[key] = self._world.elapsed
+
+
+def _written(value: bytes | None) -> bytes | None:
+    """Return what the writer of an object calls its value: objects written over HTTP name it in their data."""
+    data = msgspec.json.decode(value).get("data") if value else None
+    return data["v"].encode() if data and "v" in data else value

@@ -47,6 +47,8 @@ class LeaseHolder:
         """Yield lives that are too short or without end; a restart of the store gives a lease its whole time again."""
         ended = self._history.deleted_at
         for key, began, ttl in self.granted:
+            if began < self._history.restored_at:
+                continue
             if key in ended and ended[key] < began + ttl - SPARE_S:
                 lasted = ended[key] - began
                 yield Broken("a lease lasts", f"{key.decode()} is gone after {lasted:.1f} of {ttl} s", ended[key])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.apiserver.replica.replica import Replica
 from tests.simulation.control.clients import NAMESPACE, items_of
-from tests.simulation.control.history import History, Seen
+from tests.simulation.control.history import SETTLE_S, History, Seen
 from tests.simulation.model import Broken
 from tests.simulation.world.failures import failures
 from tests.support.linear import linearizable
@@ -49,14 +49,16 @@ class Oracle:
         yield from self._history.contradictions()
 
     def _linearizable(self) -> Iterator[Broken]:
-        for key, operations in self._history.operations.items():
+        for key, operations in self._history.judged():
             if not linearizable(operations):
                 yield Broken("linearizable", f"{key.decode()}: no order explains {len(operations)} answers")
 
     def _relisted(self) -> Iterator[Broken]:
-        """With real limits the history suffices: nothing but a compaction may make a watcher list again."""
+        """With real limits the history suffices: only a compaction or a backup may make a watcher list again."""
         if self._world.real_limits:
             for at, who, last in self._history.relists:
+                if at <= self._history.restored_at + SETTLE_S:
+                    continue
                 yield Broken("no relist", f"{who} had to list again after {last}", at)
 
     def _watched(self, seen: Seen) -> Iterator[Broken]:
@@ -99,7 +101,7 @@ class Oracle:
         }
         for name, process in world.processes.items():
             held = items_of(process)
-            if held is not None:
+            if held is not None and not self._history.reused:
                 below = f"{NAMESPACE}/" if "items" in process.notes else ""
                 theirs = {key: revision for key, (revision, _) in wanted.items() if key.startswith(below)}
                 yield from _difference(name, held, theirs, getattr(process.notes.get("informer"), "failure", ""))

@@ -23,7 +23,7 @@ from tests.simulation.control.limits import draw_control
 from tests.simulation.control.servers import install_servers
 from tests.simulation.disk.machine import DISK_FAULTS, Machine
 from tests.simulation.etcd.cluster import ENDPOINTS, Cluster
-from tests.simulation.etcd.faults import ETCD_FAULTS, EtcdFaults
+from tests.simulation.etcd.faults import BUMP, ETCD_FAULTS, EtcdFaults
 from tests.simulation.model import Main
 from tests.simulation.world.actors import actor
 from tests.simulation.world.patching import patch
@@ -40,6 +40,8 @@ class ControlShape(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas beside those of API servers, with nothing else to do."""
     works: bool
     """True with controllers and scheduler."""
+    bumps: tuple[int, ...] = (BUMP,)
+    """By how much the revision of an etcd is raised that is restored from a backup: 0 repeats revisions."""
     etcd_share: float = 0.0
     """Share of seeds with the model of an etcd in place of the embedded store."""
 
@@ -96,7 +98,8 @@ class ControlPlane:
             leader_elect=bool(world.draw("leader_elect", 0, 1)),
         )
         cluster = Cluster(world, self.history.on_disk)
-        EtcdFaults(cluster)
+        EtcdFaults(cluster, self.shape.bumps)
+        cluster.on_restore.append(self.history.restored)
         return cluster
 
     def _processes(self) -> dict[str, Main]:

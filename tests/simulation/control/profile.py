@@ -10,6 +10,7 @@ from tests.simulation.control.plane import ControlPlane, ControlShape
 from tests.simulation.control.servers import client_options
 from tests.simulation.control.workloads import broken, nodes, owner
 from tests.simulation.control.writers import Writer
+from tests.simulation.etcd.faults import BUMP
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR
 from tests.simulation.world.faults import MEANS
@@ -35,7 +36,11 @@ class ControlProfile:
         draw_bus(world)
         self._has_workloads = self.servers > 0 and bool(world.draw("workloads", 0, 0, 0, 1))
         shape = ControlShape(
-            servers=self.servers, followers=self.followers, works=self._has_workloads, etcd_share=self.etcd_share
+            servers=self.servers,
+            followers=self.followers,
+            works=self._has_workloads,
+            etcd_share=self.etcd_share,
+            bumps=(BUMP,) if self._has_workloads else (0, BUMP),
         )
         self._plane = ControlPlane(world, world.root, shape)
         self._history, self._settings = self._plane.history, self._plane.settings

@@ -26,6 +26,7 @@ class Writer:
     def __init__(self, name: str, options: EtcdOptions, prefix: bytes, history: History) -> None:
         self.name, self._options, self._prefix, self._history = name, options, prefix, history
         self._count = 0
+        self._began = 0.0
 
     def main(self) -> Main:
         async def main(process: Process) -> None:
@@ -41,7 +42,8 @@ class Writer:
     async def _once(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
         key = self._prefix + b"default/c%d" % chance.randrange(KEYS)
         deletes = chance.random() < 0.2
-        world, called = process.world, process.world.now
+        world = process.world
+        called = self._began = world.now
         try:
             held, _ = await client.get(key)
         except NodeplaneError:
@@ -78,13 +80,13 @@ class Writer:
         if done.ok:
             self._record(key, Operation("cas", called, now, value=value, expected=before))
             if not done.repeated:
-                self._history.acknowledged.append((key, done.revision, value))
+                self._history.acknowledge(key, called, done.revision, value)
             return
         seen = done.current.value if done.current else None
         self._record(key, Operation("cas", called, now, value=value, expected=before, seen=seen, ok=False))
 
     def _record(self, key: bytes, operation: Operation) -> None:
-        self._history.operations[key].append(operation)
+        self._history.record(key, self._began, operation)
 
 
 async def _pause(chance: "random.Random") -> None:

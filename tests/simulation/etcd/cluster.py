@@ -61,6 +61,8 @@ class Cluster:
         self._progress_s = world.draw("etcd_progress_s", 0.5, 5.0, 600.0)
         self._leader_at = 0.0
         """The world's time from which on there is a leader."""
+        self.on_restore: list[Callable[[int, int], object]] = []
+        """Called with the revision that a backup had, and by how much the store's is raised."""
         self.members = [Member(self, number) for number in range(len(PORTS))]
         patch(channel_module, "http2_channel", self._channel)
 
@@ -106,6 +108,18 @@ class Cluster:
         """Compact as somebody else's client does, unless that is done already."""
         if revision > self.state.index.compacted:
             self.commit(partial(compact, revision))
+
+    def restore(self, back: int, bump: int, seconds: float) -> None:
+        """Restore all members from a backup that is `back` revisions old, and start them after some seconds."""
+        revision = max(1, self.state.revision - back)
+        self.term += 1
+        for member in self.members:
+            member.go_away(seconds)
+        self.state.restore(revision, bump, self.world.now)
+        for member in self.members:
+            member.applied = self.state.revision
+        for observer in self.on_restore:
+            observer(revision, bump)
 
     def lose_leader(self, seconds: float) -> None:
         """Elect a new leader after so many seconds."""

@@ -7,6 +7,7 @@
 | silence | one member or all say nothing for 5 or 8 s, and go on with what arrived meanwhile | who and how long |
 | compact | history up to a drawn revision is compacted | which revision |
 | nospace | only deletions are taken for up to 5 s | how long |
+| restore | once in a run: all members end, and start within 3 s from a backup of up to 100 revisions ago | how old |
 """
 
 from typing import TYPE_CHECKING
@@ -18,16 +19,18 @@ from tests.simulation.world import faults
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-ETCD_FAULTS = "leader", "member", "silence", "compact", "nospace"
+ETCD_FAULTS = "leader", "member", "silence", "compact", "nospace", "restore"
 LEADERLESS_S, AWAY_S, FULL_S, SILENT_S, HANG_S = 5.0, 8.0, 5.0, 5.0, 8.0
-ETCD = "etcd"
+OLDEST, BUMP, RESTORE_S = 100, 1_000_000, 3.0
 
 
 class EtcdFaults:
-    """Adds its kinds to those of the world."""
+    """Adds its kinds to those of the world. `bumps`: of a restored store's revision, one is drawn."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, bumps: tuple[int, ...]) -> None:
         self._cluster = cluster
+        self._restored = False
+        self._bump = int(cluster.world.draw("etcd_bump", *bumps))
         faults.KINDS.update({kind: getattr(self, kind) for kind in ETCD_FAULTS})
 
     def leader(self, world: "World", fault: Fault) -> None:
@@ -55,3 +58,8 @@ class EtcdFaults:
         state = self._cluster.state
         state.full = True
         world.at(fault.value * FULL_S, None, lambda: setattr(state, "full", False))
+
+    def restore(self, world: "World", fault: Fault) -> None:
+        if not self._restored:
+            self._restored = True
+            self._cluster.restore(int(fault.value * OLDEST), self._bump, fault.value * 10 % 1 * RESTORE_S)

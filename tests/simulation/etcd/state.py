@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from actors.store.model.errors import Compacted, FutureRevision, NoSpace
-from actors.store.model.types import Change, Commit, LeaseRecord
+from actors.store.model.types import FOREVER, Change, Commit, KeyValue, LeaseRecord
 from actors.store.mvcc.index import Draft, Index
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import check_range, compact, delete_range, evaluate_range, put, txn
@@ -34,6 +34,8 @@ class EtcdState:
         """Every change, compacted ones included: `index.compacted` decides what is served."""
         self.full = False
         """True while the alarm NOSPACE is raised."""
+        self._granted: dict[int, LeaseRecord] = {}
+        """Every lease that ever was: a backup may have one that has ended since."""
 
     @property
     def revision(self) -> int:
@@ -48,6 +50,7 @@ class EtcdState:
         self.index.apply(commit.changes, draft.revision, commit.compacted)
         self.leases.apply(commit, now)
         self.log += commit.changes
+        self._granted.update({record.id: record for record in commit.leases})
         return answer, commit
 
     def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
@@ -70,20 +73,24 @@ class EtcdState:
         """Return the changes of revisions after the first, up to the second."""
         return self.log[self._end(after) : self._end(until)]
 
-    def restore(self, revision: int, now: float) -> None:
-        """Go back to a past revision, as from a backup: leases that were granted begin anew."""
-        compacted = min(self.index.compacted, revision)
+    def restore(self, revision: int, bump: int, now: float) -> None:
+        """Go back to a past revision, as from a backup; with `bump` as `etcdutl --bump-revision --mark-compacted`."""
+        compacted = revision + bump if bump else min(self.index.compacted, revision)
         del self.log[self._end(revision) :]
-        leases = [record for id in self.leases.ids() if (record := self.leases.get(id))]
         self.index = Index()
-        self.index.apply(self.log, revision, compacted)
-        self.promote(now, leases)
+        self.index.apply(self.log, revision + bump, compacted)
+        self._lease(now, {kv.lease for kv in self._live() if kv.lease})
 
-    def promote(self, now: float, leases: list[LeaseRecord] | None = None) -> None:
+    def promote(self, now: float) -> None:
         """Give every lease its whole time again, as a new leader does."""
-        known = [record for id in self.leases.ids() if (record := self.leases.get(id))] if leases is None else leases
+        self._lease(now, set(self.leases.ids()))
+
+    def _lease(self, now: float, ids: set[int]) -> None:
         self.leases = LeaseTable()
-        self.leases.load(known, [kv for key in self.index.keys(b"\0", b"\0") if (kv := self.index.get(key))], now)
+        self.leases.load([self._granted[id] for id in sorted(ids)], self._live(), now)
+
+    def _live(self) -> list[KeyValue]:
+        return [kv for key in self.index.keys(b"\0", FOREVER) if (kv := self.index.get(key))]
 
     def _end(self, revision: int) -> int:
         return bisect_right(self.log, revision, key=lambda change: change.revision)

@@ -51,6 +51,10 @@ class Agent:
 
         return main
 
+    def forget_deleted(self) -> None:
+        """Let pods come back that were deleted."""
+        self._deleted.clear()
+
     async def _watch(self, client: PodResources) -> None:
         while True:
             try:

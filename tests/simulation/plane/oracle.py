@@ -146,10 +146,15 @@ def _scheduled(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
         wanted = _asks(pod)
         for name, room in free.items():
             if all(room[each] >= count for each, count in wanted.items()):
-                yield Broken("what fits is bound", f"{key} waits for {wanted}, {name} has {room}")
+                yield Broken("what fits is bound", f"{key} waits for {wanted}, {name} has {room}: {_why(pod)}")
 
 
 CARD = "card"
+
+
+def _why(pod: Object) -> str:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return "; ".join(each.get("message", "") for each in conditions if each["type"] == "PodScheduled")
 
 
 def _asks(pod: Object) -> dict[str, int]:

@@ -52,11 +52,20 @@ class PlaneProfile:
             self.processes |= node.processes
             self.targets += node.targets
         self.kinds += self.control.faults
+        if self.control.cluster:
+            self.control.cluster.on_restore.append(self._restored)
         self._faults = NodeFaults(world, self.sockets, self.nodes)
 
     def _node(self, name: str) -> Node:
         root, url = self.world.root / name, self.control.settings.api_url
         return Node(self.world, NodeShape(name=name, root=root, prefix=f"{name}.", api_url=url, agents=1))
+
+    def _restored(self, revision: int, bump: int) -> None:
+        """Objects that were deleted since the backup are back, and those that were created are gone."""
+        self.user.prepared = False
+        for node in self.nodes:
+            for agent in node.agents:
+                agent.forget_deleted()
 
     def begin(self) -> None:
         self._notifications.begin()

@@ -34,7 +34,7 @@ class User:
         self._most = int(world.draw("most_pods", 6, 16, 30))
         self._deleted = world.draw("deleted_share", 0.1, 0.4)
         self.made = 0
-        self.ended = False
+        self.ended = self.prepared = False
 
     def main(self) -> "Main":
         async def main(process: Process) -> None:
@@ -50,17 +50,16 @@ class User:
         return main
 
     async def _work(self, client: ApiClient, pods: dict[str, Object], claims: dict[str, Object]) -> None:
-        prepared = False
         while not self.ended:
             await asyncio.sleep(self._chance.expovariate(1 / self._pause))
             try:
-                prepared = prepared or await self._prepared(client)
+                self.prepared = self.prepared or await self._prepare(client)
                 await self._step(client, list(pods.values()), list(claims.values()))
             except (ApiError, ApiAway):
                 await asyncio.sleep(RETRY_S)
 
-    async def _prepared(self, client: ApiClient) -> bool:
-        """Create the class of cards, and a template of claims for one."""
+    async def _prepare(self, client: ApiClient) -> bool:
+        """Create the class of cards, and a template of claims for one; return True if they are there."""
         selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
         card = {"apiVersion": VERSION, "kind": "DeviceClass", "spec": {"selectors": [selector]}}
         template = {"apiVersion": VERSION, "kind": "ResourceClaimTemplate", "spec": {"spec": card_request()}}
@@ -74,7 +73,8 @@ class User:
                 await self._delete(client, pod)
         names = {meta(pod)["name"] for pod in pods}
         for claim in claims:
-            if not meta(claim).get("ownerReferences") and meta(claim)["name"] not in names:
+            name = meta(claim)["name"]
+            if not meta(claim).get("ownerReferences") and name not in names and not await _has_pod(client, name):
                 await _gone(client, RESOURCECLAIMS, claim)
         if len(pods) < self._most:
             await self._make(client)
@@ -103,6 +103,17 @@ def _limits(chance: random.Random) -> dict[str, str]:
     limits = {"memory": "64Mi", "cpu": "1" if chance.random() < 0.3 else "100m"}
     wanted: dict[str, Any] = {GPU: chance.choice((0, 0, 1, 2)), NIC: chance.choice((0, 0, 1))}
     return limits | {resource: str(count) for resource, count in wanted.items() if count}
+
+
+async def _has_pod(client: ApiClient, name: str) -> bool:
+    """Ask the API itself: one informer may be ahead of another."""
+    try:
+        await client.get(PODS, name, NAMESPACE)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return False
+    return True
 
 
 async def _created(client: ApiClient, resource: Resource, obj: Object, name: str, namespace: str) -> bool:

@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import random
+import socket
 import sqlite3
 import sys
 import threading
@@ -127,6 +128,7 @@ def _drawing(world: "World", name: str) -> Callable[..., Any]:
 
 def _identity(world: "World") -> None:
     real = os.getpid()
+    patch(socket, "gethostname", lambda: "simulated")
     patch(os, "getpid", lambda: world.current.pid if world.current else real)
 
     def leave(line: str, code: int) -> NoReturn:
