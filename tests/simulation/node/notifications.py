@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.process import Process
     from tests.simulation.world.world import World
 
-POLL_S = 0.002
+POLL_S = 0.01
 
 
 class Notifications:

@@ -66,6 +66,8 @@ class Process:
         self._paused_until = 0.0
         self.wake = 0.0
         """The world's time from which on a turn of its loop would do something."""
+        self.armed = 0.0
+        """The wake that the world noted last, while it is to come."""
         self.clock = Clock(world.random(f"clock/{name}"))
         self.chance = world.random(f"process/{name}")
         """Stands for what the process draws from the system."""
@@ -94,6 +96,7 @@ class Process:
         """Compute anew when it is due; called after whatever may have changed that."""
         wake = self.loop.due_at() - self.clock.boot
         self.wake = wake if wake > self._paused_until else self._paused_until
+        self.world.arm(self)
 
     @property
     def paused_until(self) -> float:
@@ -109,6 +112,7 @@ class Process:
         """Do work in its next turn."""
         self.loop.call_soon(work)
         self.wake = self._paused_until
+        self.world.arm(self)
 
     def turn(self) -> None:
         self.turns += 1

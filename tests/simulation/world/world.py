@@ -59,6 +59,10 @@ class World:
         self.on_end: list[Callable[[Process, int, int], object]] = []
         """Called with each process that ended, its exit code and the signal that ended it."""
         self._events: list[tuple[float, int, Process | None, Work]] = []
+        self._timers: list[tuple[float, int, Process]] = []
+        """A heap of times at which a process may be due: at least the next one of each."""
+        self._due: dict[Process, None] = {}
+        """Processes with something to do now."""
         self._numbers = itertools.count()
         self._pids = itertools.count(100)
         self._randoms: dict[str, random.Random] = {}
@@ -138,6 +142,7 @@ class World:
         process.alive, process.code, process.ended_at = False, code, self.elapsed
         if self.processes.get(process.name) is process:
             del self.processes[process.name]
+        self._due.pop(process, None)
         self.graveyard.append(process)
         process.bury()
         self.happened(process.name, f"ended by signal {number}" if number else f"ended with code {code}")
@@ -147,14 +152,19 @@ class World:
     def run(self, seconds: float) -> None:
         """Run for so many virtual seconds."""
         end = self.now + seconds
-        events, order, trace = self._events, self._order, self.trace
+        events, timers, due, order, trace = self._events, self._timers, self._due, self._order, self.trace
         while self.now < end:
             now = self.now
             while events and events[0][0] <= now:
                 self._happen(heapq.heappop(events))
-            ready = [each for each in self.processes.values() if each.wake <= now + RESOLUTION]
-            if ready:
-                chosen = ready[int(order.random() * len(ready))] if len(ready) > 1 else ready[0]
+            if timers and timers[0][0] <= now + RESOLUTION:
+                self._wake(now + RESOLUTION)
+            if due:
+                if len(due) > 1:
+                    ready = [each for each in self.processes.values() if each in due]
+                    chosen = ready[int(order.random() * len(ready))]
+                else:
+                    (chosen,) = due
                 trace.turn(now, chosen.pid)
                 chosen.turn()
                 self.now += TURN
@@ -162,6 +172,29 @@ class World:
                     gc.collect()
             else:
                 self.now = min(max(self._next(end), now), end)
+
+    def arm(self, process: Process) -> None:
+        """Note when a process is due, whenever that has changed."""
+        wake = process.wake
+        if not process.alive:
+            return
+        if wake <= self.now + RESOLUTION:
+            self._due[process] = None
+        else:
+            self._due.pop(process, None)
+            if wake != process.armed:
+                process.armed = wake
+                heapq.heappush(self._timers, (wake, next(self._numbers), process))
+
+    def _wake(self, limit: float) -> None:
+        """Note who is due by now; entries of processes that are due later, or no more, are left overs."""
+        timers = self._timers
+        while timers and timers[0][0] <= limit:
+            wake, _, process = heapq.heappop(timers)
+            if process.armed == wake:
+                process.armed = 0.0
+            if process.alive and process.wake <= limit:
+                self._due[process] = None
 
     def _happen(self, event: tuple[float, int, Process | None, Work]) -> None:
         _, _, process, work = event
@@ -171,7 +204,7 @@ class World:
             process.soon(work)
 
     def _next(self, end: float) -> float:
-        first = min([each.wake for each in self.processes.values()], default=end)
+        first = self._timers[0][0] if self._timers else end
         return min(first, self._events[0][0]) if self._events else first
 
 
