@@ -144,6 +144,8 @@ async def _judge(stage: Stage, chosen: Sequence[Behaviour], printer: Printer | N
         results.append(result)
         if printer:
             printer.result(result)
+    if printer:
+        printer.end()
     return results
 
 

@@ -32,10 +32,9 @@ class Shown(msgspec.Struct, frozen=True):
     def of(cls, raw: bytes) -> "Shown":
         return cls(len(raw), raw[:MAX_BYTES])
 
-    @property
-    def text(self) -> str:
-        more = f" +{self.size - len(self.first)} more" if self.size > len(self.first) else ""
-        return f"{self.first.hex(' ')}{more}"
+    def text(self, most: int = MAX_BYTES) -> str:
+        first = self.first[:most]
+        return first.hex(" ") + (f" +{self.size - len(first)} more" if self.size > len(first) else "")
 
 
 class Exchange(msgspec.Struct, frozen=True):

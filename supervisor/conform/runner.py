@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterable
 from protocols.process.files import encodable
 from supervisor.conform.scripts import Behaviour
 from supervisor.conform.stage import Stage
-from supervisor.conform.verdict import FAIL, MAX_REASON, NOT_APPLICABLE, PASS, Failed, NotApplicable, Result
+from supervisor.conform.verdict import FAIL, MAX_REASON, NOT_APPLICABLE, PASS, CallFailed, Failed, NotApplicable, Result
 
-DISTURBING = ("calls", "restarts", "end")
-"""Phases after whose failures the program is started anew: it may hang."""
+DISTURBING = ("restarts", "end")
+"""Phases after whose failures the program is started anew, as after a call that failed: it may hang."""
 
 
 async def run_all(stage: Stage, behaviours: Iterable[Behaviour]) -> AsyncIterator[Result]:
@@ -29,7 +29,7 @@ async def _run(stage: Stage, behaviour: Behaviour) -> Result:
         stage.check_runs()
     except Failed as error:
         verdict, reason = FAIL, str(error)
-        if behaviour.phase in DISTURBING:
+        if isinstance(error, CallFailed) or behaviour.phase in DISTURBING:
             stage.soil()
     except NotApplicable as error:
         verdict, reason = NOT_APPLICABLE, str(error)

@@ -14,19 +14,22 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import TypeAlias
 
 import msgspec
 
 from supervisor.base.errors import Usage
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.stage import Stage
-from supervisor.conform.verdict import Failed, NotApplicable
+from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 FOLDER = Path(__file__).parent / "behaviours"
 PHASES = ("registration", "list", "calls", "restarts", "end")
 """In this order: later ones disturb the plugin more."""
 LAST = 100
 MAX_FINDINGS = 5
+Run: TypeAlias = Callable[[Stage], Awaitable[None]]
+Check: TypeAlias = Callable[[PluginPeer], Awaitable[None]]
 
 
 class Behaviour(msgspec.Struct, frozen=True):
@@ -37,7 +40,7 @@ class Behaviour(msgspec.Struct, frozen=True):
     source: str
     advice: str
     order: int
-    run: Callable[[Stage], Awaitable[None]]
+    run: Run
 
 
 def behaviours(folders: Iterable[Path] = ()) -> list[Behaviour]:
@@ -81,14 +84,15 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _runner(path: Path, module: ModuleType) -> Callable[[Stage], Awaitable[None]]:
-    for name, wrap in (("run", lambda run: run), ("check", for_each)):
-        if (function := getattr(module, name, None)) is not None:
-            return wrap(function)
+def _runner(path: Path, module: ModuleType) -> Run:
+    if (run := getattr(module, "run", None)) is not None:
+        return run  # type: ignore[no-any-return]  # what users' modules have is theirs
+    if (check := getattr(module, "check", None)) is not None:
+        return for_each(check, shows_list=module.PHASE == "list")
     raise Usage(f"{path}: it has neither run(stage) nor check(plugin)")
 
 
-def for_each(check: Callable[[PluginPeer], Awaitable[None]]) -> Callable[[Stage], Awaitable[None]]:
+def for_each(check: Check, *, shows_list: bool) -> Run:
     """Return a script that checks every plugin: one failure fails it, and it applies if it does to one of them."""
 
     async def run(stage: Stage) -> None:
@@ -96,9 +100,12 @@ def for_each(check: Callable[[PluginPeer], Awaitable[None]]) -> Callable[[Stage]
         failures, reasons = [], []
         for plugin in plugins:
             prefix = f"{plugin.resource}: " if len(plugins) > 1 else ""
-            stage.show(plugin.lists.first if plugin.lists else None)
+            if shows_list:
+                stage.show(plugin.lists.first if plugin.lists else None)
             try:
                 await check(plugin)
+            except CallFailed:
+                raise
             except Failed as error:
                 failures.append(f"{prefix}{error}")
             except NotApplicable as error:

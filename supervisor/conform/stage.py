@@ -22,7 +22,11 @@ SETTLE_S = 0.5
 
 
 class NotServing(NotApplicable):
-    """Raised for a script that needs a plugin which serves, when none does."""
+    """Raised for a script that needs a plugin which serves, when none does; `why` is the reason alone."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"no plugin serves: {why}")
+        self.why = why
 
 
 class Stage:
@@ -76,11 +80,11 @@ class Stage:
             return await self.serve_started()
         except Failed as error:
             self._unable = "" if self.history else str(error)
-            raise NotServing(f"no plugin serves: {error}") from None
+            raise NotServing(str(error)) from None
 
     def _check_able(self) -> None:
         if self._unable:
-            raise NotServing(f"no plugin serves: {self._unable}")
+            raise NotServing(self._unable)
 
     def check_runs(self) -> None:
         """Raise Failed if the program has ended by itself."""

@@ -19,7 +19,7 @@ async def run(stage: Stage) -> None:
         plugins = await stage.plugins()
     except NotServing as error:
         if any(attempt.peer for attempt in stage.kubelet.attempts):
-            raise Failed(str(error)) from None
+            raise Failed(error.why) from None
         raise
     for plugin in plugins:
         stage.show(plugin.lists.first if plugin.lists else None)

@@ -18,4 +18,4 @@ async def run(stage: Stage) -> None:
     try:
         await stage.first_attempt()
     except NotServing as error:
-        raise Failed(str(error)) from None
+        raise Failed(error.why) from None
