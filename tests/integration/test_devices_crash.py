@@ -60,8 +60,7 @@ async def test_a_plugin_that_is_killed_takes_no_allocation_along() -> None:
         (node.layout.device_plugins / f"example.com-gpu-{plugin.pid}.sock").unlink()  # kill -9 leaves it
 
 
-@pytest.mark.parametrize("victims", [("devices",), ("frontdoor",), ("devices", "frontdoor")], ids="+".join)
-async def test_kills_during_churn(victims: tuple[str, ...]) -> None:
+async def test_kills_during_churn() -> None:
     """The agent resumes where it was, and its fold is never wrong: no gap, no repetition, no device in two pods."""
 
     async with running_node() as node:
@@ -72,8 +71,8 @@ async def test_kills_during_churn(victims: tuple[str, ...]) -> None:
         await until("a first look", lambda: follower.revision)
         enough = asyncio.Event()
         work = asyncio.create_task(churn(node, enough))
-        for _ in range(3):
-            for victim in victims:
+        for _ in range(2):
+            for victim in ("devices", "frontdoor"):
                 await asyncio.sleep(0.2)
                 await node.restart(victim)
         await node.up()
