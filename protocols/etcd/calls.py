@@ -54,10 +54,13 @@ async def call(method: Method, request: Message, timeout: float, retry: bool) ->
 
 
 async def ask(method: Method, member: int, request: Message, timeout: float) -> Any:
-    """One try at one member."""
-    members = method.members
+    """One try at one member, within the timeout. It connects: nobody else may have called this member yet."""
+    members, deadline = method.members, monotonic() + timeout
+    if members.several:
+        await members.channels[member].stands(timeout)
+    left = max(0.001, deadline - monotonic())
     try:
-        return await method.stub(member)(request, timeout=timeout, wait_for_ready=not members.several)
+        return await method.stub(member)(request, timeout=left, wait_for_ready=not members.several)
     except grpc.aio.AioRpcError as failure:
         raise members.blamed(member, etcd_error(failure)) from None
 

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXPECTED = {
+    "statuses": "3",
     "created": "True",
     "created again": "False",
     "watched": "[2]",

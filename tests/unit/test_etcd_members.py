@@ -1,12 +1,16 @@
 """Which member of a cluster is used: one until somebody blames it, then the next; found soon, given up in time."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from protocols.etcd import BadEndpoint, Compacted, EtcdOptions, Unavailable
-from protocols.etcd.members import Members
+from protocols.etcd.calls import ask
+from protocols.etcd.members import Members, Method
+from protocols.etcd.transport.connection_channel import LOST, rpc_error
 from protocols.kubeclient.election import identity
+from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import short_directory
 
 
@@ -16,6 +20,16 @@ class Channel:
     def __init__(self, at: int = 0, hangs: bool = False) -> None:
         self._at, self._hangs = at, hangs
         self._tries = 0
+
+    def unary_unary(self, *_: Any, **__: Any) -> Any:
+        """Its calls do not connect, as those to one of several members."""
+
+        async def call(request: Any, timeout: float, wait_for_ready: bool) -> pb.StatusResponse:
+            if not (wait_for_ready or self._tries):
+                raise rpc_error("UNAVAILABLE", LOST)
+            return pb.StatusResponse(version="3.5.21")
+
+        return call
 
     async def stands(self, patience: float) -> bool:
         self._tries += 1
@@ -60,6 +74,11 @@ async def test_no_reachable_member_is_an_error_that_names_all() -> None:
 
 async def test_the_only_member_is_not_asked() -> None:
     assert (await members(Channel()).connected(0.0)) == 0
+
+
+async def test_a_member_that_nobody_has_called_yet_is_connected_to_be_asked() -> None:
+    method = Method(members(Channel(1), Channel(1)), "Maintenance/Status", pb.StatusResponse)
+    assert (await ask(method, 1, pb.StatusRequest(), 1.0)).version == "3.5.21"
 
 
 def test_no_member_is_no_cluster() -> None:

@@ -44,6 +44,10 @@ class Tried:
         return self.found
 
 
+async def _versions(client: EtcdClient) -> int:
+    return len(await client.statuses())
+
+
 async def create(client: EtcdClient) -> Any:
     return (await client.create_if_absent(b"/registry/a", b"1")).ok
 
@@ -67,6 +71,7 @@ async def watch_all(client: EtcdClient) -> list[int]:
 def show(tried: Tried) -> dict[str, Any]:
     """Try everything and return the outcomes by name."""
     cluster, world, seen = tried.cluster, tried.world, dict[str, Any]()
+    seen["statuses"] = tried.ask(_versions)
     seen["created"] = tried.ask(create)
     seen["created again"] = tried.ask(create)
     seen["watched"] = tried.ask(watch_all)
