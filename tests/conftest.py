@@ -13,6 +13,8 @@ from hypothesis import settings
 
 from tests.support.durations import Recorder, read_durations
 
+# Tests fork this process, where gRPC may be at work: its handlers start threads in the child, which end in SIGABRT.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 FUZZ = bool(os.environ.get("NODEPLANE_FUZZ"))
 settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=500 if FUZZ else 60)
 settings.load_profile("nodeplane")
@@ -23,19 +25,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder())
 
 
-FORKING = "test_cel_worker.py"
-"""Forks this process, so it is the first of its worker: after gRPC has begun, its fork handlers end the child."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest: the rest fills the gaps, so that no process is alone at the end."""
     seconds = read_durations()
-
-    def order(item: pytest.Item) -> tuple[bool, float]:
-        path = item.path.relative_to(item.config.rootpath)
-        return path.name != FORKING, -seconds.get(str(path), 0.0)
-
-    items.sort(key=order)
+    items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(item.config.rootpath)), 0.0))
 
 
 @pytest.hookimpl(wrapper=True)
