@@ -76,3 +76,17 @@ def test_lost_and_received_are_all_emitted_at_each_report(steps: list[tuple[bool
         if reported:
             lost.missing(EventNumber(7, number))
             assert received + lost.count == number
+
+
+@given(st.integers(1, 5))
+def test_reported_events_that_arrive_late_are_not_lost(late: int) -> None:
+    """As of a relay that was held up for longer than an event takes."""
+    lost = LostEvents()
+    lost.received(EventNumber(7, 1))
+    assert lost.missing(EventNumber(7, 1 + late))
+    assert lost.count == late
+    for number in range(2, 2 + late):
+        assert not lost.received(EventNumber(7, number))
+    assert lost.count == 0
+    assert lost.received(EventNumber(7, 3 + late))
+    assert lost.count == 1

@@ -108,6 +108,8 @@ class LostEvents:
     def __init__(self) -> None:
         self.count = 0
         self._last: EventNumber | None = None
+        self._arrived = True
+        """False while the last event is known by its reported number only."""
 
     def received(self, position: EventNumber | None) -> bool:
         """Record an event; return True if events before it are missing."""
@@ -126,6 +128,7 @@ class LostEvents:
         lost = max(0, newest.number - known)
         if lost or self._last is None:
             self._advance(newest, lost)
+            self._arrived = not lost
         return lost > 0
 
     def _record(self, position: EventNumber) -> None:
@@ -136,9 +139,10 @@ class LostEvents:
             self._advance(position, position.number - 1)
         elif position.number > last.number:
             self._advance(position, position.number - last.number - 1)
-        elif position.number < last.number:
-            self.count = max(0, self.count - 1)  # a late one, counted as lost before; only chaos reorders events
+        elif position.number < last.number or not self._arrived:
+            self.count = max(0, self.count - 1)  # a late one, counted as lost before
+            self._arrived = self._arrived or position.number == last.number
 
     def _advance(self, position: EventNumber, lost: int) -> None:
         self.count += lost
-        self._last = position
+        self._last, self._arrived = position, True
