@@ -14,7 +14,7 @@ from yarl import URL
 from supervisor.console.web import process as web_process
 from supervisor.console.web import server as web_server
 from supervisor.console.web.access import Access, Verdict
-from supervisor.console.web.server import MAX_MESSAGE, MAX_SESSIONS, PortTaken, WebConsole
+from supervisor.console.web.server import FULL, MAX_MESSAGE, MAX_SESSIONS, PortTaken, WebConsole
 from tests.support.waiting import until_async
 
 HELLO = "import os, sys; os.write(1, b'__GANGLION__\\n' + b'D\\0\\0\\0\\5hello'); "
@@ -168,6 +168,8 @@ async def test_sessions_are_bounded_and_their_processes_end_with_them() -> None:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(origin(server) + "/ws", headers={"Origin": origin(server)})
         assert refused.value.status == 429
+        async with session.get(origin(server)) as page:
+            assert (page.status, await page.text()) == (429, FULL)
         for socket in open_sockets:
             await socket.close()
         await until_async("all sessions end", lambda: server._sessions == 0, 30)

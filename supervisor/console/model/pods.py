@@ -1,5 +1,6 @@
 """Pods as rows: only what a row shows is retained of an object of the API."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,8 @@ from protocols.kube.errors import TimeInvalid
 from protocols.kube.times import parse_time
 
 MOST_CONTAINERS = 64
+MOST_MESSAGE = 200
+"""Characters of a container's last words."""
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -18,6 +21,8 @@ class Container(msgspec.Struct, frozen=True):
     state: str
     """running, waiting or terminated, with the reason."""
     image: str
+    ended: str = ""
+    """How its last run ended; empty if none has."""
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -89,7 +94,19 @@ def _container(name: str, image: str, status: dict[str, Any]) -> Container:
         reason = f"exit code {_map(detail).get('exitCode')}"
     restarts = status.get("restartCount")
     state = f"{kind}: {reason}" if reason else kind
-    return Container(name, bool(status.get("ready")), restarts if isinstance(restarts, int) else 0, state, image)
+    count = restarts if isinstance(restarts, int) else 0
+    return Container(name, bool(status.get("ready")), count, state, image, _ended(status))
+
+
+def _ended(status: dict[str, Any]) -> str:
+    runs = (_map(_map(status.get(field)).get("terminated")) for field in ("state", "lastState"))
+    last = next(filter(None, runs), None)
+    if last is None:
+        return ""
+    finished = _time(last.get("finishedAt"))
+    at = f" at {time.strftime('%H:%M:%S', time.localtime(finished))}" if finished else ""
+    parts = (str(last.get("reason") or ""), str(last.get("message") or "")[:MOST_MESSAGE])
+    return ", ".join(filter(None, (f"exit code {last.get('exitCode')}{at}", *parts)))
 
 
 def _status(phase: str, status: dict[str, Any], containers: Iterable[Container]) -> str:

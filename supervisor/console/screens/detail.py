@@ -23,8 +23,10 @@ from supervisor.trace.draw import CUT, is_cut
 MAX_LINES = 400
 EVENT_INDENT = 10
 """The width of an event's time: its further lines begin below its type."""
-TRACE_LINES = 9
-"""Lines of the trace in the overview of a pod."""
+TRACE_LINES = 6
+"""Lines of the trace in the overview of a pod: its title and the last steps."""
+LOG_LINES = 4
+"""Lines of the log above the events, so that they are seen without scrolling on a small terminal."""
 
 
 class DetailScreen(Screen[None]):
@@ -137,7 +139,7 @@ class PodScreen(DetailScreen):
 
     KIND = "Pod"
     ABOUT = (
-        "Containers, devices, the first steps of the trace, events, and the log of one container. t shows all steps "
+        "Containers, devices, the last steps of the trace, events, and the log of one container. t shows all steps "
         "with their start, duration and process, as `nodeplane trace` does; l shows the next container's log."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -195,7 +197,8 @@ class PodScreen(DetailScreen):
         lost: list[Line] = [[Part(cut(CUT, width), DIM)]] if self._trace and is_cut(self._trace) else []
         if self._whole:
             return [head, *lost, *waterfall]
-        more = f"  (t: all {len(self._trace)} steps)" if len(waterfall) > TRACE_LINES else ""
+        more = f"  (the last ones; t: all {len(self._trace)} steps)" if len(waterfall) > TRACE_LINES else ""
+        log: list[Line] = [[Part(cut(entry, width))] for entry in reversed(self._log.splitlines())]
         return [
             head,
             [Part(cut(f"devices: {', '.join(world.devices.of_pod(pod.uid)) or '-'}", width))],
@@ -204,12 +207,15 @@ class PodScreen(DetailScreen):
             [],
             [Part("TRACE", TITLE), Part(more, DIM)],
             *lost,
-            *waterfall[:TRACE_LINES],
+            *waterfall[:1],
+            *waterfall[1:][1 - TRACE_LINES :],
+            [],
+            [Part(f"LOG of {safe(self._log_container() or '-')}", TITLE), Part("  (newest first)", DIM)],
+            *log[:LOG_LINES],
             [],
             [Part("EVENTS", TITLE)],
             *([Part(line)] for event in self._events or ["none"] for line in wrap(event, width, EVENT_INDENT)),
-            [],
-            *self._log_lines(width),
+            *([[], [Part("OLDER LOG", TITLE)], *log[LOG_LINES:]] if log[LOG_LINES:] else []),
         ]
 
     def _containers(self, width: int) -> list[Line]:
@@ -218,11 +224,9 @@ class PodScreen(DetailScreen):
             ready = "yes" if each.ready else "no"
             row = f"{pad(each.name, 20)} {ready:<6}{each.restarts:<9} {each.state}  {each.image}"
             lines.append([Part(cut(row, width))])
+            if each.ended:
+                lines.append([Part(cut(f"  last run: {each.ended}", width), DIM)])
         return lines
-
-    def _log_lines(self, width: int) -> list[Line]:
-        head: Line = [Part(f"LOG of {safe(self._log_container() or '-')}", TITLE), Part("  (newest first)", DIM)]
-        return [head, *([Part(cut(entry, width))] for entry in reversed(self._log.splitlines()))]
 
 
 def _clock(seconds: float) -> str:

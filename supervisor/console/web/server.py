@@ -15,6 +15,7 @@ from supervisor.console.web.process import ConsoleProcess
 
 LOOPBACK = "127.0.0.1"
 MAX_SESSIONS = 4
+FULL = f"{MAX_SESSIONS} pages are open already, and each runs a console; close one, then reload this page\n"
 MAX_MESSAGE = 64 * 1024
 HEARTBEAT_S = 15.0
 SHUTDOWN_S = 2.0
@@ -140,6 +141,8 @@ class WebConsole:
         }
 
     async def _page(self, request: web.Request) -> web.Response:
+        if self._sessions >= MAX_SESSIONS:
+            return web.Response(status=429, text=FULL)
         size = request.query.get("fontsize", "")
         shown = size if size.isdigit() and 6 <= int(size) <= 40 else "15"
         return web.Response(text=PAGE.format(host=request.headers["Host"], size=shown), content_type="text/html")
@@ -157,7 +160,7 @@ class WebConsole:
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if self._sessions >= MAX_SESSIONS:
-            return web.Response(status=429, text=f"{MAX_SESSIONS} pages are open already; close one\n")
+            return web.Response(status=429, text=FULL)
         self._sessions += 1
         try:
             return await self._session(request)

@@ -1,0 +1,65 @@
+"""A pod's page of the console: how its last run ended, the last steps, and its log on a small terminal."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from textual.geometry import Size
+
+from protocols.trace import Row
+from supervisor.console.model.pods import pod_of
+from supervisor.console.screens import detail
+from supervisor.console.screens.detail import PodScreen
+
+CRASHED = {"exitCode": 3, "reason": "Error", "message": "no licence", "finishedAt": "2026-01-01T00:00:00Z"}
+
+
+def crash_loop(**status: Any) -> dict[str, Any]:
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {"name": "main", "ready": False, "restartCount": 4, "state": state, **status}
+    return {
+        "metadata": {"uid": "u", "name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "main", "image": "i"}]},
+        "status": {"phase": "Running", "containerStatuses": [container]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "ended"),
+    [
+        ({"lastState": {"terminated": CRASHED}}, "exit code 3 at "),
+        ({"state": {"terminated": {"exitCode": 0}}}, "exit code 0"),
+        ({}, ""),
+        ({"lastState": {"terminated": "garbage"}}, ""),
+    ],
+)
+def test_container_shows_how_its_last_run_ended(status: dict[str, Any], ended: str) -> None:
+    (container,) = pod_of(crash_loop(**status)).containers
+    assert container.ended.startswith(ended)
+    assert bool(ended) == bool(container.ended)
+    assert ("Error, no licence" in container.ended) == (ended == "exit code 3 at ")
+
+
+class Page(PodScreen):
+    host = SimpleNamespace(  # type: ignore[assignment]  # the part of an app that the page reads
+        world=SimpleNamespace(pods=SimpleNamespace(items={}), devices=SimpleNamespace(of_pod=lambda uid: []))
+    )
+    size = Size(80, 24)  # type: ignore[assignment]
+
+
+def test_crash_loop_shows_exit_code_last_steps_and_log_on_80_by_24(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [[detail.Part(f"step {number}")] for number in range(188)]
+    monkeypatch.setattr(detail.trace, "lines", lambda rows, width: [[detail.Part("title")], *steps])
+    monkeypatch.setattr(detail, "is_cut", lambda rows: False)
+    page = Page(pod_of(crash_loop(lastState={"terminated": CRASHED})))
+    page._trace = [Row(*[None] * len(Row.__struct_fields__))] * 188
+    page._log = "\n".join(f"line {number}" for number in range(10))
+    page._events = [f"event {number}" for number in range(30)]
+    text = ["".join(part.text for part in line) for line in page.lines()]
+    seen = "\n".join(text[:23])
+    assert "last run: exit code 3" in seen
+    assert [line for line in text if line.startswith("step")] == [f"step {number}" for number in range(183, 188)]
+    assert "all 188 steps" in seen
+    assert "line 9" in seen
+    assert text.index("OLDER LOG") > text.index("event 29")
+    assert text[-1] == "line 0"
