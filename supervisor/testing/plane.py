@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from protocols.process.layout import Layout, layout
+from protocols.process.layout import SYSTEM_CDI, Layout, layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.client.connection import Asking, ask
@@ -152,6 +152,7 @@ def environment_of(where: Layout) -> dict[str, str]:
         "NODEPLANE_METRICS_URL": endpoints.get("metrics", ""),
         "NODEPLANE_POD_RESOURCES": str(where.pod_resources_socket),
         "CONTAINER_RUNTIME_ENDPOINT": settings.runtime_endpoint,
+        "CDI_ROOT": str(where.cdi if settings.runtime_embedded else SYSTEM_CDI[-1]),
         "NODE_NAME": settings.node_name,
         "PATH": search_path(),
     }

@@ -39,6 +39,7 @@ set -e
 test "$(kubectl get nodes -o name)" = "node/$NODE_NAME"
 test -S "$NODEPLANE_KUBELET_DIR/device-plugins/kubelet.sock"
 test -S "$NODEPLANE_POD_RESOURCES"
+test "$CDI_ROOT" = "$NODEPLANE_ROOT/cdi"
 test -S "${CONTAINER_RUNTIME_ENDPOINT#unix://}"
 nodeplane status >status
 sleep 600 >/dev/null &

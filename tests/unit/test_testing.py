@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from protocols.process.settings import save_settings
 from supervisor.cli.commands import parser_of
 from supervisor.cli.main import main
-from supervisor.testing import command, programs
+from supervisor.testing import command, plane, programs
 from supervisor.testing.evidence import event_line, log_tails
 from supervisor.testing.plane import LINES, OF_THE_ROOT, last_lines, remove_root, without
+from tests.support.settings import plane_settings
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,19 @@ def test_command_that_cannot_run_has_the_exit_code_of_a_shell(
 ) -> None:
     assert main(words) == code
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("embedded", "directory"), [(True, "{root}/cdi"), (False, "/var/run/cdi")])
+def test_command_finds_the_directory_that_the_runtime_reads_cdi_files_from(
+    embedded: bool, directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = plane_settings(tmp_path, runtime_embedded=embedded)
+    settings.layout.run.mkdir()
+    save_settings(settings.layout.settings, settings)
+    monkeypatch.setattr(plane, "ask", lambda where, question: SimpleNamespace(endpoints={}))
+    found = plane.environment_of(settings.layout)
+    assert found["CDI_ROOT"] == directory.format(root=tmp_path)
+    assert found["NODE_NAME"] == "n1"
 
 
 def test_flags_before_the_command_go_to_the_plane_and_those_after_stay() -> None:
