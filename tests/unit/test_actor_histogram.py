@@ -9,7 +9,9 @@ from actors.apiserver.api.counters import WeightedHistogram
 BUCKETS = (1.0, 2.5, 1000.0)
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 2.5, 3.0, 5000.0]), st.integers(1, 5)), max_size=20))
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 2.5, 3.0, 5000.0]), st.integers(1, 5)), min_size=1, max_size=20)
+)
 def test_as_the_library_s_own(observed: list[tuple[float, int]]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
     weighted = WeightedHistogram("sizes", "Sizes.", ("a",), BUCKETS, ours).labels("x")

@@ -72,3 +72,13 @@ async def test_page_leaves_the_event_loop_to_others() -> None:
         turns += 1
     assert turns >= 20
     assert (await made).count("\n") == 20 * TURN + 2
+
+
+async def test_weighted_histogram_exports_children_with_observations_only() -> None:
+    registry = CollectorRegistry()
+    sizes = WeightedHistogram("sizes", "Sizes.", ("resource",), (1e3, 1e6), registry)
+    sizes.labels("nodes")
+    sizes.labels("pods").observe(2000, 3)
+    text = await page(registry)
+    assert 'sizes_count{resource="pods"} 3.0' in text
+    assert "nodes" not in text

@@ -14,7 +14,10 @@ from prometheus_client.utils import floatToGoString
 
 
 class WeightedHistogram(Collector):
-    """A histogram whose children, returned by `labels`, take weighted observations."""
+    """A histogram whose children, returned by `labels`, take weighted observations.
+
+    A child without any is not exported: most resources of a plane never have one.
+    """
 
     def __init__(
         self, name: str, help: str, labels: Sequence[str], buckets: Sequence[float], registry: CollectorRegistry
@@ -36,7 +39,8 @@ class WeightedHistogram(Collector):
     def collect(self) -> Iterable[Metric]:
         family = HistogramMetricFamily(self._name, self._help, labels=self._labels)
         for values, child in self._children.items():
-            family.add_metric(values, child.cumulated(), child.sum)
+            if child.observed:
+                family.add_metric(values, child.cumulated(), child.sum)
         yield family
 
     def describe(self) -> Iterable[Metric]:
@@ -48,6 +52,10 @@ class WeightedChild:
         self._bounds = bounds
         self._counts = [0.0] * len(bounds)
         self.sum = 0.0
+
+    @property
+    def observed(self) -> bool:
+        return any(self._counts)
 
     def observe(self, value: float, times: float = 1) -> None:
         self._counts[bisect_left(self._bounds, value)] += times
