@@ -84,7 +84,7 @@ def test_orders_without_a_plane(idle: Plane) -> None:
         code, line = refused(*words, environment=idle.environment)
         assert code == 1
         assert str(idle.root) in line
-    idle.nodeplane("down")  # what it is to reach is so
+    idle.nodeplane("down")  # nothing to stop is no failure
 
 
 def test_a_port_in_use(idle: Plane) -> None:
