@@ -11,8 +11,8 @@ INSTALLED = PACKAGE / "benches"
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
     "pleg-idle", "start", "idle", "recovery", "death", "pods", "frontdoor", "devices.allocations",
-    "devices.registration", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale", "stall",
-    "testing", "trace", "tracker",
+    "devices.registration", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale",
+    "simulation", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
 

@@ -59,6 +59,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
             "IMPOSSIBLE": 2, "PATCHES": 1, "SHARES": 20, "SHARED": 2,
         }
     },
+    "simulation": {"simulation_bench": {"SECONDS": 4.0, "RUNS": 1}},
     "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,
                               "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 3}},
     "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},

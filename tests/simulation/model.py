@@ -56,6 +56,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     seed: int
     virtual_s: float
     real_s: float
+    load_cpu_s: float = 0.0
+    """CPU time of the start and of the seconds with load and faults, without imports."""
     turns: int
     messages: int
     faults: list[Fault]

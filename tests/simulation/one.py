@@ -23,6 +23,7 @@ CONVERGE_S = 30.0
 """Virtual seconds after the last fault within which everything must have converged."""
 _real = partial(time.perf_counter)
 """The machine's clock; wrapped, since the name of the function itself is bound to the simulated one."""
+_cpu = partial(time.process_time)
 
 
 def run(options: RunOptions) -> Outcome:
@@ -52,9 +53,10 @@ def _play(world: "World", profile: Profile, options: RunOptions) -> Outcome:  # 
         plan = faults.draw(options.seed, options.seconds, profile)
     world.mains, world.mortal = profile.processes, profile.targets
     faults.schedule(world, plan)
-    began = _real()
+    began, cpu = _real(), _cpu()
     profile.begin()
     world.run(options.seconds)
+    cpu = _cpu() - cpu
     profile.quiesce()
     world.run(CONVERGE_S)
     broken = profile.check()
@@ -63,6 +65,7 @@ def _play(world: "World", profile: Profile, options: RunOptions) -> Outcome:  # 
         seed=options.seed,
         virtual_s=round(options.seconds + CONVERGE_S, 3),
         real_s=round(_real() - began, 3),
+        load_cpu_s=round(cpu, 3),
         turns=world.trace.turns,
         messages=world.trace.messages,
         faults=list(plan),

@@ -29,6 +29,8 @@ class ControlProfile:
     kinds: tuple[str, ...] = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
     means = MEANS
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
+    rate = 60.0
+    """Of each writer to the store: with those over HTTP, fifty writes a second succeed while all is well."""
     etcd_share = 0.3
 
     def __init__(self, world: "World") -> None:
@@ -55,7 +57,7 @@ class ControlProfile:
     def _writers(self) -> dict[str, Main]:
         options = etcd_options(self._settings, self._settings.layout)
         direct: list[Writer | HttpWriter] = [
-            Writer(f"writer-{n}", options, self._prefix, self._history) for n in range(self.writers)
+            Writer(f"writer-{n}", options, self._prefix, self._history, self.rate) for n in range(self.writers)
         ]
         self._leases = LeaseHolder("holder", options, self._history)
         admin = client_options(self._settings, "admin")
@@ -113,4 +115,5 @@ class StoreProfile(ControlProfile):
     """The same without API servers, which is several times as fast: more seeds for what is below them."""
 
     servers, followers, writers, http_writers, watchers = 0, 3, 3, 0, 0
+    rate = 30.0
     etcd_share = 0.0

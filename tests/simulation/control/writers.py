@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocols.errors import NodeplaneError
 from protocols.etcd import EtcdClient, EtcdOptions
@@ -16,52 +16,70 @@ if TYPE_CHECKING:
     import random
 
 KEYS = 8
-RATE = 25.0
-"""Attempts a second of one writer while all is well; each is a read and a write."""
+READ_SHARE = 0.25
+"""Share of attempts that read first, though the key's state after the last answer is known."""
+
+
+class Held(NamedTuple):
+    value: bytes
+    revision: int
 
 
 class Writer:
     """One client. Its calls are recorded with the world's time, whatever its own clock shows."""
 
-    def __init__(self, name: str, options: EtcdOptions, prefix: bytes, history: History) -> None:
+    def __init__(self, name: str, options: EtcdOptions, prefix: bytes, history: History, rate: float) -> None:
+        """`rate`: 1 / seconds between the end of an attempt and the next, on average."""
         self.name, self._options, self._prefix, self._history = name, options, prefix, history
+        self._rate = rate
         self._count = 0
         self._began = 0.0
+        """The world's time of what the call under way knows of its key."""
+        self._known: dict[bytes, tuple[Held | None, float]] = {}
+        """Keys as the last answer had them, and its time; absent: an answer was lost."""
 
     def main(self) -> Main:
         async def main(process: Process) -> None:
             client = EtcdClient(self._options)
             await client.start()
             chance = process.world.random(f"load/{self.name}")
+            self._known.clear()
             while True:
                 await self._once(process, client, chance)
-                await _pause(chance)
+                await asyncio.sleep(chance.expovariate(self._rate))
 
         return main
 
     async def _once(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
         key = self._prefix + b"default/c%d" % chance.randrange(KEYS)
         deletes = chance.random() < 0.2
-        world = process.world
-        called = self._began = world.now
-        try:
-            held, _ = await client.get(key)
-        except NodeplaneError:
+        if (key not in self._known or chance.random() < READ_SHARE) and not await self._read(process, client, key):
             return
-        self._record(key, Operation("get", called, world.now, seen=held.value if held else None))
+        (held, self._began), world = self._known.pop(key), process.world
         called, value = world.now, self._value(key)
         try:
             if held is None:
                 done = await client.create_if_absent(key, value)
             elif deletes:
-                done = await client.delete_if_revision(key, held.mod_revision)
+                done = await client.delete_if_revision(key, held.revision)
             else:
-                done = await client.update_if_revision(key, value, held.mod_revision)
+                done = await client.update_if_revision(key, value, held.revision)
         except NodeplaneError:
             self._history.unknown += 1
             self._lost(key, called, held, None if held and deletes else value)
             return
         self._answered(key, called, world.now, held, None if held and deletes else value, done)
+
+    async def _read(self, process: Process, client: EtcdClient, key: bytes) -> bool:
+        world = process.world
+        called = self._began = world.now
+        try:
+            held, _ = await client.get(key)
+        except NodeplaneError:
+            return False
+        self._record(key, Operation("get", called, world.now, seen=held.value if held else None))
+        self._known[key] = _held(held), called
+        return True
 
     def _value(self, key: bytes) -> bytes:
         self._count += 1
@@ -69,19 +87,21 @@ class Writer:
         metadata = {"name": name, "namespace": "default", "uid": f"{self.name}-{self._count}"}
         return json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}).encode()
 
-    def _lost(self, key: bytes, called: float, held: KeyValue | None, value: bytes | None) -> None:
+    def _lost(self, key: bytes, called: float, held: Held | None, value: bytes | None) -> None:
         before = held.value if held else None
         self._record(key, Operation("cas", called, value=value, expected=before))
 
     def _answered(
-        self, key: bytes, called: float, now: float, held: KeyValue | None, value: bytes | None, done: Written
+        self, key: bytes, called: float, now: float, held: Held | None, value: bytes | None, done: Written
     ) -> None:
         before = held.value if held else None
         if done.ok:
             self._record(key, Operation("cas", called, now, value=value, expected=before))
+            self._known[key] = None if value is None else Held(value, done.revision), called
             if not done.repeated:
                 self._history.acknowledge(key, called, done.revision, value)
             return
+        self._known[key] = _held(done.current), called
         seen = done.current.value if done.current else None
         self._record(key, Operation("cas", called, now, value=value, expected=before, seen=seen, ok=False))
 
@@ -89,6 +109,5 @@ class Writer:
         self._history.record(key, self._began, operation)
 
 
-async def _pause(chance: "random.Random") -> None:
-
-    await asyncio.sleep(chance.expovariate(RATE))
+def _held(stored: KeyValue | None) -> Held | None:
+    return Held(stored.value, stored.mod_revision) if stored else None

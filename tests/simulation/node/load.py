@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 MOST_CPUS = 6
 
 
+RATE = 2.4
+"""Attempts a second: two pods, as some find the node full."""
+
+
 class Load:
     """Creates a pod now and then, deletes some, and removes those that have ended."""
 
     def __init__(self, world: "World", api: "ModelApi", capacity: dict[str, int], cards: list[str]) -> None:
         self._world, self._api, self._capacity, self._cards = world, api, capacity, cards
         self._chance = world.random("load")
-        self._pause = 1 / world.draw("pods_per_s", 0.5, 2.0)
-        self._most = int(world.draw("most_pods", 4, 12, 24))
+        self._most = int(world.draw("most_pods", 10, 16, 32))
         self._over = world.draw("overcommitted_share", 0.0, 0.05)
         self._deleted = world.draw("deleted_share", 0.1, 0.4)
         self.made = 0
@@ -33,13 +36,13 @@ class Load:
     def _tick(self) -> None:
         if self.ended:
             return
-        self._world.at(self._chance.expovariate(1 / self._pause), None, self._tick)
+        self._world.at(self._chance.expovariate(RATE), None, self._tick)
         self._sweep()
         pods = list(self._api.objects["pods"].values())
+        if len(pods) >= self._most or (pods and self._chance.random() < self._deleted):
+            self._delete(self._chance.choice(pods))
         if len(pods) < self._most:
             self._make()
-        if pods and self._chance.random() < self._deleted:
-            self._delete(self._chance.choice(pods))
 
     def _delete(self, pod: Object) -> None:
         self._api.remove(meta(pod)["name"], NAMESPACE, int(self._chance.choice((0, 1, 2))))
