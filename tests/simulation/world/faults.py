@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tests.simulation.model import Fault, Profile
+from tests.simulation.world.transport import SimTransport
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -74,6 +75,32 @@ def cut(world: "World", fault: Fault) -> None:
             end.cut()
 
 
+def half_open(world: "World", fault: Fault) -> None:
+    """Lose all that half of the target's TCP connections carry, unheard, until both ends are reset: up to 8 seconds."""
+    for end in _connections(world, fault, "halfopen"):
+        if end.address.startswith("tcp:"):
+            end.sever(world.now + fault.value * 8)
+
+
+def slow_read(world: "World", fault: Fault) -> None:
+    """Let the target read half of its connections slowly, a piece in up to 0.3 s, for up to 6 seconds."""
+    chance = world.random("faults/pause")
+    for end in _connections(world, fault, "slowread"):
+        end.read_slowly(world.now + fault.value * 6, chance.uniform(0.01, 0.3))
+
+
+def tear(world: "World", fault: Fault) -> None:
+    """Reset half of the target's connections within the next piece that arrives: in the middle of a frame."""
+    for end in _connections(world, fault, "torn"):
+        end.torn = True
+
+
+def _connections(world: "World", fault: Fault, kind: str) -> "list[SimTransport]":
+    process, chance = world.processes.get(fault.target), world.random(f"faults/{kind}")
+    ends = list(process.ends if process else ())
+    return [end for end in ends if isinstance(end, SimTransport) and chance.random() < 0.5]
+
+
 def one_way(world: "World", fault: Fault) -> None:
     """Close the way from the target to another process, or back, for up to 8 seconds."""
     others = [name for name in world.mortal if name != fault.target]
@@ -104,6 +131,9 @@ KINDS: dict[str, Apply] = {
     "cut": cut,
     "all": crash_all,
     "oneway": one_way,
+    "halfopen": half_open,
+    "slowread": slow_read,
+    "torn": tear,
     "clock": clock,
 }
 """Kinds of faults; a profile names those that may be drawn, and may add its own."""

@@ -29,6 +29,10 @@ class SimTransport(asyncio.Transport):
         self.last = 0.0
         """When the piece sent last arrives: none overtakes another."""
         self.held: list[tuple[SimTransport, bytes]] = []
+        self.severed = self.torn = False
+        """Severed: what is sent is lost unheard. Torn: the next piece to arrive is cut short by a reset."""
+        self.slow_until = 0.0
+        """The world's time up to which it hands over a piece now and then only."""
         self.flying = 0
         self.high, self.low = HIGH, HIGH // 4
         process.ends[self] = None
@@ -65,6 +69,8 @@ class SimTransport(asyncio.Transport):
 
     def _later(self, work: Any) -> None:
         world, peer = self.process.world, self.peer
+        if self.severed:
+            return
         arrives = max(self.last, world.now + world.latency())
         if self.address.startswith("tcp:"):
             arrives = max(arrives, self.network.open_at(self.process.name, peer.process.name))
@@ -75,13 +81,25 @@ class SimTransport(asyncio.Transport):
         """Hand a piece to the protocol. Runs in a turn of the reader's process."""
         if self.lost or self.closing:
             return
-        if not self.reading or self.held:
+        if not self.reading or self.held or self.slow_until:
             self.held.append((sender, piece))
+        else:
+            self._take(sender, piece)
+
+    def _take(self, sender: "SimTransport", piece: bytes) -> None:
+        if not piece:
+            self._end_of_file()
             return
-        world = self.process.world
+        world, torn = self.process.world, self.torn
+        if torn:
+            piece = piece[: int(world.random("faults/tear").random() * len(piece))]
         world.trace.message(world.now, sender.process.pid, self.process.pid, piece)
-        self._deliver(piece)
+        if piece:
+            self._deliver(piece)
         sender.landed(len(piece))
+        if torn:
+            self.reset()
+            world.at(0, sender.process, sender.reset)
 
     def _deliver(self, piece: bytes) -> None:
         protocol = self.protocol
@@ -119,14 +137,8 @@ class SimTransport(asyncio.Transport):
         self.process.soon(self._catch_up)
 
     def _catch_up(self) -> None:
-        while self.held and self.reading and not self.closing and self.protocol is not None:
-            held, self.held = self.held, []
-            sender, piece = held.pop(0)
-            if piece:
-                self.arrive(sender, piece)
-            else:
-                self._end_of_file()
-            self.held = held + self.held
+        while self.held and not self.slow_until and self.reading and not self.closing and self.protocol is not None:
+            self._take(*self.held.pop(0))
 
     def can_write_eof(self) -> bool:
         return True
@@ -144,10 +156,10 @@ class SimTransport(asyncio.Transport):
         """The other end writes no more. Runs in a turn of this process."""
         if self.lost or self.closing:
             return
-        if not self.reading or self.held:
+        if not self.reading or self.held or self.slow_until:
             self.held.append((sender, b""))
-            return
-        self._end_of_file()
+        else:
+            self._end_of_file()
 
     def _end_of_file(self) -> None:
         if not self.protocol.eof_received():
@@ -198,6 +210,29 @@ class SimTransport(asyncio.Transport):
         """Break the connection in the middle of what is on its way. Runs in no process."""
         for end in (self, self.peer):
             end.process.world.at(0, end.process, end.reset)
+
+    def sever(self, until: float) -> None:
+        """Lose all that both ends send, until both give up: the connection is half-open. Runs in no process."""
+        self.severed = self.peer.severed = True
+        self.process.world.at_time(until, None, self.cut)
+
+    def read_slowly(self, until: float, pause: float) -> None:
+        """Hand over one piece after each pause. Runs in no process."""
+        if not self.slow_until:
+            self.slow_until = until
+            self.process.world.at(pause, self.process, lambda: self._sip(pause))
+
+    def _sip(self, pause: float) -> None:
+        world = self.process.world
+        if self.closing:
+            return
+        if world.now >= self.slow_until:
+            self.slow_until = 0.0
+            self._catch_up()
+            return
+        if self.held and self.reading and self.protocol is not None:
+            self._take(*self.held.pop(0))
+        world.at(pause, self.process, lambda: self._sip(pause))
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "peercert":
