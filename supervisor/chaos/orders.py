@@ -86,14 +86,17 @@ async def apply(stage: Stage, step: Step) -> str:
 
 
 async def _apply(stage: Stage, resource: Resource, obj: dict[str, Any]) -> None:
-    """Create an object, or merge it into the existing one: the answer to an earlier attempt may have been lost."""
+    """Create an object, or merge it into the existing one: the answer to an earlier attempt may have been lost.
+
+    A strategic merge keeps what the server has added to containers; a pod's spec may not change.
+    """
     api, space = await stage.api(), obj["metadata"].get("namespace", DEFAULT if resource.namespaced else "")
     try:
         await api.create(resource, obj, space)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise
-        await api.patch(resource, obj["metadata"]["name"], space, obj)
+        await api.patch(resource, obj["metadata"]["name"], space, obj, kind="strategic")
 
 
 async def delete(stage: Stage, step: Step) -> str:

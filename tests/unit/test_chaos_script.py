@@ -1,14 +1,26 @@
 """The grammar of crash scripts, and what it says to those who do not know it."""
 
 import contextlib
+import json
+from copy import deepcopy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.writes.patches.json_patch import apply_merge_patch
+from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object
+from protocols.kube.resources import Resource
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
 from supervisor.chaos.conditions import behind_of, pod_words
+from supervisor.chaos.orders import apply
 from supervisor.chaos.script import EXPECTED, SYNTAX, ScriptInvalid, parse
+from tests.support.memory_api import _shape
 
 WHOLE = """
 # a comment
@@ -105,3 +117,39 @@ def test_what_is_behind(follow: FollowedStream, exactly: bool, behind: bool) -> 
         for beat in (owner, follower)
     }
     assert behind_of(actors, exactly) == ([("b", "s")] if behind else [])
+
+
+class HasPod:
+    """An API with a pod to which it added a mount and a request, as admission does."""
+
+    def __init__(self) -> None:
+        resources = {"limits": {"example.com/gpu": 2}, "requests": {"example.com/gpu": 2}}
+        mounts = [{"name": "token", "mountPath": "/var/run/secrets"}]
+        container = {"name": "main", "image": "busybox", "resources": resources, "volumeMounts": mounts}
+        self.pod: Object = {"metadata": {"name": "pair"}, "spec": {"containers": [container]}}
+
+    async def create(self, *_: Any) -> Object:
+        raise ApiError(409, {"reason": "AlreadyExists", "message": "pair is there"})
+
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Any, kind: str = "merge") -> Object:
+        strategic = kind == "strategic"
+        self.pod = apply_strategic_patch(_shape(resource), self.pod, body) if strategic else apply_merge_patch(
+            self.pod, body
+        )  # fmt: skip
+        return self.pod
+
+
+async def test_apply_of_a_pod_that_is_there_keeps_what_the_server_added(tmp_path: Path) -> None:
+    """The answer to an earlier attempt may have been lost; a pod's spec may not change."""
+    container = {"name": "main", "image": "busybox", "resources": {"limits": {"example.com/gpu": 2}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pair"}, "spec": {"containers": [container]}}
+    (tmp_path / "pair.yaml").write_text(json.dumps(pod))
+    api = HasPod()
+    before = deepcopy(api.pod["spec"])
+
+    async def given() -> HasPod:
+        return api
+
+    (step,) = parse("s", "apply pair.yaml").steps
+    await apply(SimpleNamespace(api=given, directory=tmp_path), step)  # type: ignore[arg-type]  # stands for a Stage
+    assert api.pod["spec"] == before
