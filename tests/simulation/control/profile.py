@@ -29,7 +29,7 @@ class ControlProfile:
     kinds: tuple[str, ...] = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
     means = MEANS
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
-    rate = 60.0
+    rate = 66.0
     """Of each writer to the store: with those over HTTP, fifty writes a second succeed while all is well."""
     etcd_share = 0.3
 
