@@ -10,6 +10,7 @@ from protocols.etcd.types import KeyValue, Written
 from tests.simulation.control.history import History
 from tests.simulation.model import Main
 from tests.simulation.world.process import Process
+from tests.simulation.world.world import START
 from tests.support.linear import Operation
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Writer:
     async def _once(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
         key = self._prefix + b"default/c%d" % chance.randrange(KEYS)
         deletes = chance.random() < 0.2
-        if (key not in self._known or chance.random() < READ_SHARE) and not await self._read(process, client, key):
+        if (not self._knows(key) or chance.random() < READ_SHARE) and not await self._read(process, client, key):
             return
         (held, self._began), world = self._known.pop(key), process.world
         called, value = world.now, self._value(key)
@@ -69,6 +70,10 @@ class Writer:
             self._lost(key, called, held, None if held and deletes else value)
             return
         self._answered(key, called, world.now, held, None if held and deletes else value, done)
+
+    def _knows(self, key: bytes) -> bool:
+        """Return True if the key's state is known, and of the history that the store has now."""
+        return key in self._known and self._known[key][1] - START >= self._history.restored_at
 
     async def _read(self, process: Process, client: EtcdClient, key: bytes) -> bool:
         world = process.world
