@@ -25,6 +25,8 @@ from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, search_path, wi
 
 TIMEOUT_S = 10.0
 TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take three times as long (default 10)"
+BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change needs it"
+MEND_HELP = "a shell command that makes them healthy again"
 FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
 DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
 NOT_BUILT = {
@@ -63,6 +65,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help=FOLDER_HELP,
     )
     parser.add_argument("--kubelet-dir", metavar="DIR", default="", help=DIRECTORY_HELP)
+    parser.add_argument("--break", dest="break_with", metavar="SHELL", default="", help=BREAK_HELP)
+    parser.add_argument("--mend", dest="mend_with", metavar="SHELL", default="", help=MEND_HELP)
     for name in NOT_BUILT:
         parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the plugin")
@@ -116,6 +120,7 @@ def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behavio
             own = _temporary(stack)
             directory = Path(os.path.abspath(args.kubelet_dir)) if args.kubelet_dir else _temporary(stack)
             stage = Stage(directory, own, words, environment(directory), args.timeout)
+            stage.break_with, stage.mend_with = args.break_with, args.mend_with
             return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
     finally:
         end_children()

@@ -92,6 +92,8 @@ class Recorder:
     def __init__(self) -> None:
         self._exchanges: list[Exchange] = []
         self._count = 0
+        self.hung: set[tuple[str, str]] = set()
+        """Resource and method of calls that were not answered in time: no later script waits for them again."""
 
     def add(self, exchange: Exchange) -> None:
         """Retain an exchange once, and the newest in place of the middle when there are too many."""

@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from protocols.process.sockets import is_socket, prepare_socket
+from protocols.process.sockets import is_socket, prepare_directory, prepare_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS
 from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
@@ -71,12 +71,14 @@ class Kubelet:
         """Number of Register calls to reject."""
         self._hidden = directory / "bound.sock"
         self._previous = directory / "previous.sock"
+        self._registry = directory / "plugins_registry"
         self._server: grpc.aio.Server | None = None
         self._changed = asyncio.Event()
 
     async def start(self) -> None:
         """Remove the sockets of all plugins, as kubelet does, and serve. Raises SocketInUse."""
         prepare_socket(self.socket)
+        prepare_directory(self._registry)
         for path in self.plugins.iterdir():
             if is_socket(path):
                 path.unlink(missing_ok=True)
@@ -104,6 +106,10 @@ class Kubelet:
         for attempt in attempts:
             if attempt.peer:
                 await attempt.peer.close()
+
+    def other_sockets(self) -> list[Path]:
+        """Return the sockets of plugins that wait for a kubelet to find them."""
+        return [path for path in self._registry.iterdir() if is_socket(path)]
 
     @property
     def serving(self) -> dict[str, PluginPeer]:

@@ -21,6 +21,10 @@ from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 HEALTHY = "Healthy"
 MAX_LIST = 4 << 20
 """Bytes: gRPC's default limit of a received message, which kubelet's client leaves as it is."""
+SAMPLE = 8
+"""Devices that are allocated to see what an answer looks like."""
+NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
+"""Codes of calls that the plugin did not decide."""
 Reply = TypeVar("Reply", bound=Message)
 
 
@@ -131,6 +135,20 @@ class PluginPeer:
         reply = await self._call(ALLOCATE, pb.AllocateRequest(container_requests=requests))
         return list(reply.container_responses)
 
+    async def allocate_all(self) -> list[pb.ContainerAllocateResponse]:
+        """Allocate all healthy devices for one container. Raises CallFailed, NotApplicable if that is rejected."""
+        ids = self.healthy(2)
+        try:
+            return await self.allocate(ids)
+        except CallFailed as error:
+            if error.status in NO_ANSWER:
+                raise
+            raise NotApplicable(f"the plugin rejects {len(ids)} devices for one container: {error}") from None
+
+    async def answers(self) -> list[pb.ContainerAllocateResponse]:
+        """Return the answers for the first devices, each allocated by itself."""
+        return [answer for id in self.healthy()[:SAMPLE] for answer in await self.allocate([id])]
+
     async def repeatable(self, id: str) -> pb.ContainerAllocateResponse | None:
         """Return the answer for one device; None if two calls do not get the same one, as with ids made for each."""
         first, second = await self.allocate([id]), await self.allocate([id])
@@ -148,7 +166,9 @@ class PluginPeer:
         await self._call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids))
 
     async def _call(self, method: Method[Any, Reply], request: Message) -> Reply:
-        """Raises CallFailed."""
+        """Raises CallFailed, NotApplicable."""
+        if (self.resource, method.name) in self.recorder.hung:
+            raise NotApplicable(f"{method.name} was not answered in time before")
         sent = Sent(method, self.resource, request=request.SerializeToString())
         call: Any = self.channel.unary_unary(method.path)
         try:
@@ -158,6 +178,8 @@ class PluginPeer:
             sent.status, sent.error = error.code().name, error.details() or ""
             text = f"{method.name} was answered with {sent.status}: {sent.error}"
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                if method is not GET_OPTIONS:  # each registration asks for them
+                    self.recorder.hung.add((self.resource, method.name))
                 text = f"{method.name} was not answered within {self.timeout:g} s"
             raise CallFailed(sent.status, text) from None
         except DecodeError:

@@ -3,22 +3,48 @@
 import time
 from collections.abc import AsyncIterator, Iterable
 
+import msgspec
+
 from protocols.process.files import encodable
 from supervisor.conform.scripts import Behaviour
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import FAIL, MAX_REASON, NOT_APPLICABLE, PASS, CallFailed, Failed, NotApplicable, Result
 
+PATIENCE = 3
 DISTURBING = ("restarts", "end")
 """Phases after whose failures the program is started anew, as after a call that failed: it may hang."""
 
 
 async def run_all(stage: Stage, behaviours: Iterable[Behaviour]) -> AsyncIterator[Result]:
-    """Yield a result for each; the program is ended afterwards."""
+    """Yield a result for each; the program is ended afterwards.
+
+    A plugin that hangs makes many behaviours fail by waiting: once they took PATIENCE timeouts, the rest is not judged.
+    """
+    lost, patience = 0.0, PATIENCE * stage.timeout
     try:
         for behaviour in behaviours:
-            yield await _run(stage, behaviour)
+            result = await _run(stage, behaviour) if lost < patience else _not_judged(behaviour, patience)
+            lost += result.seconds if result.verdict != PASS else 0.0
+            yield result
     finally:
         await stage.end()
+
+
+def _not_judged(behaviour: Behaviour, seconds: float) -> Result:
+    return _result(behaviour, NOT_APPLICABLE, f"others took {seconds:g} s in vain; mend these first, or use --only")
+
+
+def _result(behaviour: Behaviour, verdict: str, reason: str) -> Result:
+    return Result(
+        name=behaviour.name,
+        title=behaviour.title,
+        phase=behaviour.phase,
+        rule=behaviour.rule,
+        source=behaviour.source,
+        advice=behaviour.advice,
+        verdict=verdict,
+        reason=encodable(reason[:MAX_REASON]),
+    )
 
 
 async def _run(stage: Stage, behaviour: Behaviour) -> Result:
@@ -34,15 +60,8 @@ async def _run(stage: Stage, behaviour: Behaviour) -> Result:
     except NotApplicable as error:
         verdict, reason = NOT_APPLICABLE, str(error)
     exchanges, omitted = stage.recorder.take()
-    return Result(
-        name=behaviour.name,
-        title=behaviour.title,
-        phase=behaviour.phase,
-        rule=behaviour.rule,
-        source=behaviour.source,
-        advice=behaviour.advice,
-        verdict=verdict,
-        reason=encodable(reason[:MAX_REASON]),
+    return msgspec.structs.replace(
+        _result(behaviour, verdict, reason),
         seconds=time.monotonic() - began,
         exchanges=exchanges,
         omitted=omitted,

@@ -12,13 +12,16 @@ from pathlib import Path
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.kubelet import Attempt, Kubelet
 from supervisor.conform.peer import PluginPeer
-from supervisor.conform.program import Program
+from supervisor.conform.program import Program, run_shell
 from supervisor.conform.verdict import Failed, NotApplicable
 
 START_FACTOR = 3
 """A program may take that many times as long to start as it may to answer."""
+OTHER_WAY = (
+    "; it has a socket in plugins_registry: DRA drivers, and device plugins that register there, are not judged yet"
+)
 SETTLE_S = 0.5
-"""Time without a further Register after which the program has registered all of its resources."""
+"""Time without a further resource after which the program has registered all of its resources."""
 
 
 class NotServing(NotApplicable):
@@ -39,6 +42,8 @@ class Stage:
         self.kubelet = Kubelet(directory, self.recorder, timeout)
         self._command = (words, environment, own / "output")
         self.program = self.another_program()
+        self.break_with, self.mend_with = "", ""
+        """Shell commands that make devices unhealthy, and healthy again."""
         self.resources: set[str] = set()
         """Resources of the program, once it serves."""
         self.history: list[dict[str, list[str]]] = []
@@ -114,11 +119,13 @@ class Stage:
         return self.resources <= serving.keys() if self.resources else bool(serving)
 
     async def _settle(self) -> None:
-        count = -1
-        while count != len(self.kubelet.attempts):
-            count = len(self.kubelet.attempts)
+        while self.resources != self.kubelet.serving.keys():
+            self.resources = set(self.kubelet.serving)
             await asyncio.sleep(SETTLE_S)
-        self.resources = set(self.kubelet.serving)
+
+    async def shell(self, script: str) -> None:
+        """Run a shell command of the user's with the variables of the program. Raises Usage."""
+        await run_shell(script, self._command[1], self.timeout)
 
     async def _begin(self) -> None:
         """Start kubelet and program from nothing."""
@@ -153,7 +160,8 @@ class Stage:
 
     def silence(self, call: str, seconds: float) -> str:
         """Return the sentence for a call that did not come."""
-        return f"no {call} came within {seconds:g} s" if self.program.runs else f"no {call} came: {self.program.end}"
+        why = f" within {seconds:g} s" if self.program.runs else f": {self.program.end}"
+        return f"no {call} came{why}{OTHER_WAY if self.kubelet.other_sockets() else ''}"
 
     async def restart_kubelet(self, away: float = 0.0) -> None:
         """Stop kubelet, wait, and start it with a new socket."""

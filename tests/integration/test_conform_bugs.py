@@ -34,6 +34,10 @@ BUGS = {
     "sends_lists_without_end": "list-stays-open",
     "reads_the_first_container": "allocate-containers",
     "gives_the_first_device_only": "allocate-all",
+    "registers_all_the_time": "list-stays-open",
+    "chooses_devices_itself": "allocate-asked",
+    "gives_the_next_device": "allocate-asked",
+    "spins_after_a_list": "idle",
     "counts_what_is_allocated": "allocate-again",
     "gives_unknown_devices": "allocate-unknown",
     "joins_name_and_value": "environment",
@@ -63,6 +67,8 @@ SILENT = {
     "lists_once": "list-again",
     "has_one_thread": "allocate-one",
     "registers_once": "kubelet-restarts",
+    "leaves_out_what_is_broken": "health-change",
+    "reports_no_recovery": "health-change",
     "gives_up_without_kubelet": "kubelet-starts-later",
     "ignores_a_failed_register": "register-rejected",
     "ignores_sigterm": "ends-at-sigterm",
@@ -75,6 +81,8 @@ async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
         variables = {**environment(Path(kubelet)), "PYTHONPATH": str(REPO)}
         stage = Stage(Path(kubelet), Path(own), command, variables, timeout)
+        broken = Path(kubelet) / "broken"
+        stage.break_with, stage.mend_with = f"touch {broken}", f"rm {broken}"
         return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]
 
 

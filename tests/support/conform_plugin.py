@@ -30,7 +30,7 @@ RESOURCE = "gpu" if BUG == "has_no_domain" else "example.com/gpu"
 POLL_S = 0.05
 ended = threading.Event()
 allocated: set[str] = set()
-starts = itertools.count()
+turns = itertools.count()
 
 
 def ids() -> list[str]:
@@ -45,19 +45,30 @@ def ids() -> list[str]:
     return found
 
 
+def is_broken(id: str) -> bool:
+    return id.endswith("-0") and (DIRECTORY.parent / "broken").exists()
+
+
 def device(number: int, id: str) -> pb.Device:
     node = -1 if BUG == "has_numa_node_minus_one" else number % 2
     nodes = [] if BUG == "has_an_empty_topology" else [pb.NUMANode(ID=node)]
     health = "healthy" if BUG == "writes_healthy_small" else "Healthy"
+    if is_broken(id):
+        health = "Unhealthy"
     return pb.Device(ID=id, health=health, topology=pb.TopologyInfo(nodes=nodes))
 
 
 def whole_list() -> pb.ListAndWatchResponse:
-    return pb.ListAndWatchResponse(devices=[device(number, id) for number, id in enumerate(ids())])
+    listed = [id for id in ids() if BUG != "leaves_out_what_is_broken" or not is_broken(id)]
+    return pb.ListAndWatchResponse(devices=[device(number, id) for number, id in enumerate(listed)])
 
 
 def answer(wanted: Sequence[str]) -> pb.ContainerAllocateResponse:
     given = list(wanted[:1] if BUG == "gives_the_first_device_only" else wanted)
+    if BUG == "chooses_devices_itself":
+        given = [ids()[next(turns) % COUNT]]
+    if BUG == "gives_the_next_device":
+        given = [ids()[(ids().index(id) + 1) % COUNT] for id in given]
     found = pb.ContainerAllocateResponse(envs={"GPUS": ",".join(given)})
     if BUG == "joins_name_and_value":
         found.envs[f"GPUS={given[0]}"] = ""
@@ -89,12 +100,18 @@ class Plugin(service.DevicePluginServicer):
         if BUG == "lists_changes_only" or (BUG == "lists_once" and self._listed.is_set()):
             over.wait()
         self._listed.set()
-        yield whole_list()
+        sent = whole_list()
+        yield sent
         if BUG == "ends_its_list":
             return
         while not over.wait(POLL_S):
-            if BUG == "sends_lists_without_end":
-                yield whole_list()
+            now = whole_list()
+            mended = BUG == "reports_no_recovery" and len({each.health for each in sent.devices}) > 1
+            if BUG == "sends_lists_without_end" or (now != sent and not mended):
+                yield now
+                sent = now
+        while BUG == "spins_after_a_list":
+            pass
 
     def Allocate(self, request: pb.AllocateRequest, context: grpc.ServicerContext) -> pb.AllocateResponse:
         requests = list(
@@ -202,6 +219,8 @@ def run() -> None:
             if BUG == "ends_without_kubelet":
                 sys.exit(3)
             ended.wait()
+        if BUG == "registers_all_the_time" and server and now:
+            register()
         if now is None or now == known or (BUG == "registers_once" and known) or BUG == "never_registers":
             continue
         if server:

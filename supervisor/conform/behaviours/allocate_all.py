@@ -2,7 +2,7 @@
 
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.sources import API
-from supervisor.conform.verdict import Failed, NotApplicable
+from supervisor.conform.verdict import Failed
 
 PHASE = "calls"
 RULE = "A container may ask for any number of devices up to those that are free."
@@ -12,10 +12,8 @@ ADVICE = "Answer for all of devices_ids in one container response."
 
 async def check(plugin: PluginPeer) -> None:
     """Ask for all healthy devices."""
-    ids = plugin.healthy()
-    if len(ids) < 2:
-        raise NotApplicable("the plugin lists one device")
-    answers = await plugin.allocate(ids)
+    ids = plugin.healthy(2)
+    answers = await plugin.allocate_all()
     if len(answers) != 1:
         raise Failed(f"one container was asked for {len(ids)} devices, {len(answers)} were answered")
     first, last = await plugin.repeatable(ids[0]), await plugin.repeatable(ids[-1])

@@ -1,8 +1,6 @@
 """Allocate rejects a device that the plugin does not list."""
 
-from contextlib import suppress
-
-from supervisor.conform.peer import PluginPeer
+from supervisor.conform.peer import NO_ANSWER, PluginPeer
 from supervisor.conform.sources import DOCS
 from supervisor.conform.verdict import CallFailed, Failed
 
@@ -16,7 +14,11 @@ UNKNOWN = "nodeplane-no-such-device"
 async def check(plugin: PluginPeer) -> None:
     """Ask for a device that was never listed, alone and beside one that was."""
     for ids in ([UNKNOWN], [*plugin.healthy()[:1], UNKNOWN]):
-        with suppress(CallFailed):
+        try:
             await plugin.allocate(ids)
+        except CallFailed as error:
+            if error.status in NO_ANSWER:
+                raise
+        else:
             raise Failed(f"Allocate of {', '.join(ids)} was answered as if the device existed")
     await plugin.get_options()  # it must live on

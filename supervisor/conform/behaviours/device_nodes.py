@@ -16,8 +16,8 @@ ADVICE = "Use the path in the host's /dev, and permissions such as rw; an empty 
 
 
 async def check(plugin: PluginPeer) -> None:
-    """Look at the answer for all devices."""
-    nodes = [node for answer in await plugin.allocate(plugin.healthy()) for node in answer.devices]
+    """Look at the answers for single devices."""
+    nodes = [node for answer in await plugin.answers() for node in answer.devices]
     if not nodes:
         raise NotApplicable("the answer has no device nodes")
     if faults := [fault for node in nodes for fault in faults_of(node)]:

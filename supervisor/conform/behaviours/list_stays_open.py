@@ -1,4 +1,4 @@
-"""ListAndWatch stays open, and silent while nothing changes."""
+"""ListAndWatch stays open, and silent while nothing changes; so does Register."""
 
 import asyncio
 
@@ -19,8 +19,11 @@ WATCHED_S, MOST = 1.0, 10
 async def run(stage: Stage) -> None:
     """Count lists for a second."""
     plugins = await stage.plugins()
+    registered = len(stage.kubelet.attempts)
     before = [plugin.lists.count if plugin.lists else 0 for plugin in plugins]
     await asyncio.sleep(WATCHED_S)
+    if (more := len(stage.kubelet.attempts) - registered) > len(plugins):
+        raise Failed(f"it registered {more} times within {WATCHED_S:g} s, without a new kubelet.sock")
     for plugin, count in zip(plugins, before, strict=True):
         if plugin.lists is None or plugin.lists.ended:
             raise Failed(f"ListAndWatch of {plugin.resource} ended: {plugin.lists.ended if plugin.lists else ''}")

@@ -20,8 +20,8 @@ ADVICE = (
 
 
 async def check(plugin: PluginPeer) -> None:
-    """Look at the answer for all devices."""
-    mounts = [mount for answer in await plugin.allocate(plugin.healthy()) for mount in answer.mounts]
+    """Look at the answers for single devices."""
+    mounts = [mount for answer in await plugin.answers() for mount in answer.mounts]
     if not mounts:
         raise NotApplicable("the answer has no mounts")
     if faults := [fault for mount in mounts for fault in faults_of(mount)]:

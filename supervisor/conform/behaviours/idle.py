@@ -1,0 +1,48 @@
+"""The program needs no processor while nothing happens."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from supervisor.conform.program import Runnable
+from supervisor.conform.sources import DOCS
+from supervisor.conform.stage import Stage
+from supervisor.conform.verdict import Failed, NotApplicable
+
+PHASE = "calls"
+RULE = "A plugin waits for calls, changes and the kubelet; it must not take processor time from the pods of the node."
+SOURCE = DOCS
+ADVICE = "Leave the loop of ListAndWatch when its call ends: one that goes on with a closed channel or context spins."
+SETTLE_S, WATCHED_S, MOST_ROUNDS = 0.5, 1.0, 5
+BUSY, LEAST_S = 0.8, 0.02
+"""Part of the time in which a thread that spins runs or waits for a processor, and seconds that it runs at least: on a
+busy machine it waits, as one that polls does, and is watched for longer."""
+
+
+async def run(stage: Stage) -> None:
+    """Open lists, hang up, and watch the threads."""
+    for plugin in await stage.plugins():
+        another = plugin.another()
+        try:
+            await another.first_list()
+        finally:
+            await another.close()
+    await asyncio.sleep(SETTLE_S)
+    before, began = stage.program.threads(), time.monotonic()
+    if not before:
+        raise NotApplicable("this kernel counts no times of threads: /proc/PID/schedstat is missing")
+    for _ in range(MOST_ROUNDS):
+        await asyncio.sleep(WATCHED_S)
+        seconds = time.monotonic() - began
+        ran = most(before, stage.program.threads(), seconds)
+        if ran > LEAST_S:
+            raise Failed(f"a thread was never idle within {seconds:.1f} s after a ListAndWatch had ended: it spins")
+        if ran == 0:
+            return
+
+
+def most(before: Mapping[str, Runnable], now: Mapping[str, Runnable], seconds: float) -> float:
+    """Return how long a thread ran that was ready to run all the time; 0 if there is none."""
+    known = {id: times for id, times in now.items() if id in before}
+    spent = [(times.ran - before[id].ran, times.waited - before[id].waited) for id, times in known.items()]
+    return max((ran for ran, waited in spent if ran + waited > BUSY * seconds), default=0.0)
