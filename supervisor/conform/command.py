@@ -9,8 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import print_json, table
 from supervisor.conform.report.html import html_page
 from supervisor.conform.report.json import run_json
@@ -36,6 +37,12 @@ NOT_BUILT = {
     "agent": "agent of pod resources",
 }
 """Flags that are reserved, and what they will be about."""
+
+
+class Interrupted(SupervisorError):
+    """Raised when SIGTERM or SIGHUP ends the run."""
+
+    grpc: ClassVar[str] = "CANCELLED"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -122,6 +129,8 @@ def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behavio
             stage = Stage(directory, own, words, environment(directory), args.timeout)
             stage.break_with, stage.mend_with = args.break_with, args.mend_with
             return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
+    except asyncio.CancelledError:
+        raise Interrupted("a signal ended it before all behaviours were judged") from None
     finally:
         end_children()
 

@@ -119,6 +119,7 @@ def for_each(check: Check, *, shows_list: bool) -> Run:
 
 
 def several(findings: list[str]) -> str:
-    """Return the first findings on one line."""
+    """Return the first findings, each once, on one line."""
+    findings = list(dict.fromkeys(findings))
     more = f"; {len(findings) - MAX_FINDINGS} more" if len(findings) > MAX_FINDINGS else ""
     return "; ".join(findings[:MAX_FINDINGS]) + more

@@ -13,6 +13,7 @@ from supervisor.cli.main import main
 from supervisor.conform.scripts import behaviours
 from supervisor.conform.verdict import FAIL
 from tests.support.plane import BIN, REPO
+from tests.support.waiting import until
 
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
 BEHAVIOURS = {each.name: each for each in behaviours()}
@@ -70,4 +71,16 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     script = f"setsid sleep 300 & echo $! > {pid}; exec {sys.executable} {SAMPLE} none"
     done = conform("--only", "registers", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stdout
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+
+
+def test_signal_ends_the_program_and_the_run(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    script = f"echo $$ > {pid}; exec {sys.executable} {SAMPLE} never_registers"
+    command = [str(BIN / "nodeplane"), "conform", "--timeout", "60", "--", "sh", "-c", script]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until("the program runs", lambda: pid.exists() and pid.read_text().endswith("\n"))
+    run.terminate()
+    _, errors = run.communicate(timeout=60)
+    assert (run.returncode, errors) == (1, "nodeplane: a signal ended it before all behaviours were judged\n")
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
