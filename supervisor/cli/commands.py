@@ -53,7 +53,7 @@ COMMANDS = {
     "dra-driver": Command(SIMULATOR, "run a DRA driver"),
     "bench": Command("bench", "measure this machine"),
     "test": Command("supervisor.testing.command", "run a command beside a plane of its own"),
-    "conform": Command("supervisor.conform.command", "say what is wrong with a device plugin"),
+    "conform": Command("operate.conform", "say what is wrong with a device plugin"),
     "check": Command("supervisor.machine.check", "say what this machine gives a plane, and what will not work"),
     "completion": Command("completion", "print a shell's completion script: bash, zsh or fish"),
     "version": Command("supervisor.machine.version", "print the version and what it is made of"),
