@@ -97,7 +97,7 @@ def test_mount_leaves_its_data_and_no_mount_point_on_the_host(tmp_path: Path) ->
         sandbox = await runtime.sandbox()
         id = await runtime.create(sandbox, "sh", "-c", f"echo kept > {target}/file; sleep 60", mounts=[mount])
         await runtime.call("StartContainer", container_id=id)
-        await until_async("its file", lambda: (source / "file").exists())
+        await until_async("its file", lambda: (source / "file").read_text() == "kept\n")
         assert target.is_dir()
         await runtime.call("RemoveContainer", container_id=id)
         assert not (directory / "point").exists()
