@@ -45,6 +45,8 @@ class Writer:
         self.acknowledged: Rows = {}
         self.compacted = 0
         self.errors: list[StoreError] = []
+        self._shown: list[ObjectLog] = []
+        """Never closed."""
         self._revision = FIRST
 
     def live(self) -> None:
@@ -83,6 +85,12 @@ class Writer:
         self.acknowledged[at] = [(each.key, each.value) for each in keys]
         self.compacted = compacted or self.compacted
         self._revision = at + 1
+
+    def show(self) -> int:
+        """Open the file, as a server that is killed before it writes, and return the revision that clients see."""
+        log = ObjectLog(self._options)
+        self._shown.append(log)
+        return log.open().revision
 
     def check(self) -> None:
         """Open the file and compare it with what was acknowledged."""
@@ -135,6 +143,18 @@ def test_power_cut_at_every_call_loses_nothing_acknowledged(machine: StubMachine
 
 def test_kill_at_many_calls_loses_nothing_acknowledged(machine: StubMachine) -> None:
     assert cut_at_every_call(machine, power=False) > 150
+
+
+def test_power_cut_after_a_restart_loses_no_revision_that_was_shown(machine: StubMachine) -> None:
+    for kill_at in range(60, 120):
+        machine.format(kill_at)
+        writer = Writer(machine)
+        seen: list[int] = []
+        machine.run(writer.live, kill_at=kill_at)
+        machine.run(lambda writer=writer, seen=seen: seen.append(writer.show()))  # type: ignore[misc]
+        machine.disk.cut()
+        machine.run(lambda writer=writer, seen=seen: seen.append(writer.show()))  # type: ignore[misc]
+        assert seen[0] == seen[1]
 
 
 def test_acknowledged_before_sync_is_found(machine: StubMachine) -> None:

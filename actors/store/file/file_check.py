@@ -5,6 +5,7 @@ that a power cut leaves; but if the damage is in the middle, acknowledged writes
 finds that.
 """
 
+import os
 import secrets
 import sqlite3
 import struct
@@ -132,6 +133,18 @@ def check_wal(path: Path, synced: bool) -> None:
     taken = _frames_read(path)
     if synced and commits_after(wal, taken) > 1:
         raise _corrupt_wal(wal, f"what comes after frame {taken} cannot be read")
+
+
+def sync_wal(path: Path) -> None:
+    """Make durable what a killed process wrote and did not sync: it is read, and shown, from now on.
+
+    Lost to a power cut later, its revisions would be given to other writes. Call it while SQLite has the file closed.
+    """
+    wal = wal_of(path)
+    if wal.exists():
+        with wal.open("rb") as file:
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
 
 
 def _check_beginning(path: Path, synced: bool) -> None:

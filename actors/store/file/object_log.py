@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import cast
 
-from actors.store.file.file_check import check_format, check_present, check_wal, corrupt_file, create
+from actors.store.file.file_check import check_format, check_present, check_wal, corrupt_file, create, sync_wal
 from actors.store.file.rows import COLUMNS, Row, first_id, read_row, row_sum
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
@@ -54,6 +54,8 @@ class ObjectLog:
                 create(path)
             check_present(path)
             check_wal(path, synced=self._options.sync == "full")
+            if self._options.sync == "full":
+                sync_wal(path)
             self._db = _connect(path)
             self._configure()
             check_format(self._db, path)
