@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.control.profile import ControlProfile
 from tests.simulation.model import Fault
 from tests.simulation.world.faults import KINDS
 from tests.simulation.world.process import Process
@@ -121,3 +122,7 @@ def test_a_torn_connection_ends_within_a_frame(pair: Pair) -> None:
     assert any(end.size % len(FRAME) for end in torn)
     assert all(end.lost is not None and isinstance(end.lost[1], ConnectionResetError) for end in torn)
     assert split(pair.served, hit=False)
+
+
+def test_control_draws_each_kind() -> None:
+    assert {"halfopen", "slowread", "torn"} <= set(ControlProfile.kinds)

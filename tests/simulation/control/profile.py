@@ -26,7 +26,9 @@ RESTART_S = 0.01, 0.5
 class ControlProfile:
     """Everything of one run."""
 
-    kinds: tuple[str, ...] = ("kill", "crash", "pause", "cut", "all", "clock", "oneway")
+    kinds: tuple[str, ...] = (
+        "kill", "crash", "pause", "cut", "all", "clock", "oneway", "halfopen", "slowread", "torn",
+    )  # fmt: skip
     means = MEANS
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
     rate = 66.0
