@@ -67,8 +67,11 @@ class HttpWriter:
                 self._history.unknown += 1
                 self._history.record(key, began, Operation("cas", called, value=value, expected=seen))
             return
-        self._history.record(key, began, Operation("cas", called, world.now, value=value, expected=seen))
-        if value is not None:
+        if value is None:  # also the answer where somebody else deleted it between two tries of the server
+            self._history.record(key, began, Operation("cas", called, expected=seen))
+            self._history.record(key, began, Operation("get", called, world.now))
+        else:
+            self._history.record(key, began, Operation("cas", called, world.now, value=value, expected=seen))
             self._history.acknowledge(key, began, int(version_of(answer)), value)
 
     async def _write(self, client: ApiClient, name: str, held: Object | None, value: bytes | None) -> Object:

@@ -23,17 +23,34 @@ class FollowerActor:
         self._seen = Seen(f"{context.instance} pid {self._process.pid}")
         history.see(self._seen)
 
+        self._history, self._world = history, world
+
     async def start(self) -> None:
-        replica = Replica(self._row)
+        replica = self._replica = Replica(self._row)
         self._process.notes["replicas"] = [replica]
         replica.listen(self._on_change)
-        replica.listen_mark(lambda mark: self._seen.marks.append((len(self._seen.changes), mark)))
+        replica.listen_mark(self._on_mark)
         stream = stream_of(self._row.group, self._row.plural)
         following = self._context.bus.follow(owner=OWNER, stream=stream, sink=replica, type=ObjectEvent)
         replica.refetch = following.refetch
+        self._process.notes["following"] = following
         self._context.ready()
 
     def _on_change(self, change: Change) -> None:
         self._seen.changes.append((change.rv, change.key, change.after is None))
+
+    def _on_mark(self, mark: int) -> None:
+        """Compare the state with the store's at the mark; of the mark's own revision a part may be missing."""
+        self._seen.marks.append((len(self._seen.changes), mark))
+        wanted = self._history.held_at(self._row.storage_prefix, mark)
+        held = {each.key: each.rv for each in self._replica.objects.below("")}
+        if held == wanted or not self._history.settled or self._history.reused:
+            return
+        changed = self._history.changed_at(self._row.storage_prefix, mark)
+        wrong = [key for key in sorted(held.keys() | wanted.keys()) if held.get(key) != wanted.get(key)]
+        if not changed.issuperset(wrong):
+            key = next(key for key in wrong if key not in changed)
+            text = f"{self._seen.who} at {mark}: {key} is of {held.get(key)}, the store's of {wanted.get(key)}"
+            self._history.diverged.append((self._world.elapsed, text))
 
     async def stop(self) -> None: ...

@@ -1,5 +1,6 @@
 """What happened, for the oracle: commits on disk, calls of the writers, changes that each replica delivered."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from actors.store.file.history import surviving_rows
 from actors.store.file.object_log import ObjectLog
 from actors.store.model.types import Change, Commit, LoadedState
 from actors.watchcache.cache.store_state import StoreState
+from protocols.bus.follower import Follower
+from protocols.bus.frames import Chunk, EventFrame
 from tests.simulation.model import Broken
 from tests.simulation.world.patching import patch
 from tests.simulation.world.world import START
@@ -50,9 +53,10 @@ class Seen(msgspec.Struct):
 
     @property
     def last(self) -> int:
-        """Every change up to this revision was delivered."""
-        change = self.changes[-1][0] - 1 if self.changes else 0
-        return max(change, self.marks[-1][1] if self.marks else 0, self.start or 0)
+        """Every change up to this revision was delivered. A replica has a mark with each change, others may follow."""
+        change, mark = self.changes[-1][0] if self.changes else 0, self.marks[-1][1] if self.marks else 0
+        partial = self.start is None and mark == change
+        return max(change - 1, mark - partial, self.start or 0)
 
     def concerns(self, key: str) -> bool:
         return key.startswith(self.below)
@@ -66,6 +70,8 @@ class History:
         self.committed: dict[tuple[int, bytes], bytes | None] = {}
         """By (revision, key): the value on disk, None for a deletion."""
         self.latest: dict[bytes, tuple[int, bytes | None]] = {}
+        self.revisions: dict[bytes, list[int]] = defaultdict(list)
+        """Of each key, ascending."""
         self.deleted_at: dict[bytes, float] = {}
         """The world's time of the last deletion of a key."""
         self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
@@ -78,6 +84,10 @@ class History:
         was compacted. Deletions among them have the second as their revision."""
         self.replaced: list[str] = []
         """Replicas that found their history to be another than the store's."""
+        self.diverged: list[tuple[float, str]] = []
+        """Time and text: a replica at a mark, and the store's state of that revision."""
+        self.unfit: list[tuple[float, str]] = []
+        """Time and text: answers to syncs that do not begin where the follower is."""
         self.unknown = 0
         self.restored_at = float("-inf")
         """Elapsed seconds when the store was last restored from a backup."""
@@ -115,10 +125,15 @@ class History:
         world.excuses.append((world.elapsed, world.elapsed + SETTLE_S))
         self.committed = {each: value for each, value in self.committed.items() if each[0] <= revision}
         self.latest = {key: (at, value) for (at, key), value in sorted(self.committed.items())}
+        self.revisions.clear()
+        for at, key in sorted(self.committed):
+            self.revisions[key].append(at)
         self.acknowledged = [each for each in self.acknowledged if each[1] <= revision]
         self.seen.clear()
         self.relists.clear()
         self.replaced.clear()
+        self.diverged.clear()
+        self.unfit.clear()
         for key in self.operations:
             _, value = self.latest.get(key, (0, None))
             self.operations[key] = [Operation("cas", world.now, world.now, value=_written(value))]
@@ -142,8 +157,13 @@ class History:
 
     def see(self, seen: Seen) -> None:
         """Judge what somebody sees from now on, unless it may still be of the history before a restore."""
-        if self._world.elapsed > self.restored_at + SETTLE_S:
+        if self.settled:
             self.seen.append(seen)
+
+    @property
+    def settled(self) -> bool:
+        """False while somebody may still see the history before a restore."""
+        return self._world.elapsed > self.restored_at + SETTLE_S
 
     def _reopened(self, log: ObjectLog, state: LoadedState) -> None:
         """Record the commit during which the store died, if it is there; all others must be."""
@@ -167,7 +187,7 @@ class History:
             return replace(state, kvs, revision)
 
         def caught_up(replica: Replica, snapshot: Snapshot, mark: int) -> None:
-            held.append(replica.mark)
+            held.append(replica._settled)
             catch_up(replica, snapshot, mark)
             held.pop()
 
@@ -176,7 +196,7 @@ class History:
             return difference(snapshot, objects, mark)
 
         def started_over(replica: Replica, snapshot: Snapshot, mark: int, why: str) -> None:
-            if self._world.elapsed > self.restored_at + SETTLE_S:
+            if self.settled:
                 self.replaced.append(f"{replica.resource.store} at {replica.mark}: {why}")
             start_over(replica, snapshot, mark, why)
 
@@ -184,6 +204,33 @@ class History:
         patch(Replica, "_catch_up", caught_up)
         patch(Snapshot, "difference", skipped)
         patch(Replica, "_start_over", started_over)
+
+    def record_answers(self) -> None:
+        """Record where an owner's answer does not fit to the question: the follower then needs a snapshot."""
+        replay = Follower._replay
+
+        def replayed(follower: Follower, events: list[EventFrame], end: Chunk) -> bool:
+            fits = replay(follower, events, end)
+            if not fits and self.settled:
+                text = f"{follower._options.stream} at {follower.seq}: {len(events)} events up to {end.seq}"
+                self.unfit.append((self._world.elapsed, text))
+            return fits
+
+        patch(Follower, "_replay", replayed)
+
+    def held_at(self, prefix: str, revision: int) -> dict[str, int]:
+        """Return the revision of each object below a prefix as of a revision of the store, by key below it."""
+        found = {}
+        for key, revisions in self.revisions.items():
+            at = bisect_right(revisions, revision)
+            if at and key.startswith(prefix.encode()) and self.committed[revisions[at - 1], key] is not None:
+                found[key[len(prefix) :].decode()] = revisions[at - 1]
+        return found
+
+    def changed_at(self, prefix: str, revision: int) -> set[str]:
+        """Return the keys below a prefix that a revision changed."""
+        below = [key for key in self.revisions if key.startswith(prefix.encode())]
+        return {key[len(prefix) :].decode() for key in below if (revision, key) in self.committed}
 
     def stored(self, *resources: str) -> dict[str, dict[str, Any]]:
         """Return the objects on disk by resource and key below it."""
@@ -219,6 +266,7 @@ class History:
                 self.rewritten.append(f"{key.decode()} at {revision}")
             self.committed[revision, key] = value
             self.latest[key] = revision, value
+            self.revisions[key].append(revision)
             if value is None:
                 self.deleted_at[key] = self._world.elapsed
 

@@ -23,14 +23,15 @@ def draw_control(world: "World") -> None:
 
 def _store(world: "World") -> None:
     history = int(world.draw("history", 30, 300, 100_000))
+    least = int(world.draw("history_min", 20, 20, 20_000))
     drawn = {
         "queue_events": int(world.draw("queue", 2, 50, 2000)),
         "recent_changes": int(world.draw("recent", 2, 50, 4096)),
         "batch_requests": int(world.draw("batch", 1, 8, 512)),
         "checkpoint_pages": int(world.draw("checkpoint", 20, 1000)),
         "compact_every": world.draw("compact_s", 0.5, 5, 60),
-        "history_seconds": 0.5,
-        "history_min_revisions": min(20, history),
+        "history_seconds": world.draw("history_s", 0.5, 0.5, 600.0),
+        "history_min_revisions": min(least, history),
         "history_max_revisions": history,
     }
     made = store_actor.store_options
@@ -42,9 +43,10 @@ def _store(world: "World") -> None:
 
 
 def _watchcache(world: "World") -> None:
+    most = int(world.draw("window", 4, 32, 102_400))
     window = WindowOptions(
-        min_capacity=4,
-        max_capacity=int(world.draw("window", 4, 32, 102_400)),
+        min_capacity=min(most, int(world.draw("window_min", 4, 4, 100))),
+        max_capacity=most,
         target_age=world.draw("window_age", 0.5, 5.0, 75.0),
     )
     drawn: dict[str, Any] = {

@@ -47,6 +47,8 @@ class Oracle:
             elif not _holds(committed[revision, key], value):
                 yield Broken("acknowledged", f"{key.decode()} at {revision} has another value")
         yield from self._history.contradictions()
+        for at, text in self._history.diverged[:MOST]:
+            yield Broken("a replica is the store at its mark", text, at)
 
     def _linearizable(self) -> Iterator[Broken]:
         for key, operations in self._history.judged():
@@ -55,11 +57,20 @@ class Oracle:
 
     def _relisted(self) -> Iterator[Broken]:
         """With real limits the history suffices: only a compaction or a backup may make a watcher list again."""
+        for at, text in self._history.unfit[:MOST]:
+            yield Broken("answers fit", text, at)
         if self._world.real_limits:
+            for after, until in self._skips[:MOST]:
+                yield Broken("no relist", f"a replica at {after} needs the whole state at {until}")
             for at, who, last in self._history.relists:
                 if at <= self._history.restored_at + SETTLE_S:
                     continue
                 yield Broken("no relist", f"{who} had to list again after {last}", at)
+
+    @property
+    def _skips(self) -> list[tuple[int, int]]:
+        """Others compact the model of an etcd whenever they like: then whole states are no surprise."""
+        return [] if self._world.limits.get("etcd") else self._history.skips
 
     def _watched(self, seen: Seen) -> Iterator[Broken]:
         delivered = [(revision, key) for revision, key, _ in seen.changes]
@@ -80,11 +91,16 @@ class Oracle:
         yield from self._marks(seen)
 
     def _marks(self, seen: Seen) -> Iterator[Broken]:
-        """All changes up to a bookmark were delivered before it, and none beyond it."""
-        bad = 0
+        """All changes up to a bookmark were delivered before it, and none beyond it.
+
+        A replica has a mark with each change, also where others of the same revision are still to come.
+        """
+        bad, alone = 0, seen.start is None
         for count, mark in seen.marks:
             before = seen.changes[count - 1][0] if count else 0
             after = seen.changes[count][0] if count < len(seen.changes) else None
+            if alone and before == mark == after:
+                continue
             if (before > mark or (after is not None and after <= mark)) and bad < MOST:
                 bad += 1
                 yield Broken("bookmarks are true", f"{seen.who}: mark {mark} between {before} and {after}")

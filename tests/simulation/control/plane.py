@@ -16,7 +16,7 @@ from actors.store.server import grpc_server
 from actors.watchcache.actor import WatchcacheActor
 from protocols.actor.shell import Factory
 from protocols.process.settings import Settings
-from supervisor.base.groups import CONTROL, ChildSpec, child, watcher
+from supervisor.base.groups import CONTROL, ChildSpec, Limits, child, watcher
 from tests.simulation.control.followers import FollowerActor
 from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_control
@@ -27,7 +27,7 @@ from tests.simulation.etcd.faults import BUMP, ETCD_FAULTS, EtcdFaults
 from tests.simulation.model import Main
 from tests.simulation.world.actors import actor
 from tests.simulation.world.patching import patch
-from tests.simulation.world.supervision import Plan, Supervision
+from tests.simulation.world.supervision import Plan, Supervision, drawn_limits
 from tests.support.settings import plane_settings
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class ControlShape(msgspec.Struct, frozen=True, kw_only=True):
     """By how much the revision of an etcd is raised that is restored from a backup: 0 repeats revisions."""
     etcd_share: float = 0.0
     """Share of seeds with the model of an etcd in place of the embedded store."""
+    draws_budget: bool = True
+    """False where the number of crashes is not drawn: the real budget is for it."""
 
 
 class NoGrpcServer:
@@ -81,6 +83,7 @@ class ControlPlane:
         install_servers(world, self.settings)
         self.history.record_commits()
         self.history.record_skips()
+        self.history.record_answers()
         self.row = TABLE.of("configmaps")
         self.processes = self._processes()
 
@@ -119,7 +122,9 @@ class ControlPlane:
             self.cluster.begin()
         else:
             Machine(self.world, self.settings.layout.root, (supervisor, *self.processes))
-        supervision = Supervision(self.world, Plan(specs=(*self._specs(), *beside), settings=self.settings))
+        limits = drawn_limits(self.world) if self.shape.draws_budget else Limits()
+        plan = Plan(specs=(*self._specs(), *beside), settings=self.settings, limits=limits)
+        supervision = Supervision(self.world, plan)
         self.world.spawn(supervision.name)
         return supervision
 

@@ -3,19 +3,21 @@
 from typing import TYPE_CHECKING
 
 from protocols.etcd import etcd_options
+from tests.simulation.control.calm import Calm
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
 from tests.simulation.control.leases import LeaseHolder
 from tests.simulation.control.oracle import Oracle
 from tests.simulation.control.plane import ControlPlane, ControlShape
 from tests.simulation.control.servers import client_options
 from tests.simulation.control.workloads import broken, nodes, owner
-from tests.simulation.control.writers import Writer
+from tests.simulation.control.writers import Pace, Writer
 from tests.simulation.etcd.faults import BUMP
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR
 from tests.simulation.world.faults import MEANS
 from tests.simulation.world.limits import draw_bus
 from tests.simulation.world.process import Process
+from tests.simulation.world.supervision import SUPERVISION_FAULTS
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -27,7 +29,7 @@ class ControlProfile:
     """Everything of one run."""
 
     kinds: tuple[str, ...] = (
-        "kill", "crash", "pause", "cut", "all", "clock", "oneway", "halfopen", "slowread", "torn",
+        "kill", "crash", "pause", "cut", "all", "clock", "oneway", "halfopen", "slowread", "torn", *SUPERVISION_FAULTS,
     )  # fmt: skip
     means = MEANS
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
@@ -58,8 +60,10 @@ class ControlProfile:
 
     def _writers(self) -> dict[str, Main]:
         options = etcd_options(self._settings, self._settings.layout)
+        several = 0.0 if self.servers else self._world.draw("several_share", 0.3, 0.3, 0.0)
+        pace = Pace(self.rate, several, self._world.draw("lull_share", 0.3, 0.05, 0.0))
         direct: list[Writer | HttpWriter] = [
-            Writer(f"writer-{n}", options, self._prefix, self._history, self.rate) for n in range(self.writers)
+            Writer(f"writer-{n}", options, self._prefix, self._history, pace) for n in range(self.writers)
         ]
         self._leases = LeaseHolder("holder", options, self._history)
         admin = client_options(self._settings, "admin")
@@ -76,6 +80,7 @@ class ControlProfile:
 
     def begin(self) -> None:
         self._supervision = self._plane.begin(SUPERVISOR)
+        self._calm = Calm(self._world, "watchcache")
         self._world.kill_by_fault = self._supervision.kill
         self._world.on_end.append(self._restart)
         for name in self._clients:
@@ -90,6 +95,7 @@ class ControlProfile:
 
     def quiesce(self) -> None:
         self._quiet = True
+        self._calm.quiesce()
         self._supervision.start_failed()
         for name in self._clients:
             if name not in self._readers:
@@ -97,7 +103,7 @@ class ControlProfile:
 
     def check(self) -> list[Broken]:
         found = Oracle(self._world, self._history, self._prefix, self.targets).check()
-        found += self._leases.check()
+        found += [*self._leases.check(), *self._calm.check(), *self._supervision.broken]
         return found + list(broken(self._history.stored("replicasets", "pods"))) if self._has_workloads else found
 
     def counts(self) -> dict[str, int]:

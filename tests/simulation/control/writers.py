@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocols.errors import NodeplaneError
 from protocols.etcd import EtcdClient, EtcdOptions
 from protocols.etcd.types import KeyValue, Written
+from protocols.wire import etcd_pb2 as pb
 from tests.simulation.control.history import History
 from tests.simulation.model import Main
 from tests.simulation.world.process import Process
@@ -26,13 +28,27 @@ class Held(NamedTuple):
     revision: int
 
 
+class Pace(NamedTuple):
+    """How a writer writes."""
+
+    rate: float
+    """1 / seconds between the end of an attempt and the next, on average."""
+    several: float
+    """Share of attempts that write several keys in one revision."""
+    lull: float
+    """Share of attempts after which seconds pass: what is lost last is missed by nobody until the next write."""
+
+    async def pause(self, chance: "random.Random") -> None:
+        rest = self.lull and chance.random() < self.lull
+        await asyncio.sleep(chance.uniform(1.0, 6.0) if rest else chance.expovariate(self.rate))
+
+
 class Writer:
     """One client. Its calls are recorded with the world's time, whatever its own clock shows."""
 
-    def __init__(self, name: str, options: EtcdOptions, prefix: bytes, history: History, rate: float) -> None:
-        """`rate`: 1 / seconds between the end of an attempt and the next, on average."""
+    def __init__(self, name: str, options: EtcdOptions, prefix: bytes, history: History, pace: Pace) -> None:
         self.name, self._options, self._prefix, self._history = name, options, prefix, history
-        self._rate = rate
+        self._pace = pace
         self._count = 0
         self._began = 0.0
         """The world's time of what the call under way knows of its key."""
@@ -46,8 +62,11 @@ class Writer:
             chance = process.world.random(f"load/{self.name}")
             self._known.clear()
             while True:
-                await self._once(process, client, chance)
-                await asyncio.sleep(chance.expovariate(self._rate))
+                if self._pace.several and chance.random() < self._pace.several:
+                    await self._several(process, client, chance)
+                else:
+                    await self._once(process, client, chance)
+                await self._pace.pause(chance)
 
         return main
 
@@ -86,6 +105,26 @@ class Writer:
         self._known[key] = _held(held), called
         return True
 
+    async def _several(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
+        """Write some keys in one revision, whatever they are, with one try."""
+        numbers = chance.sample(range(KEYS), chance.randint(2, 4))
+        keys = [self._prefix + b"default/c%d" % number for number in numbers]
+        written = {key: None if chance.random() < 0.2 else self._value(key) for key in keys}
+        called = self._began = process.world.now
+        returned, revision = math.inf, 0
+        try:
+            revision = (await client.txn(_puts(written))).header.revision
+            returned = process.world.now
+        except NodeplaneError:
+            self._history.unknown += 1
+        for key, value in written.items():
+            self._record(key, Operation("put", called, returned, value=value))
+            self._known.pop(key, None)
+            if revision:
+                self._known[key] = None if value is None else Held(value, revision), called
+            if revision and value is not None:
+                self._history.acknowledge(key, called, revision, value)
+
     def _value(self, key: bytes) -> bytes:
         self._count += 1
         name = key.decode().rpartition("/")[2]
@@ -100,6 +139,10 @@ class Writer:
         self, key: bytes, called: float, now: float, held: Held | None, value: bytes | None, done: Written
     ) -> None:
         before = held.value if held else None
+        if done.ok and done.repeated and value is None:
+            self._lost(key, called, held, None)  # its first try deleted it, or somebody else did
+            self._record(key, Operation("get", called, now))
+            return
         if done.ok:
             self._record(key, Operation("cas", called, now, value=value, expected=before))
             self._known[key] = None if value is None else Held(value, done.revision), called
@@ -116,3 +159,14 @@ class Writer:
 
 def _held(stored: KeyValue | None) -> Held | None:
     return Held(stored.value, stored.mod_revision) if stored else None
+
+
+def _puts(written: dict[bytes, bytes | None]) -> pb.TxnRequest:
+    request = pb.TxnRequest()
+    for key, value in written.items():
+        if value is None:
+            request.success.add().request_delete_range.key = key
+        else:
+            put = request.success.add().request_put
+            put.key, put.value = key, value
+    return request

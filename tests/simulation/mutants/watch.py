@@ -49,26 +49,11 @@ WATCH = (
         commit="f5eac33e",
     ),
     Mutant(
-        "replay-published",
-        STATE,
-        old="            if made is not None and event.kv.mod_revision > self.publish_after:\n",
-        new="            if made is not None and not replayed:\n",
-        mistake="Changes between the list and the goal of the start are published, in an order of their own.",
-    ),
-    Mutant(
         "relist-silent",
         FOLLOWER,
         old="        changes = state.replace(kvs, revision)\n        self._publish(changes)\n",
         new="        state.replace(kvs, revision)\n        self._publish([])\n",
         mistake="After a compaction the difference between two lists is not published.",
-    ),
-    Mutant(
-        "restored-unseen",
-        FOLLOWER,
-        old="            if not self._proof.passed:\n                self._check_history(batch)\n",
-        new="",
-        mistake="A store restored from a backup that has grown past us is taken for the one we followed.",
-        commit="351349d9",
     ),
     Mutant(
         "replica-twice",
@@ -83,6 +68,13 @@ WATCH = (
         old="        if snapshot.floor <= self._settled:\n",
         new="        if snapshot.floor <= self._settled or snapshot.history:\n",
         mistake="A replica takes a history that begins after its mark for one without a gap.",
+    ),
+    Mutant(
+        "replica-part",
+        REPLICA,
+        old="        if snapshot.floor <= self._settled:\n",
+        new="        if snapshot.floor <= self.mark:\n",
+        mistake="A replica with a part of a revision takes a history that begins after it, and never gets the rest.",
     ),
     Mutant(
         "read-stale",

@@ -22,7 +22,7 @@ from tests.simulation.node.simulators import Hardware, driver, plugin
 from tests.simulation.node.witness import Witness
 from tests.simulation.world.actors import SUPERVISOR, actor
 from tests.simulation.world.process import Clock, Process, running
-from tests.simulation.world.supervision import Plan, Supervision
+from tests.simulation.world.supervision import Plan, Supervision, drawn_limits
 from tests.support.machines import Described, write_machine
 from tests.support.settings import plane_settings
 
@@ -112,7 +112,8 @@ class Node:
     def begin(self) -> Supervision:
         """Start all of its processes."""
         self.begin_beside()
-        plan = Plan(specs=tuple(child(name, NODE) for name in ACTORS), settings=self.settings)
+        specs = tuple(child(name, NODE) for name in ACTORS)
+        plan = Plan(specs=specs, settings=self.settings, limits=drawn_limits(self.world, self.prefix))
         supervision = Supervision(self.world, plan, self.prefix)
         self.world.spawn(supervision.name)
         return supervision

@@ -17,13 +17,14 @@ from tests.simulation.node.trace import hide_chance
 from tests.simulation.world.failures import failures
 from tests.simulation.world.faults import MEANS
 from tests.simulation.world.limits import draw_bus
+from tests.simulation.world.supervision import SUPERVISION_FAULTS
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 
 class NodeProfile:
-    kinds = ("kill", "pause", "cut", "all", *NodeFaults.kinds, "api")
+    kinds = ("kill", "pause", "cut", "all", *SUPERVISION_FAULTS, *NodeFaults.kinds, "api")
     means = MEANS
 
     def __init__(self, world: "World") -> None:
@@ -56,8 +57,9 @@ class NodeProfile:
 
     def check(self) -> list[Broken]:
         pods = self.api.objects["pods"].values()
-        handlers = [Broken("no handler fails", text) for text in self.sockets.failures]
-        return [*handlers, *failures(self.world, EXPECTED_ERRORS), *Oracle(self.node, pods).check()]
+        found = [Broken("no handler fails", text) for text in self.sockets.failures]
+        found += [*failures(self.world, EXPECTED_ERRORS), *self._supervision.broken]
+        return [*found, *Oracle(self.node, pods).check()]
 
     def counts(self) -> dict[str, int]:
         return {

@@ -27,6 +27,7 @@ def check(profile: "PlaneProfile") -> list[Broken]:
     found = [Broken("no handler fails", text) for text in profile.sockets.failures]
     found += failures(world, EXPECTED_ERRORS)
     found += history.contradictions()
+    found += [broken for supervision in profile.supervisions for broken in supervision.broken]
     found += [*_bound_once(history), *_given_once(history)]
     missing = [name for name in profile.targets if name not in world.processes]
     if missing:

@@ -18,7 +18,7 @@ from tests.simulation.plane.users import User
 from tests.simulation.world.actors import SUPERVISOR
 from tests.simulation.world.limits import draw_bus
 from tests.simulation.world.process import Process
-from tests.simulation.world.supervision import Supervision
+from tests.simulation.world.supervision import SUPERVISION_FAULTS, Supervision
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -28,7 +28,7 @@ NODES = 2
 
 
 class PlaneProfile:
-    kinds: tuple[str, ...] = ("kill", "pause", "cut", "all", "oneway", *NodeFaults.kinds)
+    kinds: tuple[str, ...] = ("kill", "pause", "cut", "all", "oneway", *SUPERVISION_FAULTS, *NodeFaults.kinds)
     means = 0.3, 1.0, 3.0
 
     def __init__(self, world: "World") -> None:

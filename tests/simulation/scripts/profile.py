@@ -60,7 +60,7 @@ class ScriptsProfile:
         patch(machine, "VARIABLES", {**machine.VARIABLES, "EXAMPLE_COM_GPU": RESOURCE})
         self._sockets = install_calls(world)
         root = world.root / NAME
-        self._control = ControlPlane(world, root, ControlShape(servers=1, works=True))
+        self._control = ControlPlane(world, root, ControlShape(servers=1, works=True, draws_budget=False))
         settings = self._control.settings
         replace_machine(world, self._sockets, client_options(settings, "admin"))
         note_parts(world)

@@ -24,6 +24,8 @@ class Network:
         """Bytes that the kernel holds for a reader."""
         self.cut_share = world.draw("cut_share", 0.0, 0.1, 0.5)
         """Share of writes that arrive in pieces."""
+        self.reset_share = world.draw("reset_share", 0.0, 0.05, 0.0)
+        """Share of connections that are reset before they are accepted: the listener's backlog ends with it."""
 
     def close_way(self, sender: str, receiver: str, until: float) -> None:
         """Hold back all that goes from one process to another, as a router that drops and a sender that repeats."""

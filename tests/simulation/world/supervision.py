@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,9 +21,12 @@ from supervisor.base.groups import ChildSpec, Limits
 from supervisor.forkserver import wire
 from supervisor.plane.control import Control, ControlOptions
 from supervisor.tree import tree as tree_module
+from supervisor.tree.policy import Child
 from supervisor.tree.states import State, Usage
 from supervisor.tree.tree import Tree, TreeOptions
+from tests.simulation.model import Broken, Fault
 from tests.simulation.world.actors import SUPERVISOR
+from tests.simulation.world.faults import KINDS
 from tests.simulation.world.patching import patch
 from tests.simulation.world.process import Process, running
 from tests.simulation.world.world import TURN
@@ -36,12 +40,20 @@ FORK_S = 0.002, 0.05
 FORKSERVER = "forkserver"
 
 
+SUPERVISION_FAULTS = "hang", "restart"
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is supervised."""
 
     specs: tuple[ChildSpec, ...]
     settings: Settings
     limits: Limits = Limits()
+
+
+def drawn_limits(world: "World", prefix: str = "") -> Limits:
+    """Return a machine's limits of which the budget is drawn: with a small one, ends that must not count show."""
+    return Limits(crashes=int(world.draw(f"{prefix}crashes", 4, 30)))
 
 
 class SimForkserver:
@@ -133,11 +145,18 @@ class Supervision:
         self.forkserver: SimForkserver | None = None
         self.chance = world.random(f"{prefix}supervision")
         self.escalations: list[str] = []
+        self.broken: list[Broken] = []
+        self._ordered: set[int] = set()
+        """Process ids that were killed by order."""
+        self._crashed: Counter[str] = Counter()
+        """Ends that nobody ordered, by name."""
         world.mains[self.name] = self._main
         world.on_end.append(self._on_end)
         patch(os, "kill", self._os_kill)
         patch(tree_module, "usage_of", self._usage_of)
         patch(Tree, "launch", staticmethod(lambda options: _launch(running(world))))
+        self._watch_budgets()
+        KINDS.update({"hang": hang, "restart": restart})
 
     @property
     def tree(self) -> Tree | None:
@@ -152,7 +171,25 @@ class Supervision:
         if process is None or tree is None or instance not in tree.children:
             self.world.kill(name)
         else:
+            self._ordered.add(tree.children[instance].pid)
             process.run(lambda: tree.kill(instance, signal.SIGKILL))
+
+    def _has(self, child: Child) -> bool:
+        return (tree := self.tree) is not None and tree.children.get(child.spec.instance) is child
+
+    def _watch_budgets(self) -> None:
+        """Record children that are given up for less than they may do."""
+        fail, supervision = Child._fail, self
+
+        def failed(child: Child, reason: str) -> Any:
+            name, limits = supervision.prefix + child.spec.instance, child.limits
+            least = {"crashed": limits.crashes, "died": limits.start_failures}.get(reason.partition(" ")[0], 0)
+            if supervision._has(child) and (crashed := supervision._crashed[name]) < least:
+                text = f"{name} is given up after {crashed} crashes: {reason}"
+                supervision.broken.append(Broken("ordered ends do not count", text, supervision.world.elapsed))
+            return fail(child, reason)
+
+        patch(Child, "_fail", failed)
 
     def start_failed(self) -> None:
         """Start what the supervisor gave up, as an operator does."""
@@ -205,6 +242,7 @@ class Supervision:
         )
 
     def _on_end(self, process: Process, code: int, signal_number: int) -> None:
+        self._crashed[process.name] += process.pid not in self._ordered
         if process.name == self.name:
             if self.forkserver is not None:
                 self.forkserver.die()
@@ -218,7 +256,7 @@ class Supervision:
         if found is None:
             raise ProcessLookupError(3, "No such process")
         if number == signal.SIGCONT:
-            found.paused_until = 0.0
+            found.paused_until = float("inf") if "hangs" in found.notes else 0.0
         elif number == signal.SIGSTOP:
             found.paused_until = float("inf")
         elif number == signal.SIGKILL:
@@ -232,7 +270,37 @@ class Supervision:
         found = next((each for each in self.world.processes.values() if each.pid == pid), None)
         if found is None:
             return None
-        return Usage(found.turns * TURN, runnable=False, stopped=found.paused_until > self.world.now)
+        stopped = found.paused_until > self.world.now and "hangs" not in found.notes
+        return Usage(found.turns * TURN, runnable=False, stopped=stopped)
+
+
+def _supervision(world: "World", target: str) -> "tuple[Process, Tree, str] | None":
+    """Return the supervisor that starts a process, its tree and its name there. None: no supervisor that runs."""
+    for process in world.processes.values():
+        found: Supervision | None = process.notes.get("supervision")
+        if found is not None and target.startswith(found.prefix) and (tree := found.tree) is not None:
+            instance = target.removeprefix(found.prefix)
+            if instance in tree.children:
+                return process, tree, instance
+    return None
+
+
+def hang(world: "World", fault: Fault) -> None:
+    """Let a child's loop wait for ever: it neither works nor ends. One that starts would be waited for too long."""
+    process, found = world.processes.get(fault.target), _supervision(world, fault.target)
+    if process is None or found is None:
+        return
+    _, tree, instance = found
+    child = tree.children[instance]
+    if child.beat is not None and child.pid == process.pid:
+        process.notes["hangs"], process.paused_until = True, float("inf")
+
+
+def restart(world: "World", fault: Fault) -> None:
+    """Order a restart, as `nodeplane restart` does."""
+    if found := _supervision(world, fault.target):
+        process, tree, instance = found
+        process.run(lambda: tree.restart(instance))
 
 
 def _launch(process: Process) -> SimForkserver:

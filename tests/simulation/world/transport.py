@@ -278,5 +278,10 @@ async def connect(
     if isinstance(credentials, Credentials):
         far.certificate = credentials.certificate()
     near.attach(factory())
-    world.at(0, listening.process, lambda: listening.arrive(far))
+    if network.reset_share and network.chance.random() < network.reset_share:
+        far.die()
+        near.reset()
+    else:
+        world.at(0, listening.process, lambda: listening.arrive(far))
+    await asyncio.sleep(0)  # as asyncio does: what comes at once is heard before the caller has the connection
     return near, near.protocol
