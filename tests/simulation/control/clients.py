@@ -18,6 +18,7 @@ NAMESPACE = "default"
 KEYS = 6
 RATE = 12.0
 """Attempts a second of one writer."""
+LIST_SHARE = 0.3
 SILENCE_S = 90.0
 RETRY_S = 0.2
 
@@ -41,10 +42,25 @@ class HttpWriter:
             await client.start()
             chance = process.world.random(f"load/{self.name}")
             while True:
-                await self._once(process, client, chance)
+                if chance.random() < LIST_SHARE:
+                    await self._list(process, client)
+                else:
+                    await self._once(process, client, chance)
                 await asyncio.sleep(chance.expovariate(RATE))
 
         return main
+
+    async def _list(self, process: Process, client: ApiClient) -> None:
+        """List all: a consistent read of each key."""
+        called = process.world.now
+        try:
+            answer = await client.list(CONFIGMAPS, NAMESPACE)
+        except (ApiError, ApiAway):
+            return
+        held = {obj["metadata"]["name"]: value_of(obj) for obj in answer.get("items") or ()}
+        for name in (f"h{number}" for number in range(KEYS)):
+            read = Operation("get", called, process.world.now, seen=held.get(name))
+            self._history.record(self._prefix + f"{NAMESPACE}/{name}".encode(), called, read)
 
     async def _once(self, process: Process, client: ApiClient, chance: random.Random) -> None:
         name, deletes = f"h{chance.randrange(KEYS)}", chance.random() < 0.2

@@ -22,14 +22,14 @@ def draw_control(world: "World") -> None:
 
 
 def _store(world: "World") -> None:
-    history = int(world.draw("history", 30, 300, 100_000))
+    history = int(world.draw("history", 30, 30, 300, 100_000))
     least = int(world.draw("history_min", 20, 20, 20_000))
     drawn = {
         "queue_events": int(world.draw("queue", 2, 50, 2000)),
         "recent_changes": int(world.draw("recent", 2, 50, 4096)),
         "batch_requests": int(world.draw("batch", 1, 8, 512)),
         "checkpoint_pages": int(world.draw("checkpoint", 20, 1000)),
-        "compact_every": world.draw("compact_s", 0.5, 5, 60),
+        "compact_every": world.draw("compact_s", 0.5, 0.5, 5, 60),
         "history_seconds": world.draw("history_s", 0.5, 0.5, 600.0),
         "history_min_revisions": min(least, history),
         "history_max_revisions": history,

@@ -1,5 +1,6 @@
 """The control profile: a control plane, and clients that write, watch and follow."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from protocols.etcd import etcd_options
@@ -10,7 +11,7 @@ from tests.simulation.control.oracle import Oracle
 from tests.simulation.control.plane import ControlPlane, ControlShape
 from tests.simulation.control.servers import client_options
 from tests.simulation.control.workloads import broken, nodes, owner
-from tests.simulation.control.writers import Pace, Writer
+from tests.simulation.control.writers import SERVED_S, Pace, Writer
 from tests.simulation.etcd.faults import BUMP
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.actors import SUPERVISOR
@@ -62,9 +63,8 @@ class ControlProfile:
         options = etcd_options(self._settings, self._settings.layout)
         several = 0.0 if self.servers else self._world.draw("several_share", 0.3, 0.3, 0.0)
         pace = Pace(self.rate, several, self._world.draw("lull_share", 0.3, 0.05, 0.0))
-        direct: list[Writer | HttpWriter] = [
-            Writer(f"writer-{n}", options, self._prefix, self._history, pace) for n in range(self.writers)
-        ]
+        self._direct = [Writer(f"writer-{n}", options, self._prefix, self._history, pace) for n in range(self.writers)]
+        direct: list[Writer | HttpWriter] = [*self._direct]
         self._leases = LeaseHolder("holder", options, self._history)
         admin = client_options(self._settings, "admin")
         direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(self.http_writers)]
@@ -97,14 +97,20 @@ class ControlProfile:
         self._quiet = True
         self._calm.quiesce()
         self._supervision.start_failed()
-        for name in self._clients:
-            if name not in self._readers:
-                self._world.kill(name)
+        for writer in self._direct:
+            writer.quiet = True
+        for name in sorted(self._clients.keys() - self._readers.keys() - {each.name for each in self._direct}):
+            self._world.kill(name)
 
     def check(self) -> list[Broken]:
         found = Oracle(self._world, self._history, self._prefix, self.targets).check()
-        found += [*self._leases.check(), *self._calm.check(), *self._supervision.broken]
+        found += [*self._served(), *self._leases.check(), *self._calm.check(), *self._supervision.broken]
         return found + list(broken(self._history.stored("replicasets", "pods"))) if self._has_workloads else found
+
+    def _served(self) -> Iterator[Broken]:
+        for writer in self._direct:
+            if (silence := self._world.now - writer.answered_at) > SERVED_S:
+                yield Broken("clients are served", f"{writer.name} has had no answer for {silence:.0f} s")
 
     def counts(self) -> dict[str, int]:
         history = self._history

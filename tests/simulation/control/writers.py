@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 KEYS = 8
 READ_SHARE = 0.25
 """Share of attempts that read first, though the key's state after the last answer is known."""
+READ_S = 1.0
+SERVED_S = 10.0
+"""A client that asks each second has had an answer in this time once all is well."""
 
 
 class Held(NamedTuple):
@@ -54,6 +57,10 @@ class Writer:
         """The world's time of what the call under way knows of its key."""
         self._known: dict[bytes, tuple[Held | None, float]] = {}
         """Keys as the last answer had them, and its time; absent: an answer was lost."""
+        self.quiet = False
+        """It writes no more, and reads now and then."""
+        self.answered_at = 0.0
+        """The world's time of the last answer."""
 
     def main(self) -> Main:
         async def main(process: Process) -> None:
@@ -61,12 +68,15 @@ class Writer:
             await client.start()
             chance = process.world.random(f"load/{self.name}")
             self._known.clear()
-            while True:
+            while not self.quiet:
                 if self._pace.several and chance.random() < self._pace.several:
                     await self._several(process, client, chance)
                 else:
                     await self._once(process, client, chance)
                 await self._pace.pause(chance)
+            while True:
+                await self._read(process, client, self._prefix + b"default/c0")
+                await asyncio.sleep(READ_S)
 
         return main
 
@@ -101,6 +111,7 @@ class Writer:
             held, _ = await client.get(key)
         except NodeplaneError:
             return False
+        self.answered_at = world.now
         self._record(key, Operation("get", called, world.now, seen=held.value if held else None))
         self._known[key] = _held(held), called
         return True

@@ -2,7 +2,6 @@
 
 from tests.simulation.mutants.hook import Mutant
 
-FILES = "protocols/process/files.py"
 COMMITTER = "actors/devices/ledger/committer.py"
 MANAGER = "actors/devices/manager.py"
 ADMISSION = "actors/devices/admission/admission.py"
@@ -48,7 +47,7 @@ NODE = (
         "admitted-twice",
         ADMISSION,
         old="            if known is not None and self._is_current(pod, known):\n",
-        new="            if False and known is not None:\n",
+        new="            if known is not None and self._options.ledger.release(pod.uid) is None:\n",
         mistake="A repeated admission chooses devices anew.",
         profile="node",
     ),
@@ -207,14 +206,6 @@ NODE = (
         commit="13538de9",
     ),
     Mutant(
-        "door-empty",
-        FRONTDOOR,
-        old="        while not (pods.synced and allocatable.synced and machine.synced):\n",
-        new="        while not machine.synced:\n",
-        mistake="The front door serves an empty list while it starts.",
-        profile="node",
-    ),
-    Mutant(
         "missed-release",
         PODS,
         old="        changes: list[Change] = [(uid, None) for uid in self.pods if uid not in fresh]\n",
@@ -249,14 +240,6 @@ NODE = (
         old="            self._record_end(connection, status, why)\n            self._on_stream_end(connection)\n",
         new="            self._record_end(connection, status, why)\n",
         mistake="A plugin that went away still counts as connected: its devices stay healthy.",
-        profile="node",
-    ),
-    Mutant(
-        "write-unsynced",
-        FILES,
-        old="            file.flush()\n            os.fsync(file.fileno())\n",
-        new="            file.flush()\n",
-        mistake="A checkpoint is renamed before its bytes are on disk: a power cut leaves an empty one.",
         profile="node",
     ),
 )

@@ -56,13 +56,6 @@ WATCH = (
         mistake="After a compaction the difference between two lists is not published.",
     ),
     Mutant(
-        "replica-twice",
-        REPLICA,
-        old="        return key in keys if rv == latest else rv <= max(latest, self.mark)\n",
-        new="        return key in keys if rv == latest else rv < max(latest, self.mark)\n",
-        mistake="A replica applies the change at its mark again.",
-    ),
-    Mutant(
         "replica-gap",
         REPLICA,
         old="        if snapshot.floor <= self._settled:\n",

@@ -8,7 +8,7 @@ import grpc
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import PodAllocation
 from protocols.podresources.client import PodResources
-from protocols.podresources.types import Action, PodEvent
+from protocols.podresources.types import Action, PodEvent, WatchOptions
 from protocols.process.tasks import awaited
 from tests.simulation.world.process import Process
 
@@ -58,13 +58,18 @@ class Agent:
     async def _watch(self, client: PodResources) -> None:
         while True:
             try:
-                async for event in client.watch():
+                async for event in client.watch(WatchOptions(on_break=self._on_break)):
                     self._take(event)
                     if self._slow and self._chance.random() < self._slow:
                         await asyncio.sleep(self._chance.uniform(0.0, 2.0))
             except (NodeplaneError, grpc.aio.AioRpcError) as error:
                 self._witness.break_promise("the front door serves", f"{self.name}: {error}")
             await asyncio.sleep(RETRY_S)
+
+    def _on_break(self, line: str) -> None:
+        """With real limits the histories suffice: a watch that resumes never has to begin anew."""
+        if self._world.real_limits and "OUT_OF_RANGE" in line:
+            self._witness.break_promise("watches resume", f"{self.name}: {line}")
 
     def _take(self, event: PodEvent) -> None:
         self.events += 1

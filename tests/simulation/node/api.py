@@ -38,6 +38,8 @@ class ModelApi(MemoryApi):
         """Until this time of the world nobody reaches it."""
         self.lost_share = world.draw("api_lost_share", 0.0, 0.01, 0.05)
         """Share of answers that are lost after the call took effect."""
+        self.made_at: dict[str, float] = {}
+        """The world's elapsed time of each object's creation, by uid."""
         self.watches: dict[Watch, None] = {}
         self.statuses: list[tuple[float, Object]] = []
         self.recorded = 0
@@ -71,6 +73,7 @@ class ModelApi(MemoryApi):
 
     def _store(self, resource: Resource, obj: Object) -> Object:
         stored = super()._store(resource, _decode(_encode(obj)))
+        self.made_at.setdefault(meta(stored)["uid"], self.world.elapsed)
         self._notify(resource)
         return stored
 

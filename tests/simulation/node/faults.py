@@ -30,6 +30,7 @@ class NodeFaults:
         self._hardware = {name: hardware for node in nodes for name, hardware in node.hardware.items()}
         self._plugins = [name for node in nodes for name in node.resources]
         self._cris = [node.prefix + OWNER for node in nodes]
+        self.stalled_until = 0.0
         for kind in self.kinds:
             faults.KINDS[kind] = getattr(self, kind)
         sockets.on_spoilt = self._spoilt
@@ -51,6 +52,7 @@ class NodeFaults:
 
     def stall(self, world: "World", fault: Fault) -> None:
         """Hold back gRPC's messages from the target to everybody, or of everybody to it."""
+        self.stalled_until = max(self.stalled_until, world.now + fault.value * LONGEST_S)
         for other in self._targets:
             ends = (fault.target, other) if fault.value < 0.5 else (other, fault.target)
             self._sockets.stall(*ends, world.now + fault.value * LONGEST_S)

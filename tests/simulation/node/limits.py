@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.cri import event_stream
 from actors.devices import actor as devices_actor
 from actors.devices.model.types import Limits
 from actors.frontdoor import actor as frontdoor_actor
@@ -14,16 +15,27 @@ from tests.simulation.world.patching import patch
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
+EVENTS_RETRY_S = 4.0
+"""Longest pause before the event stream is opened again: a run does not wait for a minute."""
+
 
 def draw_node(world: "World") -> None:
     """Draw the limits of its actors and make them use these."""
     _devices(world)
     events = int(world.draw("runtime_events", 4, 64, 4096))
+    retry = event_stream.retry_delay
+    patch(event_stream, "retry_delay", lambda failures: min(retry(failures), EVENTS_RETRY_S))
     patch(runtime_actor, "RuntimeOptions", partial(RuntimeOptions, events_ring=events))
     patch(frontdoor_actor, "JOURNAL_EVENTS", int(world.draw("journal", 1, 16, 4096)))
     patch(frontdoor_actor, "WATCH_QUEUE_EVENTS", int(world.draw("watch_queue", 2, 32, 1024)))
     patch(frontdoor_actor, "PODS_WATCH_QUEUE_EVENTS", int(world.draw("pods_watch_queue", 2, 100)))
     patch(frontdoor_actor, "DRAIN_TIMEOUT_S", world.draw("drain_s", 0.1, 5.0))
+
+
+def draw_machine(world: "World", prefix: str = "") -> float:
+    """Draw how slow a node's disk is, and return for how many seconds its plugins may be away."""
+    world.slow_threads[f"{prefix}devices"] = world.draw(f"{prefix}slow_disk_s", 0.6, 0.0, 0.0)
+    return world.draw(f"{prefix}plugin_away_s", 8.0, 0.5)
 
 
 def _devices(world: "World") -> None:

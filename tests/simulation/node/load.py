@@ -31,7 +31,7 @@ class Load:
         self.ended = False
 
     def begin(self) -> None:
-        self._world.at(1.0, None, self._tick)
+        self._world.at(0.3, None, self._tick)
 
     def _tick(self) -> None:
         if self.ended:

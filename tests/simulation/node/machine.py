@@ -27,9 +27,10 @@ from tests.support.machines import Described, write_machine
 from tests.support.settings import plane_settings
 
 if TYPE_CHECKING:
+    from tests.simulation.node.api import ModelApi
     from tests.simulation.world.world import World
 
-RESTART_S = 0.01, 0.5
+SOONEST_S = 0.01
 GPU, NIC = "sim.example.com/gpu", "sim.example.com/nic"
 GPUS, NICS, CARDS = 4, 3, 3
 VARIABLES = {"SIM_EXAMPLE_COM_GPU": GPU, "SIM_EXAMPLE_COM_NIC": NIC}
@@ -53,6 +54,10 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     api_url: str = ""
     """Where its API is; empty: a model answers at any URL."""
     agents: int = 2
+    away_s: float = 0.5
+    """The longest time for which plugins, driver and agents stay away."""
+    api: "ModelApi | None" = None
+    """The model of its API, which witnesses read."""
 
 
 class Node:
@@ -70,7 +75,7 @@ class Node:
             self.driver: Hardware([f"card-{n}" for n in range(CARDS)]),
         }
         """By the process of the plugin or driver."""
-        self.witness = Witness(world, layout, VARIABLES, self.prefix)
+        self.witness = Witness(world, layout, VARIABLES, self.prefix, shape.api)
         names = [f"{self.prefix}agent-{n}" for n in range(shape.agents)]
         self.agents = [Agent(world, name, layout.pod_resources_socket, self.witness) for name in names]
         self._others = self._unsupervised()
@@ -132,7 +137,7 @@ class Node:
         """Start plugins, driver and agents again, as whoever deployed them does."""
         name, world = process.name, self.world
         if name in self._others:
-            delay = world.random("restarts").uniform(*RESTART_S)
+            delay = world.random("restarts").uniform(SOONEST_S, self.shape.away_s)
             world.at(delay, None, lambda: name in world.processes or world.spawn(name))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from actors.cri.event_stream import Phase
 from protocols.kube.meta import Object, meta
 from tests.simulation.model import Broken
 from tests.simulation.node.agents import View, shown
@@ -38,6 +39,8 @@ class Oracle:
             *self._converged_runtime(),
             *self._converged_ledger(),
             *self._converged_health(),
+            *self._converged_events(),
+            *self._converged_directories(),
             *self._converged_agents(),
         ]
 
@@ -61,6 +64,24 @@ class Oracle:
         for id in self._node.witness.running:
             if id not in runtime.containers:
                 yield Broken("converged", f"container {id[:12]} runs and the runtime does not know it")
+
+    def _converged_events(self) -> Iterator[Broken]:
+        """The runtime's events flow, and all that pleg knows is what the runtime has."""
+        if self._node.actor("cri")._stream.connection.phase is not Phase.STREAMING:
+            yield Broken("converged", "the event stream of the runtime is not open")
+        runtime = self._node.actor("runtime")._server.pods
+        there = {sandbox.config.metadata.uid for sandbox in runtime.sandboxes.values()}
+        for uid, entry in self._node.actor("pleg")._merger.cache.entries.items():
+            known = {each.id for each in entry.status.containers}
+            real = {id for id, each in runtime.containers.items() if each.sandbox.config.metadata.uid == uid}
+            if uid not in there or known != real:
+                yield Broken("converged", f"pleg knows {len(known)} containers of pod {uid}, the runtime {len(real)}")
+
+    def _converged_directories(self) -> Iterator[Broken]:
+        root = self._node.settings.layout.root / "pods"
+        for path in sorted(root.iterdir()) if root.exists() else ():
+            if path.name not in self._pods:
+                yield Broken("directories go with their pod", path.name)
 
     def _converged_ledger(self) -> Iterator[Broken]:
         held: dict[str, str] = {}

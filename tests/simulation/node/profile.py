@@ -6,9 +6,10 @@ from tests.simulation.calls.install import install as install_calls
 from tests.simulation.model import Broken, Main
 from tests.simulation.node.api import ModelApi, use_model
 from tests.simulation.node.faults import NodeFaults
-from tests.simulation.node.limits import draw_node
+from tests.simulation.node.limits import draw_machine, draw_node
 from tests.simulation.node.load import Load
 from tests.simulation.node.machine import GPU, GPUS, NIC, NICS, Node, NodeShape
+from tests.simulation.node.monitor import Monitor
 from tests.simulation.node.notifications import Notifications
 from tests.simulation.node.oracle import EXPECTED_ERRORS, Oracle
 from tests.simulation.node.replaced import replace_machine
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class NodeProfile:
-    kinds = ("kill", "pause", "cut", "all", *SUPERVISION_FAULTS, *NodeFaults.kinds, "api")
+    kinds = ("kill", "pause", "cut", "all", "clock", *SUPERVISION_FAULTS, *NodeFaults.kinds, "api")
     means = MEANS
 
     def __init__(self, world: "World") -> None:
@@ -38,18 +39,19 @@ class NodeProfile:
         replace_machine(world, self.sockets, None)
         note_parts(world)
         self._notifications = Notifications(world)
-        self.node = Node(world, NodeShape(name="n1", root=world.root))
+        self.node = Node(world, NodeShape(name="n1", root=world.root, away_s=draw_machine(world), api=self.api))
         self.processes: dict[str, Main] = self.node.processes
         self.targets = self.node.targets
         cards = list(self.node.hardware[self.node.driver].health)
         self.load = Load(world, self.api, {GPU: GPUS, NIC: NICS}, cards)
-        self._faults = NodeFaults(world, self.sockets, (self.node,))
+        self._monitor = Monitor(self.node, NodeFaults(world, self.sockets, (self.node,)))
 
     def begin(self) -> None:
         self._notifications.begin()
         self._supervision = self.node.begin()
         self.world.kill_by_fault = self._supervision.kill
         self.load.begin()
+        self._monitor.begin()
 
     def quiesce(self) -> None:
         self.load.ended = True

@@ -1,13 +1,18 @@
 """What really runs, seen at the runtime: who holds which device at each moment, whatever the actors believe."""
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from actors.devices.dra.claim_checkpoint import decode as decode_claims
 from actors.devices.ledger.state import decode
+from actors.devices.plugins.connections import PluginConnections
 from actors.runtime.model.containers import Container, Life, Sandbox
 from actors.runtime.model.pods import Pods
 from actors.runtime.state.lifecycle import Lifecycle
+from actors.simulator.driver.claims import Claims, Prepared
+from protocols.kube.meta import Object, meta
 from protocols.messages.devices import PodAllocation
 from protocols.process.layout import Layout
 from tests.simulation.model import Broken
@@ -15,6 +20,7 @@ from tests.simulation.world.patching import patch
 from tests.simulation.world.process import running
 
 if TYPE_CHECKING:
+    from tests.simulation.node.api import ModelApi
     from tests.simulation.world.world import World
 
 MOST_BROKEN = 20
@@ -34,42 +40,67 @@ class Run(msgspec.Struct, frozen=True):
 class Witness:
     """Hooks into the lifecycle of one node's runtime, which every start and end passes."""
 
-    def __init__(self, world: "World", layout: Layout, variables: dict[str, str], prefix: str = "") -> None:
-        self._name = f"{prefix}runtime"
+    def __init__(
+        self,
+        world: "World",
+        layout: Layout,
+        variables: dict[str, str],
+        prefix: str = "",
+        api: "ModelApi | None" = None,
+    ) -> None:
+        self._prefix, self._api = prefix, api
         self._world, self._layout, self._variables = world, layout, variables
         self.running: dict[str, Run] = {}
         self.changed: dict[str, float] = {}
         """Elapsed seconds when a container last started or ended, by its id."""
         self.broken: list[Broken] = []
         self.starts = 0
-        self._removed: dict[str, None] = {}
+        self.started: set[str] = set()
+        """Uids of pods of which a container was started."""
+        self._known_at: dict[str, float] = {}
+        """When the registration of a resource was first answered."""
         witness = self
         started, end, add = Lifecycle.started, Lifecycle._end, Pods.add_sandbox
 
         def on_started(self: Lifecycle, container: Container, at: int) -> None:
-            if witness._ours:
+            if witness._in("runtime"):
                 witness._started(container)
             started(self, container, at)
 
         def on_end(self: Lifecycle, container: Container, life: Life) -> None:
-            if witness._ours:
+            if witness._in("runtime"):
                 witness.running.pop(container.id, None)
                 witness.changed[container.id] = world.elapsed
             end(self, container, life)
 
         def on_sandbox(self: Pods, sandbox: Sandbox) -> None:
             add(self, sandbox)
-            if witness._ours:
+            if witness._in("runtime"):
                 witness._sandbox(self, sandbox)
 
         patch(Lifecycle, "started", on_started)
         patch(Lifecycle, "_end", on_end)
         patch(Pods, "add_sandbox", on_sandbox)
+        prepare = Claims.prepare
 
-    @property
-    def _ours(self) -> bool:
-        """True while this node's runtime runs: the hooks are in all of them."""
-        return running(self._world).name == self._name
+        async def on_prepare(self: Claims, namespace: str, name: str, uid: str) -> list[Prepared]:
+            if witness._in("driver") and uid not in witness.claims():
+                witness.break_promise("a claim is on disk before its driver is called", f"{namespace}/{name}")
+            return await prepare(self, namespace, name, uid)
+
+        patch(Claims, "prepare", on_prepare)
+        register = PluginConnections.register
+
+        async def on_register(self: PluginConnections, version: str, resource: str, file_name: str) -> None:
+            await register(self, version, resource, file_name)
+            if witness._in("devices"):
+                witness._known_at.setdefault(resource, world.elapsed)
+
+        patch(PluginConnections, "register", on_register)
+
+    def _in(self, name: str) -> bool:
+        """Return True while that process of this node runs: the hooks are in those of all nodes."""
+        return running(self._world).name == self._prefix + name
 
     def break_promise(self, promise: str, text: str) -> None:
         self._world.happened("witness", f"{promise}: {text}")
@@ -84,13 +115,39 @@ class Witness:
             return {}
         return {record.allocation.uid: record.allocation for record in decode(raw).pods}
 
+    def claims(self) -> set[str]:
+        """Return the uids of the claims on disk."""
+        try:
+            raw = (self._layout.kubelet / "dra_manager_state").read_bytes()
+        except FileNotFoundError:
+            return set()
+        return {claim.uid for claim in decode_claims(raw)}
+
+    def pod(self, uid: str) -> Object | None:
+        """Return the object of a pod in the model of the API, if there is one."""
+        pods = self._api.objects["pods"].values() if self._api else ()
+        return next((pod for pod in pods if meta(pod)["uid"] == uid), None)
+
+    def _asked(self, uid: str, held: frozenset[str]) -> None:
+        """Check that a container has as many devices as its pod asks for, of resources that the node knew before."""
+        if self._api is None or (pod := self.pod(uid)) is None:
+            return
+        limits = pod["spec"]["containers"][0]["resources"]["limits"]
+        for resource in self._variables.values():
+            found = sum(each.startswith(f"{resource} ") for each in held)
+            known = self._known_at.get(resource, math.inf) < self._api.made_at[uid]
+            if known and found != int(limits.get(resource, 0)):
+                self.break_promise("a container has what it asks for", f"{meta(pod)['name']}: {limits}, {sorted(held)}")
+
     def _started(self, container: Container) -> None:
         """Check a container that is about to run against the checkpoint and all that run."""
         self.starts += 1
         pod = container.sandbox.config.metadata
+        self.started.add(pod.uid)
         held = self._held(container)
+        self._asked(pod.uid, held)
         allocation = self.ledger().get(pod.uid)
-        written = _written(allocation, container.config.metadata.name) if allocation else frozenset()
+        written = written_for(allocation, container.config.metadata.name) if allocation else frozenset()
         if held and not held <= written:
             self.break_promise(
                 "in the checkpoint before a start", f"{pod.name}: {sorted(held - written)}; {sorted(written)} is there"
@@ -120,7 +177,7 @@ class Witness:
             self.break_promise("one running sandbox", f"{sandbox.config.metadata.name} has {len(ready)}")
 
 
-def _written(allocation: PodAllocation, container: str) -> frozenset[str]:
+def written_for(allocation: PodAllocation, container: str) -> frozenset[str]:
     found = set()
     for each in allocation.containers:
         if each.name == container:

@@ -7,8 +7,9 @@ from tests.simulation.control.plane import ControlPlane, ControlShape
 from tests.simulation.control.servers import client_options
 from tests.simulation.model import Broken, Main
 from tests.simulation.node.faults import NodeFaults
-from tests.simulation.node.limits import draw_node
+from tests.simulation.node.limits import draw_machine, draw_node
 from tests.simulation.node.machine import Node, NodeShape
+from tests.simulation.node.monitor import Monitor
 from tests.simulation.node.notifications import Notifications
 from tests.simulation.node.replaced import replace_machine
 from tests.simulation.node.simulators import note_parts
@@ -54,11 +55,14 @@ class PlaneProfile:
         self.kinds += self.control.faults
         if self.control.cluster:
             self.control.cluster.on_restore.append(self._restored)
-        self._faults = NodeFaults(world, self.sockets, self.nodes)
+        faults = NodeFaults(world, self.sockets, self.nodes)
+        self._monitors = [Monitor(node, faults) for node in self.nodes]
 
     def _node(self, name: str) -> Node:
         root, url = self.world.root / name, self.control.settings.api_url
-        return Node(self.world, NodeShape(name=name, root=root, prefix=f"{name}.", api_url=url, agents=1))
+        away = draw_machine(self.world, f"{name}.")
+        shape = NodeShape(name=name, root=root, prefix=f"{name}.", api_url=url, agents=1, away_s=away)
+        return Node(self.world, shape)
 
     def _restored(self, revision: int, bump: int) -> None:
         """Objects that were deleted since the backup are back, and those that were created are gone."""
@@ -74,6 +78,8 @@ class PlaneProfile:
         self.world.on_end.append(self._restart)
         for name in self._clients:
             self.world.spawn(name)
+        for monitor in self._monitors:
+            monitor.begin()
 
     def _kill(self, name: str) -> None:
         self._supervision(name).kill(name)

@@ -64,7 +64,7 @@ def pause(world: "World", fault: Fault) -> None:
     """Stop a process for 0.1 to 6 seconds, as SIGSTOP does."""
     process = world.processes.get(fault.target)
     if process is not None:
-        process.paused_until = world.now + 0.1 + fault.value * 5.9
+        process.paused_until = max(process.paused_until, world.now + 0.1 + fault.value * 5.9)
 
 
 def cut(world: "World", fault: Fault) -> None:

@@ -144,7 +144,9 @@ class Process:
 
     def thread(self, work: Callable[[], Any], done: Done) -> None:
         """Do work beside the loop at a drawn time; `done` gets its result in a later turn."""
-        self.world.at(self.world.latency(), None, lambda: self._work(work, done))
+        slow = self.world.slow_threads.get(self.name, 0.0)
+        delay = self.world.latency() + (slow and slow * self.world.random(f"threads/{self.name}").random())
+        self.world.at(delay, None, lambda: self._work(work, done))
 
     def in_order(self, work: Callable[[], Any], done: Done) -> None:
         """The same in one thread: work begins when that before it has ended."""

@@ -22,7 +22,7 @@ from supervisor.forkserver import wire
 from supervisor.plane.control import Control, ControlOptions
 from supervisor.tree import tree as tree_module
 from supervisor.tree.policy import Child
-from supervisor.tree.states import State, Usage
+from supervisor.tree.states import Exit, State, Usage
 from supervisor.tree.tree import Tree, TreeOptions
 from tests.simulation.model import Broken, Fault
 from tests.simulation.world.actors import SUPERVISOR
@@ -148,8 +148,8 @@ class Supervision:
         self.broken: list[Broken] = []
         self._ordered: set[int] = set()
         """Process ids that were killed by order."""
-        self._crashed: Counter[str] = Counter()
-        """Ends that nobody ordered, by name."""
+        self._crashed: Counter[Child] = Counter()
+        """Ends that nobody ordered."""
         world.mains[self.name] = self._main
         world.on_end.append(self._on_end)
         patch(os, "kill", self._os_kill)
@@ -179,16 +179,21 @@ class Supervision:
 
     def _watch_budgets(self) -> None:
         """Record children that are given up for less than they may do."""
-        fail, supervision = Child._fail, self
+        fail, exited, supervision = Child._fail, Child.exited, self
+
+        def ended(child: Child, how: Exit, now: float) -> Any:
+            supervision._crashed[child] += child.pid not in supervision._ordered
+            return exited(child, how, now)
 
         def failed(child: Child, reason: str) -> Any:
             name, limits = supervision.prefix + child.spec.instance, child.limits
             least = {"crashed": limits.crashes, "died": limits.start_failures}.get(reason.partition(" ")[0], 0)
-            if supervision._has(child) and (crashed := supervision._crashed[name]) < least:
+            if (crashed := supervision._crashed[child]) < least and supervision._has(child):
                 text = f"{name} is given up after {crashed} crashes: {reason}"
                 supervision.broken.append(Broken("ordered ends do not count", text, supervision.world.elapsed))
             return fail(child, reason)
 
+        patch(Child, "exited", ended)
         patch(Child, "_fail", failed)
 
     def start_failed(self) -> None:
@@ -242,7 +247,6 @@ class Supervision:
         )
 
     def _on_end(self, process: Process, code: int, signal_number: int) -> None:
-        self._crashed[process.name] += process.pid not in self._ordered
         if process.name == self.name:
             if self.forkserver is not None:
                 self.forkserver.die()

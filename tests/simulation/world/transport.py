@@ -9,9 +9,6 @@ from tests.simulation.world.network import Factory, Network
 if TYPE_CHECKING:
     from tests.simulation.world.process import Process
 
-HIGH = 65_536
-"""Bytes that asyncio's transports hold before they pause the writer."""
-
 
 class SimTransport(asyncio.Transport):
     """What is written arrives at `peer` later; `flying` are the bytes that it has not read."""
@@ -34,7 +31,7 @@ class SimTransport(asyncio.Transport):
         self.slow_until = 0.0
         """The world's time up to which it hands over a piece now and then only."""
         self.flying = 0
-        self.high, self.low = HIGH, HIGH // 4
+        self.high, self.low = network.high, network.high // 4
         process.ends[self] = None
 
     def attach(self, protocol: Any) -> None:
@@ -249,7 +246,7 @@ class SimTransport(asyncio.Transport):
         self.protocol = protocol
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high if high is not None else 4 * low if low is not None else HIGH
+        self.high = high if high is not None else 4 * low if low is not None else self.network.high
         self.low = low if low is not None else self.high // 4
 
     def get_write_buffer_limits(self) -> tuple[int, int]:

@@ -51,6 +51,8 @@ class World:
         self.mortal: tuple[str, ...] = ()
         """Names of processes that faults may hit."""
         self.current: Process | None = None
+        self.slow_threads: dict[str, float] = {}
+        """By process: seconds that the work of a thread takes at most, beside the usual."""
         self.spent = 0.0
         """Seconds that the code that runs now has waited for the kernel."""
         self.limits: dict[str, float] = {}

@@ -1,0 +1,87 @@
+"""A node seen from outside while it runs: what must hold at each moment, whatever has just been killed."""
+
+from typing import TYPE_CHECKING, Any
+
+from protocols.kube.meta import Object, meta
+from protocols.messages.devices import PodAllocation
+from tests.simulation.node.witness import written_for
+from tests.simulation.world.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.node.faults import NodeFaults
+    from tests.simulation.node.machine import Node
+
+OBSERVE_S = 0.25
+GONE_S = 3.0
+"""Seconds after which the end of a plugin must be known."""
+
+
+class Monitor:
+    """Compares the checkpoint on disk with what runs, what the API shows and which plugins live."""
+
+    def __init__(self, node: "Node", faults: "NodeFaults") -> None:
+        self._node, self._faults, self._world, self._witness = node, faults, node.world, node.witness
+        self._devices = f"{node.prefix}devices"
+        self._ledger: dict[str, PodAllocation] = {}
+        self._reported: set[str] = set()
+        self._since: dict[str, tuple[int, float]] = {}
+        """Process id and since when it runs without a pause, or is away, by name."""
+
+    def begin(self) -> None:
+        self._world.at(OBSERVE_S, None, self._observe)
+
+    def _observe(self) -> None:
+        self._world.at(OBSERVE_S, None, self._observe)
+        ledger = self._witness.ledger()
+        self._running_holds(ledger)
+        for uid in self._ledger.keys() - ledger.keys():
+            self._released(uid, self._ledger[uid])
+        self._ledger = ledger
+        for name in (self._devices, *self._node.resources):
+            process = self._world.processes.get(name)
+            pid = process.pid if process and _runs(process) else 0
+            if self._since.get(name, (-1, 0.0))[0] != pid:
+                self._since[name] = pid, self._world.now
+        self._gone_plugins()
+
+    def _running_holds(self, ledger: dict[str, PodAllocation]) -> None:
+        for id, run in self._witness.running.items():
+            allocation = ledger.get(run.pod)
+            missing = run.held - (written_for(allocation, run.name) if allocation else frozenset())
+            if missing and id not in self._reported:
+                self._reported.add(id)
+                text = f"{id[:12]} of pod {run.pod} has {sorted(missing)}"
+                self._witness.break_promise("what runs is in the checkpoint", text)
+
+    def _released(self, uid: str, allocation: PodAllocation) -> None:
+        """Check that the status of a finished pod shows its devices: once they are free nobody else knows them."""
+        pod = self._witness.pod(uid)
+        if pod is None or meta(pod).get("deletionTimestamp") or uid not in self._witness.started:
+            return
+        held = {device.id for each in allocation.containers for device in each.devices}
+        if not held <= _shown(pod):
+            text = f"{allocation.name}: {sorted(held - _shown(pod))}"
+            self._witness.break_promise("the status shows devices before they are free", text)
+
+    def _gone_plugins(self) -> None:
+        world = self._world
+        devices = world.processes.get(self._devices)
+        if devices is None or "actor" not in devices.notes or world.now < self._faults.stalled_until + GONE_S:
+            return
+        inventory: Any = devices.notes["actor"]._manager._inventory
+        for name, resource in self._node.resources.items():
+            both = self._since[self._devices], self._since[name]
+            settled = all(world.now - since > GONE_S for _, since in both)
+            known = inventory.resources.get(resource)
+            if settled and both[0][0] and name not in world.processes and known and known.connected:
+                self._witness.break_promise("who is gone is not connected", resource)
+
+
+def _runs(process: Process) -> bool:
+    return process.paused_until <= process.world.now
+
+
+def _shown(pod: Object) -> set[str]:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    entries = [entry for status in statuses for entry in status.get("allocatedResourcesStatus") or ()]
+    return {device["resourceID"] for entry in entries for device in entry.get("resources") or ()}
