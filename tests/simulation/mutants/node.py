@@ -74,14 +74,6 @@ NODE = (
         commit="b2c77506",
     ),
     Mutant(
-        "registration-forgotten",
-        "actors/devices/plugins/inventory.py",
-        old="        return name in self.resources and not self.resources[name].serving\n",
-        new="        return False\n",
-        mistake="After a restart nobody waits until a plugin has registered again: pods are rejected for that.",
-        profile="node",
-    ),
-    Mutant(
         "claims-unwritten",
         PREPARER,
         old="                await self._options.writer.write()\n                await self._call_drivers(claims,",

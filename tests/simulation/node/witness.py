@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from actors.devices.dra.claim_checkpoint import decode as decode_claims
-from actors.devices.ledger.state import decode
+from actors.devices.ledger.state import State, decode
 from actors.devices.plugins.connections import PluginConnections
 from actors.runtime.model.containers import Container, Life, Sandbox
 from actors.runtime.model.pods import Pods
@@ -94,7 +94,7 @@ class Witness:
         async def on_register(self: PluginConnections, version: str, resource: str, file_name: str) -> None:
             await register(self, version, resource, file_name)
             if witness._in("devices"):
-                witness._known_at.setdefault(resource, world.elapsed)
+                witness._registered(resource)
 
         patch(PluginConnections, "register", on_register)
 
@@ -102,18 +102,27 @@ class Witness:
         """Return True while that process of this node runs: the hooks are in those of all nodes."""
         return running(self._world).name == self._prefix + name
 
+    def _registered(self, resource: str) -> None:
+        self._known_at.setdefault(resource, self._world.elapsed)
+        if resource not in self.checkpoint().resources:
+            self.break_promise("a resource is on disk before its registration is answered", resource)
+
     def break_promise(self, promise: str, text: str) -> None:
         self._world.happened("witness", f"{promise}: {text}")
         if len(self.broken) < MOST_BROKEN:
             self.broken.append(Broken(promise, text, round(self._world.elapsed, 3)))
 
-    def ledger(self) -> dict[str, PodAllocation]:
-        """Return the allocations in the checkpoint on disk, by pod uid."""
+    def checkpoint(self) -> State:
+        """Return the device manager's state on disk."""
         try:
             raw = (self._layout.devices / "checkpoint.json").read_bytes()
         except FileNotFoundError:
-            return {}
-        return {record.allocation.uid: record.allocation for record in decode(raw).pods}
+            return State()
+        return decode(raw)
+
+    def ledger(self) -> dict[str, PodAllocation]:
+        """Return the allocations in the checkpoint on disk, by pod uid."""
+        return {record.allocation.uid: record.allocation for record in self.checkpoint().pods}
 
     def claims(self) -> set[str]:
         """Return the uids of the claims on disk."""

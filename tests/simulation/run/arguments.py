@@ -34,8 +34,10 @@ class Arguments(Struct, frozen=True, kw_only=True):
     mutants: tuple[str, ...] = ()
 
 
-def arguments(words: Iterable[str], profiles: Iterable[str], keys: frozenset[str]) -> Arguments:
-    """Parse words of a command that knows `keys`.
+def arguments(
+    words: Iterable[str], profiles: Iterable[str], keys: frozenset[str], seconds: float = DEFAULT_SECONDS
+) -> Arguments:
+    """Parse words of a command that knows `keys`; `seconds` are the default.
 
     A SEED without SEEDS is replayed alone, by each profile; retained seeds run only where no SEED is given.
 
@@ -54,7 +56,7 @@ def arguments(words: Iterable[str], profiles: Iterable[str], keys: frozenset[str
         seed=secrets.randbelow(1 << 31) if seed is None else seed,
         seeds=seeds,
         retained=seed is None,
-        seconds=_real(given, "SECONDS", MAX_SECONDS, DEFAULT_SECONDS),
+        seconds=_real(given, "SECONDS", MAX_SECONDS, seconds),
         budget=_real(given, "BUDGET", MAX_SECONDS * 31, DEFAULT_BUDGET),
         jobs=1 if trace else _number(given, "JOBS", 1, MAX_JOBS) or 2,
         trace=trace,
