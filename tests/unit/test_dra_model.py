@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -15,7 +16,7 @@ from actors.devices.dra.claim_cache import ClaimCache
 from actors.devices.dra.claim_checkpoint import ClaimWriter, ClaimWriterOptions, decode, encode
 from actors.devices.dra.claim_preparer import ClaimPreparer, ClaimPreparerOptions
 from actors.devices.dra.driver_instance import Outcome, failed_outcome
-from actors.devices.dra.errors import DriverFailed
+from actors.devices.dra.errors import DriverFailed, PreparationAborted
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
 from protocols.errors import NodeplaneError
@@ -165,3 +166,14 @@ async def play(world: World, actions: list[tuple[str, str]], killed_after: int |
     await asyncio.gather(*inner, return_exceptions=True)
     await asyncio.to_thread(lambda: None)  # what the disk had begun to write is written
     world.begin()
+
+
+async def test_close_aborts_a_preparation_before_its_driver_is_called() -> None:
+    world = World()
+    waiting = asyncio.create_task(world.manager.prepare(asks("p", claim("one", A))))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await world.manager.close()
+    with pytest.raises(PreparationAborted, match="is ending"):
+        await waiting
+    assert not world.drivers[A].held

@@ -23,7 +23,7 @@ from actors.devices.dra.types import ClaimInfo, DraLimits
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import PrepareClaims
 from protocols.process.rates import backoff_delay
-from protocols.process.tasks import Tasks, restarted, shared
+from protocols.process.tasks import Tasks, cancel, restarted, shared
 from protocols.trace import span
 
 
@@ -86,7 +86,8 @@ class ClaimPreparer:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise PreparationAborted(f"pod {requested.namespace}/{requested.name} is ending") from None
+                text = f"pod {requested.namespace}/{requested.name} or the device manager is ending"
+                raise PreparationAborted(text) from None
             raise
         return self._prepared_claims(requested)
 
@@ -104,6 +105,10 @@ class ClaimPreparer:
         with self._options.metrics.operation("UnprepareResources"), span(uid, "unprepare claims"):
             async with self._locks.hold(claim.key for claim in self._options.cache.of_pod(uid)):
                 await self._unprepare(uid)
+
+    async def close(self) -> None:
+        """Abort preparations: they would call drivers whose connections are closed next."""
+        await cancel(*self._in_progress.values())
 
     def _prepared_claims(self, requested: PrepareClaims) -> dict[str, ClaimInfo]:
         """Return the claims as they are, from this process or a checkpoint. Raises ClaimUnprepared."""

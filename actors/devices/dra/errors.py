@@ -39,7 +39,7 @@ class DriverFailed(NodeplaneError):
 
 
 class PreparationAborted(NodeplaneError):
-    """Raised for a pending preparation when the pod's claims are unprepared meanwhile."""
+    """Raised for a pending preparation when the pod's claims are unprepared meanwhile, or the process ends."""
 
     http: ClassVar[int] = 409
     grpc: ClassVar[str] = "ABORTED"

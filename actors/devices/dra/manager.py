@@ -193,6 +193,7 @@ class DraManager:
     async def close(self) -> None:
         self._orphan_cleaner.close()
         self._streams.close()
+        await self._preparer.close()
         await self.drivers.close()
         await self._writer.close()
 
