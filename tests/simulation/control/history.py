@@ -75,6 +75,8 @@ class History:
         self.deleted_at: dict[bytes, float] = {}
         """The world's time of the last deletion of a key."""
         self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
+        self.transactions: list[dict[bytes, bytes | None]] = []
+        """What was to be written in one revision, also where no answer came; None for a deletion."""
         self.operations: dict[bytes, list[Operation]] = defaultdict(list)
         self.seen: list[Seen] = []
         self.relists: list[tuple[float, str, int]] = []

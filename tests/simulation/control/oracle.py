@@ -30,6 +30,7 @@ class Oracle:
         """Return every broken promise."""
         found = [
             *self._acknowledged(),
+            *self._whole(),
             *self._linearizable(),
             *self._relisted(),
             *self._converged(),
@@ -49,6 +50,15 @@ class Oracle:
         yield from self._history.contradictions()
         for at, text in self._history.diverged[:MOST]:
             yield Broken("a replica is the store at its mark", text, at)
+
+    def _whole(self) -> Iterator[Broken]:
+        """Of a transaction all is on disk, in one revision, or nothing."""
+        revisions = {value: revision for (revision, _), value in self._history.committed.items() if value is not None}
+        for written in self._history.transactions:
+            found = {key: revisions.get(value, 0) for key, value in written.items() if value is not None}
+            if len(set(found.values())) > 1:
+                text = ", ".join(f"{key.decode().rpartition('/')[2]} at {revision}" for key, revision in found.items())
+                yield Broken("a transaction is whole", text)
 
     def _linearizable(self) -> Iterator[Broken]:
         for key, operations in self._history.judged():

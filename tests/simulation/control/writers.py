@@ -121,6 +121,7 @@ class Writer:
         numbers = chance.sample(range(KEYS), chance.randint(2, 4))
         keys = [self._prefix + b"default/c%d" % number for number in numbers]
         written = {key: None if chance.random() < 0.2 else self._value(key) for key in keys}
+        self._history.transactions.append(written)
         called = self._began = process.world.now
         returned, revision = math.inf, 0
         try:
