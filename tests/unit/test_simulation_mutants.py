@@ -10,6 +10,7 @@ from tests.simulation import profiles
 from tests.simulation.mutants import __main__ as command
 from tests.simulation.mutants.hook import ROOT, Mutant, StaleMutant, TooLate, changed, install
 from tests.simulation.mutants.table import MUTANTS
+from tests.simulation.run.arguments import arguments
 
 BACKOFF = Mutant(
     "test-backoff", "protocols/process/rates.py", old="def backoff_delay(", new="def another_name(", mistake="None."
@@ -67,3 +68,9 @@ def test_lines_of_a_search_name_seeds_promises_and_survivors() -> None:
     mutant = MUTANTS[0]
     assert command.line(mutant, survivor) == f"{mutant.name:<24} SURVIVED 1 seed: {mutant.mistake}"
     assert "SURVIVED 7 seeds" in command.line(mutant, found)
+
+
+def test_missed_mutant_runs_by_its_name_only() -> None:
+    missed = next(mutant for mutant in MUTANTS if mutant.missed)
+    assert missed not in command.chosen(arguments([], profiles.PLACES, command.KEYS))
+    assert command.chosen(arguments([f"MUTANT={missed.name}"], profiles.PLACES, command.KEYS)) == [missed]

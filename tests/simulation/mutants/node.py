@@ -89,6 +89,7 @@ NODE = (
         mistake="Devices of a finished pod are free before its status shows them.",
         profile="node",
         commit="79230978",
+        missed=True,
     ),
     Mutant(
         "released-while-running",
@@ -106,6 +107,7 @@ NODE = (
 """,
         mistake="Devices are free while the containers that use them are still ending.",
         profile="node",
+        missed=True,
     ),
     Mutant(
         "directories-last",
@@ -131,6 +133,7 @@ NODE = (
         new="            await self._act(status, plan)\n",
         mistake="A pod acts on a status from before its last action: a container is started twice.",
         profile="node",
+        missed=True,
     ),
     Mutant(
         "clock-unheeded",
@@ -140,6 +143,7 @@ NODE = (
         mistake="After a step of the clock back every status counts as newer than any change.",
         profile="node",
         commit="a3833eb6",
+        missed=True,
     ),
     Mutant(
         "newest-lost",
@@ -149,6 +153,7 @@ NODE = (
         mistake="The loss of the newest event of a quiet node shows with the next relist only, minutes later.",
         profile="node",
         commit="d4cc6600",
+        missed=True,
     ),
     Mutant(
         "gap-merged",
@@ -158,6 +163,7 @@ NODE = (
         mistake="Events go on being merged after a gap.",
         profile="node",
         commit="dad95d3e",
+        missed=True,
     ),
     Mutant(
         "relist-early",
@@ -166,6 +172,7 @@ NODE = (
         new="        self._merger.cache.completed(time.time_ns())\n",
         mistake="A relist counts as known up to its end: what happened while it ran is missed.",
         profile="node",
+        missed=True,
     ),
     Mutant(
         "tombstone-ignored",
@@ -174,6 +181,7 @@ NODE = (
         new="        if stamp <= -1 or (\n",
         mistake="A late event brings a removed pod back.",
         profile="node",
+        missed=True,
     ),
     Mutant(
         "events-unsubscribed",
@@ -187,6 +195,7 @@ NODE = (
         mistake="The event stream of the runtime is not opened again after it broke.",
         profile="node",
         commit="903aefb2",
+        missed=True,
     ),
     Mutant(
         "door-early",
@@ -196,6 +205,7 @@ NODE = (
         mistake="The front door lets clients in before it knows the past: those that resume are refused.",
         profile="node",
         commit="13538de9",
+        missed=True,
     ),
     Mutant(
         "missed-release",
@@ -204,6 +214,7 @@ NODE = (
         new="        changes: list[Change] = []\n",
         mistake="The front door keeps pods that were released while it did not listen.",
         profile="node",
+        missed=True,
     ),
     Mutant(
         "health-kept",
