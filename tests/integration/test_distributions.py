@@ -83,7 +83,7 @@ def test_sdist_holds_no_tests_but_the_benches(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = ["/".join(name.split("/")[1:]) for name in archive.getnames()]
     tested = {"/".join(name.split("/")[:2]) for name in names if name.startswith("tests/")}
-    assert tested == {"tests/bench", "tests/support"}
+    assert tested == {"tests/bench", "tests/simulation", "tests/support"}, "one bench measures the simulation"
     assert {"LICENSE", "README.md", "PKG-INFO", "pyproject.toml", "deploy/build.py"} <= set(names)
 
 
