@@ -208,6 +208,10 @@ class DriverInstance:
 
     async def _call(self, method: Method[Any, Any], claims: Sequence[ClaimInfo], purpose: Purpose) -> Outcome:
         """Send all claims in one call. Errors are part of the outcome."""
+        if self.closed:
+            return failed_outcome(
+                f"{method.name}: the connection is closed, the driver or the device manager is ending"
+            )
         timeout = self.options.limits.call
         with self.options.calls.call(self._peer, method, deadline=timeout, purpose=purpose) as call:
             outcome = await self._send(call, method, claims, timeout)
