@@ -51,6 +51,15 @@ BUS = (
         mistake="Of a revision that is replayed one event too many is skipped.",
     ),
     Mutant(
+        "mark-from-source",
+        STREAM,
+        old="        if mark <= 0 or 0 < self.mark < mark:\n",
+        new="        if mark <= 0:\n",
+        mistake="A follower that is ahead of a restored store gets nothing instead of a snapshot.",
+        profile="control",
+        missed=True,
+    ),
+    Mutant(
         "ticks-stop",
         "protocols/bus/host.py",
         old="        self._send_tick()\n        self._desk.expire(self._loop.time())\n",

@@ -56,6 +56,16 @@ WATCH = (
         mistake="After a compaction the difference between two lists is not published.",
     ),
     Mutant(
+        "restored-unseen",
+        FOLLOWER,
+        old="            if not self._proof.passed:\n                self._check_history(batch)\n",
+        new="",
+        mistake="A store restored from a backup that has grown past us is taken for the one we followed.",
+        profile="control",
+        commit="351349d9",
+        missed=True,
+    ),
+    Mutant(
         "replica-gap",
         REPLICA,
         old="        if snapshot.floor <= self._settled:\n",
