@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 63
 RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
-"""What a plugin and a driver are called if neither flag nor script names them."""
+"""Names of a plugin and a driver that neither flag nor script gives."""
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _SCRIPT_FLAGS_OF_PLUGIN = ("resource", "devices", "numa")
 _SCRIPT_FLAGS_OF_DRIVER = ("driver", "devices", "numa", "partitions", "shared", "attach", "health_timeout")

@@ -239,4 +239,4 @@ def _devices(before: Sequence[str]) -> list[str]:
 
 
 FINDERS = {"actor": _actors, "names": _benches, "pod": _pods, "why": _pods, "device_words": _devices}
-"""What finds the values of an argument, by its name in the namespace of its parser."""
+"""Functions that return the values of an argument, by its name in the namespace of its parser."""

@@ -43,7 +43,7 @@ class Attempt:
     """Why it was rejected."""
     endpoint_fault: str = ""
     socket_fault: str = ""
-    """What is wrong with the endpoint's socket."""
+    """Fault of the endpoint's socket; empty if none."""
     options_fault: str = ""
     """Why GetDevicePluginOptions failed."""
     options_failed: Exchange | None = None

@@ -51,7 +51,7 @@ class Program:
 
     @property
     def end(self) -> str:
-        """How it ended, in words."""
+        """Return the exit code or signal as text."""
         code = self._process.returncode if self._process else None
         if code is None:
             return "it runs"

@@ -1,4 +1,4 @@
-"""What a behaviour's script acts on: the program, the played kubelet and the connections to its plugins.
+"""The stage of a behaviour's script: the program, the played kubelet and the connections to its plugins.
 
 `plugins` makes everything run and serve first, so that each script may leave the stage as it likes.
 """

@@ -41,10 +41,10 @@ class Result(msgspec.Struct, frozen=True):
     rule: str
     source: str
     advice: str
-    """What to do when it fails."""
+    """Advice for a failure."""
     verdict: str
     reason: str = ""
-    """What was found, or why the rule does not apply."""
+    """The finding, or the reason why the rule does not apply."""
     seconds: float = 0.0
     exchanges: tuple[Exchange, ...] = ()
     omitted: int = 0

@@ -22,7 +22,7 @@ class Container(msgspec.Struct, frozen=True):
     """running, waiting or terminated, with the reason."""
     image: str
     ended: str = ""
-    """How its last run ended; empty if none has."""
+    """Exit code or signal of its last run; empty if none has ended."""
 
 
 class Pod(msgspec.Struct, frozen=True):
