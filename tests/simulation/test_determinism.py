@@ -1,32 +1,11 @@
 """One seed gives one run: the same trace in two operating system processes."""
 
-import os
-import subprocess
-import sys
 import tempfile
-from pathlib import Path
 
-import msgspec
 import pytest
 
-from tests.simulation.model import Outcome
+from tests.simulation.alone import outcome
 from tests.simulation.world.ordered import _order
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-def outcome(profile: str, seed: int, **environment: str) -> Outcome:
-    command = [sys.executable, "-m", "tests.simulation.one", profile, str(seed), "4"]
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONHASHSEED": "0", **environment},
-        timeout=200,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout.decode()[-2000:] + ran.stderr.decode()[-2000:]
-    return msgspec.json.decode(ran.stdout, type=Outcome)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +15,9 @@ def outcome(profile: str, seed: int, **environment: str) -> Outcome:
 )
 def test_one_seed_in_two_processes_gives_one_trace(profile: str, seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        first, second = outcome(profile, seed), outcome(profile, seed, TMPDIR=directory, UNRELATED="x" * 10_000)
+        first = outcome(profile, seed, 4)
+        second = outcome(profile, seed, 4, TMPDIR=directory, UNRELATED="x" * 10_000)
+    assert first.broken == second.broken == []
     assert first.turns > 1_000
     assert first.messages > 1_000
     assert (first.trace, first.counts, first.faults) == (second.trace, second.counts, second.faults)

@@ -1,29 +1,19 @@
 """Crash scripts in the simulation: the same files as in tests/crash, played line by line on virtual time."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from actors.runtime.spec.command import HOLLOW_DURATION
 from supervisor.chaos.script import parse
-from tests.simulation.model import Outcome
+from tests.simulation.alone import outcome
 from tests.simulation.scripts.script import SCRIPTS, hollow
 
-ROOT = Path(__file__).parents[2]
 LYING = next(number for number, path in enumerate(SCRIPTS) if path.stem == "lying-runtime")
 
 
 def test_script_is_played_to_its_end_on_a_simulated_plane() -> None:
-    command = [sys.executable, "-m", "tests.simulation.one", "scripts", str(LYING), "40"]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False)
-    assert done.stdout, done.stderr
-    found = msgspec.json.decode(done.stdout, type=Outcome)
+    found = outcome("scripts", LYING, 40)
     assert found.broken == []
     begun = [event.text for event in found.events if event.process == "script"]
     steps = parse(SCRIPTS[LYING].name, SCRIPTS[LYING].read_text()).steps
