@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
+from protocols.messages.devices import HEALTHY
 from protocols.process.tasks import Tasks
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, unix_channel
@@ -18,7 +19,6 @@ from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AN
 from supervisor.conform.exchange import Exchange, Recorder, Sent
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
-HEALTHY = "Healthy"
 MAX_LIST = 4 << 20
 """Bytes: gRPC's default limit of a received message, which kubelet's client leaves as it is."""
 SAMPLE = 8

@@ -20,6 +20,7 @@ from actors.devices.calls.log import NO_PURPOSE, CallLog, Peer, Purpose, Recorde
 from actors.devices.calls.outcomes import allocated, options_outcome, preference_outcome
 from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe, status_of
 from actors.devices.model.types import Limits, PluginDevice, PluginOptions
+from protocols.messages.devices import HEALTHY, UNHEALTHY
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import TokenBucket
 from protocols.process.sockets import is_socket
@@ -29,8 +30,7 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 
-HEALTHY = "Healthy"
-WORDS = frozenset({HEALTHY, "Unhealthy"})
+WORDS = frozenset({HEALTHY, UNHEALTHY})
 MAX_WORD = 64
 """Characters of any other word that are kept."""
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from supervisor.conform.peer import HEALTHY, Lists
+from protocols.messages.devices import HEALTHY
+from supervisor.conform.peer import Lists
 from supervisor.conform.sources import API, DOCS
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed, NotApplicable

@@ -1,5 +1,6 @@
 """The health of a device is the word Healthy or Unhealthy."""
 
+from protocols.messages.devices import HEALTHY, UNHEALTHY
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.scripts import several
 from supervisor.conform.sources import CONSTANTS, MANAGER
@@ -9,7 +10,7 @@ PHASE = "list"
 RULE = "health is exactly Healthy or Unhealthy; the kubelet takes every other text, such as healthy, for Unhealthy."
 SOURCE = f"{CONSTANTS}; {MANAGER}"
 ADVICE = "Use the constants of the API: with another word the device is never given out, and nothing says why."
-WORDS = ("Healthy", "Unhealthy")
+WORDS = (HEALTHY, UNHEALTHY)
 
 
 async def check(plugin: PluginPeer) -> None:
