@@ -20,6 +20,7 @@ import msgspec
 from protocols.messages import devices
 from protocols.messages.health import CLAIM
 from protocols.process.rates import TokenBucket
+from protocols.process.texts import listed
 
 UNKNOWN_HOLD_S = 2.0
 FIRST_UNKNOWN_HOLD_S = 15.0
@@ -201,10 +202,8 @@ def _transition(device: AllocatedDevice, state: _DeviceState) -> _Transition:
 
 def _message(transition: _Transition, ids: list[str]) -> str:
     many = len(ids) > 1
-    unnamed = len(ids) - MAX_NAMED_DEVICES
-    listed = ", ".join(ids[:MAX_NAMED_DEVICES]) + (f" and {unnamed} more" if unnamed > 0 else "")
     where = f" in container {transition.container}" if transition.container else ""
-    devices = f"evice{'s' * many} {listed} of {transition.resource}{where}"
+    devices = f"evice{'s' * many} {listed(ids, MAX_NAMED_DEVICES)} of {transition.resource}{where}"
     if transition.health == Health.UNKNOWN:
         text = f"Health of d{devices} is unknown"
     else:

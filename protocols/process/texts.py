@@ -1,6 +1,7 @@
 """Texts of others in what people read: logs and terminals. Plugins, drivers, runtimes and clients choose them."""
 
 import logging
+from collections.abc import Sequence
 from types import TracebackType
 
 
@@ -24,3 +25,9 @@ class LineFormatter(logging.Formatter):
         self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
     ) -> str:
         return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

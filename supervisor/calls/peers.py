@@ -3,6 +3,7 @@
 from protocols.bus import Bus, Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import DraDriver, ResourceInventory
+from protocols.process.texts import listed
 from supervisor.base.errors import SupervisorError
 from supervisor.calls.client import read_calls
 from supervisor.client.connection import devices_known
@@ -35,5 +36,4 @@ async def known_peers(bus: Bus) -> set[str]:
 def _named(known: list[str]) -> str:
     if not known:
         return "no plugin or driver has registered since the device manager started"
-    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"there are: {', '.join(known[:MOST_NAMED])}{more}"
+    return f"there are: {listed(known, MOST_NAMED)}"

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from actors.devices.model.types import PluginOptions
+from protocols.process.texts import listed
 
 POD_REJECTED = "pod rejected"
 NAMED = 5
@@ -44,5 +45,4 @@ def preference_outcome(answer: Sequence[str], available: Collection[str], size: 
 
 
 def _named(ids: Sequence[str]) -> str:
-    shown = ", ".join(id[:64] for id in ids[:NAMED])
-    return f"{shown} and {len(ids) - NAMED} more" if len(ids) > NAMED else shown
+    return listed([id[:64] for id in ids], NAMED)

@@ -10,6 +10,7 @@ from protocols.dra.allocator.types import Pool
 from protocols.dra.diagnosis.reaching import Reaching
 from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE, POOL, SELECTOR, TAINT, Case, Rejection
 from protocols.kube.taints import taint_text, untolerated
+from protocols.process.texts import listed
 
 MAX_EXPRESSION = 160
 MAX_KEYS = 12
@@ -101,13 +102,8 @@ def _known_keys(error: str, offer: Offer) -> str:
     if "no such key" not in error:
         return ""
     maps = {"attributes": offer.device.attributes, "capacity": offer.device.capacity}
-    has = [f"{name} {_few(sorted(keys))}" for name, keys in maps.items() if keys]
+    has = [f"{name} {listed(sorted(keys), MAX_KEYS)}" for name, keys in maps.items() if keys]
     return f"; the device has {' and '.join(has) or 'neither attributes nor capacity'}"
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_KEYS} more" if len(names) > MAX_KEYS else ""
-    return ", ".join(names[:MAX_KEYS]) + more
 
 
 def shortened(expression: str) -> str:
