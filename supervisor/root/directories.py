@@ -11,6 +11,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,7 +51,8 @@ def check_directory(path: Path, *, shared: bool = False) -> None:
 def check_files(directory: Path) -> None:
     """Raise DirectoryNotTrusted for the first file of a checked directory that another user can change."""
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-        _check_step(Step(path, path.lstat()), {os.geteuid(), ROOT_UID}, is_parent=False)
+        with suppress(FileNotFoundError):  # temporary files of a group that starts beside this one
+            _check_step(Step(path, path.lstat()), {os.geteuid(), ROOT_UID}, is_parent=False)
 
 
 def _check_step(step: Step, owners: set[int], *, is_parent: bool) -> None:

@@ -50,6 +50,14 @@ def test_directory_writable_by_others_is_refused(where: Layout, name: str, mode:
     assert isinstance(refused.value, RootUnusable)
 
 
+def test_file_that_another_group_renames_meanwhile_is_no_error(where: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of one plane start side by side, and each writes certificates by temporary files."""
+    gone = where.pki / ".admin.crt.1.tmp"
+    listed = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), gone] if path == where.pki else listed(path))
+    make_directories(where)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("name", [*SECRET, "pki/ca.key"])
 def test_directory_of_other_user_is_refused(where: Layout, name: str) -> None:
