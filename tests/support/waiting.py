@@ -7,6 +7,7 @@ A wait that ends in vain says what it last saw: the last answer or OSError, and 
 import asyncio
 import inspect
 import time
+import urllib.error
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ def until(
         try:
             answer = holds()
         except OSError as error:
-            wait.last = error
+            wait.failed(error)
         else:
             if good(answer):
                 return answer
@@ -66,7 +67,7 @@ async def until_async(
             got = holds()
             answer = await got if inspect.isawaitable(got) else got
         except unanswered as error:
-            wait.last = error
+            wait.failed(error)
         else:
             if good(answer):
                 return answer
@@ -86,6 +87,12 @@ class _Wait:
 
     def goes_on(self) -> bool:
         return time.monotonic() < self._deadline
+
+    def failed(self, error: Exception) -> None:
+        """Note an error. One of urllib holds its connection, which the collector may find before what closes it."""
+        self.last = error
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
 
     def late(self) -> Late:
         below = f"; below it: {_below[:LONGEST]}" if _below else ""

@@ -2,8 +2,11 @@
 
 import ast
 import asyncio
+import io
 import ssl
+import urllib.error
 from collections.abc import Callable, Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +58,14 @@ def test_wait_in_vain_shows_the_last_error(wait: Callable[..., Any]) -> None:
 def test_wait_in_vain_shows_the_last_answer(wait: Callable[..., Any]) -> None:
     with pytest.raises(Late, match="last: 503"):
         wait(in_turn(503), 0.02, good=lambda status: status == 200)
+
+
+@both
+def test_wait_closes_what_an_answer_that_is_an_error_holds(wait: Callable[..., Any]) -> None:
+    body = io.BytesIO(b"not yet")
+    missing = urllib.error.HTTPError("http://127.0.0.1/", 404, "Not Found", Message(), body)
+    assert wait(in_turn(missing, 3)) == 3
+    assert body.closed
 
 
 def test_wait_for_an_object_shows_why_nobody_answered(tmp_path: Any) -> None:
