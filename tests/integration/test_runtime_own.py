@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,20 +149,32 @@ def test_process_numbers_and_host_name_of_its_own() -> None:
     with_runtime(scenario)
 
 
+@contextmanager
+def another_disk(where: Path) -> Iterator[None]:
+    subprocess.run(["mount", "-t", "tmpfs", "none", where], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", where], check=True)
+
+
 @NAMESPACES
 def test_a_read_only_root_capabilities_and_groups() -> None:
     async def scenario(runtime: RuntimeProcess) -> None:
         sandbox = await runtime.sandbox()
-        (runtime.root / "open").mkdir()
-        same = [pb.Mount(host_path=f"{runtime.root}/open", container_path=f"{runtime.root}/open")]
-        writes = f"touch {runtime.root}/open/x && echo wrote; touch {runtime.root}/made 2>&1"
+        disk = runtime.root / "disk"
+        disk.mkdir()
+        same = [pb.Mount(host_path=f"{disk}/open", container_path=f"{disk}/open")]
+        writes = f"touch {disk}/open/x && echo wrote; touch {runtime.root}/made 2>&1; touch {disk}/made 2>&1"
         probe = f"{writes}; grep CapBnd /proc/self/status; id -G"
         none = pb.Capability(drop_capabilities=["ALL"], add_capabilities=["NET_BIND_SERVICE"])
         sealed = linux(readonly_rootfs=True, capabilities=none, supplemental_groups=[4321, 17])
-        id = await runtime.run(sandbox, "sh", "-c", probe, name="sealed", linux=sealed, mounts=same)
-        text = await said(runtime, id)
+        with another_disk(disk):
+            (disk / "open").mkdir()
+            id = await runtime.run(sandbox, "sh", "-c", probe, name="sealed", linux=sealed, mounts=same)
+            text = await said(runtime, id)
         assert text.startswith("wrote\n"), "a volume can be written to, also at its own path"
-        assert "Read-only file system" in text
+        assert text.count("Read-only file system") == 2, "neither what is on another disk"
         assert f"{1 << 10:016x}" in text
         assert {"4321", "17"} <= set(text.splitlines()[-1].split())
         wrong = linux(capabilities=pb.Capability(drop_capabilities=["FLYING"]))

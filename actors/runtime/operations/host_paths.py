@@ -7,7 +7,6 @@ mounts: to remove a directory ends the mounts on it in every namespace.
 
 import contextlib
 import os
-import re
 import stat
 import threading
 from collections import Counter
@@ -19,13 +18,11 @@ import msgspec
 from actors.runtime.model.containers import Container
 from actors.runtime.model.errors import HostPathAway, InvalidRequest
 from actors.runtime.spec.isolation import mount_targets, namespaces_allowed
+from protocols.process.mountinfo import mounts_of
 from protocols.process.tasks import HangingCalls, TooManyHung
 from protocols.wire import cri_pb2 as pb
 
 FILE = "mount-points.json"
-_ESCAPED = re.compile(r"\\([0-7]{3})")
-
-
 SOURCES_S = 10.0
 SOURCES = HangingCalls("host paths", most=64)
 """A dead network file system never answers, and must not take the threads of other containers."""
@@ -153,8 +150,7 @@ def mount_points() -> set[str]:
         with contextlib.suppress(OSError):  # it has ended
             namespace = os.readlink(process / "ns" / "mnt")
             if namespace not in seen:
-                lines = (process / "mountinfo").read_text(errors="surrogateescape").splitlines()
-                found.update(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in lines)
+                found.update(mounted.point for mounted in mounts_of(process))
                 seen.add(namespace)
     return found
 

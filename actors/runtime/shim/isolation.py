@@ -49,6 +49,7 @@ class Isolation(NamedTuple):
 
 
 NOTHING = Isolation()
+KERNELS = ("/dev", "/proc", "/sys")
 
 
 def parse(record: dict[str, Any] | None) -> Isolation:
@@ -113,7 +114,15 @@ def _restrict(isolation: Isolation) -> None:
     for path in isolation.sealed:
         checked(f"read-only {path}", lambda path=path: mounts.seal_path(path))  # type: ignore[misc]
     if isolation.readonly:
-        checked("a read-only root", lambda: mounts.seal("/"))
+        checked("a read-only root", lambda: _seal_root(isolation))
+
+
+def _seal_root(isolation: Isolation) -> None:
+    """Volumes and the kernel's file systems are no part of the root; of the host's root, its other disks are."""
+    if isolation.root:
+        mounts.seal("/")
+    else:
+        mounts.seal_host((*KERNELS, *(os.path.realpath(mount.target) for mount in isolation.mounts)))
 
 
 def _join(pid: int, kinds: list[str]) -> None:

@@ -8,15 +8,20 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from actors.runtime.shim import system
 from protocols.process.beneath import Walk, open_beneath, proc_path
+from protocols.process.mountinfo import mounts_of
 
 NOSUID, NODEV, NOEXEC = 0x2, 0x4, 0x8
 _RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
 """Flags of the source's file system that a remount must repeat: the kernel rejects a remount that drops them."""
+
+
+_OPTIONS = {"nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC}
 
 
 class Mount(NamedTuple):
@@ -102,6 +107,23 @@ def seal(target: str, mount: Mount = _PLAIN) -> None:
     system.mount("", target, _BIND | _REMOUNT | _RDONLY | flags)
     if mount.recursive:
         system.seal_recursively(target)
+
+
+def seal_host(kept: Iterable[str]) -> None:
+    """Make the file systems of the host read-only for the container, but those at or below the paths `kept`.
+
+    Raises OSError. What another mount hides stays as it is, since nobody can reach it.
+    """
+    paths = tuple(kept)
+    for mounted in mounts_of():
+        if any(mounted.point == path or mounted.point.startswith(f"{path}/") for path in paths):
+            continue
+        flags = sum(flag for name, flag in _OPTIONS.items() if name in mounted.options)
+        try:
+            system.mount("", mounted.point, _BIND | _REMOUNT | _RDONLY | flags)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR) or mounted.point == "/":
+                raise
 
 
 def seal_path(path: str) -> None:

@@ -3,14 +3,13 @@
 import contextlib
 import ctypes
 import os
-import re
 from pathlib import Path
 
 from protocols.process.beneath import proc_path
+from protocols.process.mountinfo import mounts_of
 
 _BIND, _SLAVE = 0x1000, 0x80000
 _DETACH, _NOFOLLOW = 0x2, 0x8
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -31,10 +30,8 @@ def below(directory: Path) -> list[Path]:
 
     os.path.ismount does not see a directory bound within one file system.
     """
-    prefix = os.fsencode(os.path.realpath(directory)) + b"/"
-    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    places = [_ESCAPED.sub(lambda found: bytes((int(found[1], 8),)), line.split(b" ")[4]) for line in lines]
-    return [Path(os.fsdecode(place)) for place in reversed(places) if place.startswith(prefix)]
+    prefix = f"{os.path.realpath(directory)}/"
+    return [Path(mounted.point) for mounted in reversed(mounts_of()) if mounted.point.startswith(prefix)]
 
 
 def detach(place: Path) -> None:

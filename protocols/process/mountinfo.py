@@ -1,0 +1,30 @@
+"""Mounts of a process's mount namespace, as Linux lists them (proc(5), /proc/pid/mountinfo)."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+class Mounted(NamedTuple):
+    """One mount. A later one may hide it."""
+
+    point: str
+    """Path from the root of that process."""
+    options: frozenset[str]
+    """Its own, not those of the file system: `ro`, `nosuid`, `nodev`, ..."""
+
+
+def mounts_of(process: Path = Path("/proc/self")) -> list[Mounted]:
+    """Return the mounts that a process sees, oldest first; names that are not UTF-8 as `os.fsdecode` has them.
+
+    Raises OSError.
+    """
+    lines = (process / "mountinfo").read_bytes().decode(errors="surrogateescape").split("\n")
+    return [_parse(line.split(" ")) for line in lines if line]
+
+
+def _parse(fields: list[str]) -> Mounted:
+    """Octal escapes stand for bytes: space, tab, newline, backslash."""
+    return Mounted(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]), frozenset(fields[5].split(",")))
