@@ -38,7 +38,7 @@ class Container:
     def __init__(self, images: debian_image.Images, where: Path) -> None:
         self._images = images
         self.where = where
-        self.name = images.buildah("from", "--pull-never", NAME)
+        self.name = images.buildah("from", "--pull-never", *debian_image.limits(), NAME)
         self.volumes: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -6,6 +6,7 @@ distributions that pyproject.toml names, and theirs, and the tree.
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,13 @@ class Images:
     def remove(self) -> None:
         self.buildah("rm", "--all")
         self.buildah("rmi", "--all", "--force")
+
+
+def limits() -> list[str]:
+    """Return options for the limits of this process: newer versions of buildah set higher ones, which takes a right."""
+    known = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
+    now = {name: ":".join(map(str, resource.getrlimit(number))) for name, number in known.items()}
+    return [word for name, values in now.items() for word in ("--ulimit", f"{name}={values}")]
 
 
 def copy_packages(root: Path) -> None:
