@@ -40,7 +40,7 @@ SERVICE = """
 After=basic.target
 [Service]
 Type=oneshot
-Environment=PATH=/opt/nodeplane/bin:/usr/sbin:/usr/bin:/sbin:/bin
+Environment=PATH=/opt/nodeplane/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONPATH=/opt/source
 ExecStart=/bin/sh -c 'sh -eux /script >/results/output 2>&1; echo $? >/results/code; systemctl poweroff --force --force'
 TimeoutStartSec=infinity
 """
