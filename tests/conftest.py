@@ -6,6 +6,7 @@ others each time, and more of them. A test names a number of its own only where 
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +30,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest: the rest fills the gaps, so that no process is alone at the end."""
     seconds = read_durations()
     items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(item.config.rootpath)), 0.0))
+
+
+@pytest.fixture
+def terminal_signals() -> Iterator[None]:
+    """Children get SIGINT and SIGHUP as from a terminal: `nohup make test`, or one in the background, ignores them."""
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    ignored = [number for number in numbers if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,8 @@ from protocols.process.settings import save_settings
 from tests.support.settings import plane_settings
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("terminal_signals")
+
 
 class Stage:
     """A root directory with settings, and toy actors that run on it."""

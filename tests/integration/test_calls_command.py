@@ -10,6 +10,7 @@ import pytest
 from tests.support.plane import BIN, Plane, until
 
 RESOURCE = "example.com/gpu"
+pytestmark = pytest.mark.usefixtures("terminal_signals")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / "setup.sh"
 TOOLS = ("chmod", "grep", "mv", "rm", "sleep")
 HEAVY = {"chromium", "prometheus", "buildah", "systemd-container"}
+pytestmark = pytest.mark.usefixtures("terminal_signals")
 APT = """#!/bin/sh
 case "$1" in install)
     echo "$@" >> {root}/asked

@@ -28,6 +28,7 @@ HERE = Path(__file__).parent
 WAITS_FOR = ("no kubelet at /nowhere", "kubelet at /nowhere does not answer")
 REPO = HERE.parents[1]
 T = TypeVar("T")
+pytestmark = pytest.mark.usefixtures("terminal_signals")
 
 
 def until(holds: Callable[[], T], what: str, timeout: float = 60.0) -> T:
