@@ -38,6 +38,7 @@ COMMANDS = {
     "logs": Command("inspect.status", "show an actor's log"),
     "tap": Command("inspect.tap", "follow a stream of the bus"),
     "trace": Command("supervisor.trace.command", "one pod's life through all processes, as a waterfall"),
+    "why": Command("supervisor.why.command", "why a pod, device, claim, node or plugin is in its state"),
     "watch": Command("inspect.watch", "follow the pod-resources watch"),
     "devices": Command("inspect.devices", "list devices and who has them"),
     "calls": Command("supervisor.calls.command", "calls to device plugins and DRA drivers, and their answers"),

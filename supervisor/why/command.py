@@ -1,0 +1,47 @@
+"""`nodeplane why KIND/NAME`: why a pod, device, claim, node or plugin is in the state it is in."""
+
+import argparse
+import asyncio
+
+from protocols.kube.errors import ApiAway, ApiError
+from protocols.process.layout import Layout
+from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.base.terminal import print_json, show
+from supervisor.cli.flags import layout_from
+from supervisor.why.gather.sources import connected
+from supervisor.why.model.text import lines
+from supervisor.why.model.types import Diagnosis
+from supervisor.why.targets import KINDS, Target, target_of
+
+HELP = "the reason, in words, for the state of a pod, device, claim, node or plugin"
+EPILOG = "The conclusion is drawn from the API's objects and events, the trace, and the calls of plugins and drivers."
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = subparsers.add_parser("why", help=HELP, description=HELP, epilog=EPILOG, allow_abbrev=False)
+    parser.add_argument("target", metavar="KIND/NAME", help=f"KIND is {', '.join(KINDS)}; a NAME alone is a pod")
+    parser.add_argument("-n", "--namespace", default="default", help="of a pod or claim (default: default)")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    found = asyncio.run(diagnose(layout_from(args), target_of(args.target, args.namespace)))
+    if args.output == "json":
+        print_json(found)
+    else:
+        show("\n".join(line.replace("\n", "\\n") for line in lines(found)))
+    return 0
+
+
+async def diagnose(where: Layout, target: Target) -> Diagnosis:
+    """Gather the evidence about a target and draw the conclusion. Raises NotRunning, SupervisorError, Usage."""
+    try:
+        async with connected(where) as sources:
+            return await KINDS[target.kind](sources, target)
+    except (Usage, SupervisorError):
+        raise
+    except ApiError as error:
+        raise SupervisorError(f"the API rejects the request: {error}") from None
+    except ApiAway as error:
+        raise NotRunning(f"the API does not answer: {error}; see `nodeplane status`") from None

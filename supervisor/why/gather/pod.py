@@ -1,0 +1,126 @@
+"""Evidence about a pod."""
+
+import asyncio
+import time
+
+import msgspec
+
+from protocols.cel.worker.forked import forked_selections
+from protocols.dra.gates import Gates, gates_of
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, event_time, name_of, namespace_of, uid_of
+from protocols.kube.resources import EVENTS, NODES, PODS, RESOURCECLAIMS
+from protocols.process.layout import Layout
+from protocols.process.settings import load_settings
+from protocols.trace import Row
+from supervisor.base.errors import NotRunning, Usage
+from supervisor.dra.sources import RESOURCES, list_objects
+from supervisor.dra.why import Answer, pod_answer
+from supervisor.trace.collect import pod_trace
+from supervisor.why.gather.sources import Reader, Sources, get, names, node_bus, unknown
+from supervisor.why.gather.streams import DeviceManager, device_manager, plugin_evidence
+from supervisor.why.model.types import Event, PodEvidence
+from supervisor.why.pods.view import containers, node_of, number, requested, seconds
+
+MAX_EVENTS = 50
+LOG_LINES, LOG_BYTES, LOGS = 5, 4096, 3
+"""Of each container that ended, and how many of those."""
+
+
+async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence:
+    """Return what the plane knows of a pod, deleted or not. Raises Usage for an unknown one, ApiError, ApiAway."""
+    reader = Reader()
+    pod = await get(sources.client, PODS, name, namespace)
+    events = await reader.read("events", _events(sources, namespace, name, pod), ())
+    steps = await _steps(reader, sources.layout, namespace, uid_of(pod) if pod else name)
+    if pod is None and not events and not steps:
+        known = await names(sources.client, PODS, namespace)
+        raise unknown("pod", f"{namespace}/{name}", known, f"kubectl get pods -n {namespace}")
+    found = PodEvidence(key=f"{namespace}/{name}", now=time.time(), pod=pod, events=events, steps=steps)
+    return await _with_details(reader, sources, found, pod) if pod is not None else _sealed(found, reader)
+
+
+def _sealed(found: PodEvidence, reader: Reader) -> PodEvidence:
+    return msgspec.structs.replace(found, unread=tuple(reader.unread))
+
+
+async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
+    node = node_of(pod)
+    async with node_bus(sources, node) as near:
+        manager = await reader.read("devices", device_manager(near), DeviceManager())
+    scheduling = None if node else await reader.read("scheduling", _scheduling(sources, pod), None)
+    found = msgspec.structs.replace(
+        found,
+        calls=tuple(call for call in manager.calls if call.subject.partition(" ")[0] == found.key),
+        plugins=plugin_evidence(manager, requested(pod)),
+        devices=tuple(row for row in manager.rows if row.pod == found.key),
+        scheduling=scheduling,
+        logs=await reader.read("logs", _logs(sources, pod), {}),
+        node=await reader.read("node", get(sources.client, NODES, node), None) if node else None,
+    )
+    return _sealed(found, reader)
+
+
+async def _events(sources: Sources, namespace: str, name: str, pod: Object | None) -> tuple[Event, ...]:
+    about = f"involvedObject.uid={uid_of(pod)}" if pod else f"involvedObject.kind=Pod,involvedObject.name={name}"
+    return await events_of(sources, namespace, about)
+
+
+async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[Event, ...]:
+    """Return the newest events of an object, oldest first."""
+    found = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
+    items = sorted(found.get("items") or (), key=event_time)[-MAX_EVENTS:]
+    return tuple(_event(each) for each in items)
+
+
+def _event(event: Object) -> Event:
+    return Event(
+        seconds(event_time(event)),
+        str(event.get("type") or ""),
+        str(event.get("reason") or ""),
+        str(event.get("message") or ""),
+        number(event.get("count")) or 1,
+    )
+
+
+async def _steps(reader: Reader, layout: Layout, namespace: str, name: str) -> tuple[Row, ...]:
+    try:
+        trace = await pod_trace(layout, namespace, name)
+    except Usage:  # no process has seen it, or retains it
+        return ()
+    except (NotRunning, OSError) as error:
+        reader.unread.append(f"trace could not be read: {error}")
+        return ()
+    if trace.silent:
+        reader.unread.append(f"no answer from {', '.join(trace.silent)}: their steps are missing")
+    return tuple(trace.rows)
+
+
+async def _scheduling(sources: Sources, pod: Object) -> Answer | None:
+    objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
+    return await asyncio.to_thread(_answer, pod, objects, sources.layout)
+
+
+def _answer(pod: Object, objects: list[Object], layout: Layout) -> Answer:
+    with forked_selections():
+        return pod_answer(pod, objects, _gates(layout))
+
+
+def _gates(layout: Layout) -> Gates:
+    return gates_of(load_settings(layout.settings).gate)
+
+
+async def _logs(sources: Sources, pod: Object) -> dict[str, tuple[str, ...]]:
+    """Return the ends of the logs of containers that ended, or are not ready."""
+    found = {}
+    ended = [each for each in containers(pod) if each.ended or each.last or (each.running and not each.ready)]
+    for each in ended[:LOGS]:
+        previous = not each.ended and not each.running
+        query = {"container": each.name, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
+        path = PODS.path(name_of(pod), namespace_of(pod), "log")
+        try:
+            text = await sources.client.text(path, query | ({"previous": "true"} if previous else {}), LOG_BYTES)
+        except ApiError:  # it has no log, or none any more
+            continue
+        found[each.name] = tuple(text.splitlines()[-LOG_LINES:])
+    return found

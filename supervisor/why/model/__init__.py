@@ -1,0 +1,1 @@
+"""What is known of a target, the conclusion, and their words."""

@@ -1,0 +1,64 @@
+"""Words and times of a diagnosis. Pure."""
+
+import time
+from collections.abc import Iterable
+
+from supervisor.why.model.types import Diagnosis, Event
+
+MAX_LINES = 30
+"""Lines of evidence shown; the first ones."""
+MAX_LINE = 500
+EVIDENCE, ADVICE = "  ", "  to do: "
+
+
+def lines(found: Diagnosis) -> list[str]:
+    """Return state and reason, then the evidence, then what to do. The caller makes them printable."""
+    evidence = [f"{EVIDENCE}{cut(line)}" for line in found.evidence[:MAX_LINES]]
+    if more := len(found.evidence) - len(evidence):
+        evidence.append(f"{EVIDENCE}and {more} more lines; -o json shows all")
+    return [headline(found), *evidence, *(f"{ADVICE}{cut(line)}" for line in found.advice)]
+
+
+def headline(found: Diagnosis) -> str:
+    """Return target, state and reason on one line."""
+    return f"{found.target}: {found.state}: {cut(found.reason)}"
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= MAX_LINE else f"{text[: MAX_LINE - 3]}..."
+
+
+def at(seconds: float) -> str:
+    """Return a local time as `12:41:45`."""
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def span_text(seconds: float) -> str:
+    """Return a duration as `0.4 s`, `12 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`."""
+    seconds = max(0.0, seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if hours < 1:
+        return f"{minutes} min {int(seconds) % 60} s"
+    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+
+
+def ago(seconds: float, now: float) -> str:
+    """Return a time and how long ago it was."""
+    return f"{at(seconds)} ({span_text(now - seconds)} ago)"
+
+
+def event_line(event: Event) -> str:
+    times = f" ({event.count} times)" if event.count > 1 else ""
+    return f"event {at(event.at)} {event.reason}{times}: {event.message}"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def joined(words: Iterable[str]) -> str:
+    return ", ".join(words)

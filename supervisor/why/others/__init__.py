@@ -1,0 +1,1 @@
+"""Diagnosis of devices, claims, nodes and device plugins. Pure."""

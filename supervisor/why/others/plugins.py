@@ -1,0 +1,158 @@
+"""Diagnosis of a device plugin: it serves, is silent, is gone, did not come back, or reports odd words of health."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from protocols.messages.calls import CallRecord
+from protocols.messages.devices import PLUGIN_GONE, PLUGIN_SERVES, PLUGIN_SILENT, PluginView
+from supervisor.calls.text import record_lines
+from supervisor.why.model.text import ago, at, joined, plural
+from supervisor.why.model.types import Finding, PluginEvidence
+
+LIST, REGISTER = "ListAndWatch", "Register"
+WORDS = ("Healthy", "Unhealthy")
+LAST_CALLS = 3
+NAMED = 5
+"""Devices named in a sentence."""
+RESTART_S = 5.0
+"""kubelet.sock is created at most so long after the device manager ended."""
+
+
+def diagnose_plugin(found: PluginEvidence) -> Finding:
+    return next(finding for rule in RULES if (finding := rule(found)) is not None)
+
+
+def plugin_sentence(found: PluginEvidence) -> str:
+    """Return the reason alone, for a pod that needs the resource."""
+    finding = diagnose_plugin(found)
+    return f"plugin of {found.resource}: {finding.state}: {finding.reason}"
+
+
+def never(found: PluginEvidence) -> Finding | None:
+    """No plugin is known, and none was: neither from calls nor from before a restart."""
+    if found.plugins or found.calls or found.capacity or found.connected:
+        return None
+    reason = f"no plugin has registered {found.resource}"
+    since = f" since kubelet.sock was created at {ago(found.socket_since, found.now)}" if found.socket_since else ""
+    return Finding(
+        "unknown", reason + since, advice=("start the plugin; `nodeplane devices --plugins` lists those known",)
+    )
+
+
+def rejected(found: PluginEvidence) -> Finding | None:
+    """The last Register was answered with an error, and nothing serves."""
+    last = next((call for call in reversed(found.calls) if call.method == REGISTER), None)
+    if found.connected or last is None or last.status in ("OK", ""):
+        return None
+    reason = f"Register at {_moment(last)} was answered with {last.status}: {last.error}"
+    return Finding(
+        "rejected", reason, tuple(_last_calls(found)), ("correct the request of Register and register again",)
+    )
+
+
+def odd_health(found: PluginEvidence) -> Finding | None:
+    """Some device's health is a word that the protocol does not have."""
+    words = _odd_words(found)
+    if not found.connected or not words:
+        return None
+    device, word = next(iter(words.items()))
+    reason = (
+        f"it sent health {word!r} ({word.encode().hex(' ')}) for device {device}, which is not exactly `Healthy`:"
+        f" {plural(len(words), 'device')} not allocatable"
+    )
+    advice = "send the constants of the protocol, `Healthy` and `Unhealthy`, letter by letter"
+    return Finding("odd health", reason, tuple(_last_calls(found)), (advice,))
+
+
+def serves(found: PluginEvidence) -> Finding | None:
+    view = _view(found, PLUGIN_SERVES)
+    if view is None:
+        return None
+    reason = (
+        f"{view.socket} has served since {ago(view.since_ns / 1e9, found.now)}:"
+        f" {found.healthy} of {plural(found.capacity, 'device')} healthy"
+    )
+    if found.capacity == 0:
+        return Finding("lists no device", f"{reason}; its list is empty", tuple(_last_calls(found)))
+    sick = [f"device {each.device} is {each.health}{_message(each.message)}" for each in found.unhealthy[:NAMED]]
+    state = "serves unhealthy devices" if sick else "serves"
+    return Finding(state, reason, (*sick, *_last_calls(found)))
+
+
+def silent(found: PluginEvidence) -> Finding | None:
+    view = _view(found, PLUGIN_SILENT)
+    if view is None:
+        return None
+    reason = (
+        f"{view.socket} registered at {ago(view.since_ns / 1e9, found.now)} and has not sent a first list of devices"
+    )
+    return Finding("silent", reason, tuple(_last_calls(found)), ("send the list as soon as ListAndWatch is called",))
+
+
+def not_back(found: PluginEvidence) -> Finding | None:
+    """The device manager restarted, and the plugin of before has not registered with the new socket."""
+    if found.connected or _view(found, PLUGIN_GONE) or not found.socket_since:
+        return None
+    reason = (
+        f"it served until the node's socket was replaced: kubelet.sock is new since {at(found.socket_since)},"
+        f" no Register since"
+    )
+    advice = "a plugin must watch kubelet.sock and register again when it is created"
+    return Finding("did not come back", reason, tuple(_last_calls(found)), (advice,))
+
+
+def gone(found: PluginEvidence) -> Finding | None:
+    view = _view(found, PLUGIN_GONE)
+    if view is None:
+        return None
+    ended = view.since_ns / 1e9
+    reason = f"{view.socket} served until {ago(ended, found.now)}: {view.why or 'its stream ended'}; no Register since"
+    if found.socket_since > ended - RESTART_S and found.socket_since:
+        reason += f", although kubelet.sock is new since {at(found.socket_since)}"
+    advice = "start it again; a plugin that runs must register again when kubelet.sock is created"
+    return Finding("gone", reason, tuple(_last_calls(found)), (advice,))
+
+
+def other(found: PluginEvidence) -> Finding:
+    states = joined(f"{view.socket} {view.state}" for view in found.plugins) or "no connection"
+    return Finding("unknown", states, tuple(_last_calls(found)))
+
+
+Rule = Callable[[PluginEvidence], Finding | None]
+RULES: tuple[Rule, ...] = (odd_health, serves, silent, rejected, never, gone, not_back, other)
+"""Tried in order; the last one always matches."""
+
+
+def _view(found: PluginEvidence, state: str) -> PluginView | None:
+    return next((view for view in found.plugins if view.state == state), None)
+
+
+def _odd_words(found: PluginEvidence) -> dict[str, str]:
+    """Return the devices whose last reported health is no word of the protocol, as the lists' records show them."""
+    words: dict[str, str] = {}
+    for call in found.calls:
+        if call.method == REGISTER:
+            words.clear()
+        if call.method == LIST:
+            for device in _changes(call):
+                words[str(device.get("ID"))] = str(device.get("health") or "")
+            for device in call.reply.get("removed") or ():
+                words.pop(str(device.get("ID")), None)
+    return {device: word for device, word in words.items() if word not in WORDS}
+
+
+def _changes(call: CallRecord) -> list[dict[str, Any]]:
+    return [*(call.reply.get("added") or ()), *(call.reply.get("changed") or ())]
+
+
+def _last_calls(found: PluginEvidence) -> Iterator[str]:
+    for call in found.calls[-LAST_CALLS:]:
+        yield from (line for line in record_lines(call))
+
+
+def _moment(call: CallRecord) -> str:
+    return at(call.began_ns / 1e9)
+
+
+def _message(text: str) -> str:
+    return f": {text}" if text else ""

@@ -1,0 +1,66 @@
+"""The table of rules for pods, tried in order."""
+
+from collections.abc import Callable
+
+from protocols.kube.errors import SHAPE_ERRORS
+from supervisor.base.errors import SupervisorError
+from supervisor.why.model.text import joined
+from supervisor.why.model.types import Diagnosis, Finding, PodEvidence
+from supervisor.why.pods import admission, ending, running, scheduling, starting
+from supervisor.why.pods.view import containers, status_of
+
+Rule = Callable[[PodEvidence], Finding | None]
+
+
+def otherwise(found: PodEvidence) -> Finding:
+    """No rule matched: show the phase, and what each container waits for."""
+    states = joined(f"{each.kind} {each.name} {each.waiting or _state(each.running, each.ready)}"
+                    for each in containers(found.pod or {}))  # fmt: skip
+    reason = f"its phase is {status_of(found.pod or {}).get('phase')}: {states}"
+    return Finding("starting", reason, found.unread)
+
+
+def _state(since: float, ready: bool) -> str:
+    if not since:
+        return "has not started"
+    return "runs and is ready" if ready else "runs and is not ready yet"
+
+
+RULES: tuple[Rule, ...] = (
+    ending.gone,
+    ending.evicted,
+    ending.terminating,
+    admission.rejected,
+    ending.failed,
+    ending.succeeded,
+    scheduling.gated,
+    scheduling.missing_claim,
+    scheduling.no_node,
+    scheduling.unscheduled,
+    admission.node_lost,
+    admission.waits_for_plugin,
+    admission.not_admitted,
+    running.crash_loop,
+    starting.image,
+    starting.configuration,
+    starting.claims,
+    starting.volumes,
+    starting.sandbox,
+    starting.step_in_progress,
+    running.not_ready,
+    running.gate,
+    running.broken_device,
+    running.slow_start,
+    running.fine,
+    otherwise,
+)
+"""The last one always matches."""
+
+
+def diagnose_pod(found: PodEvidence) -> Diagnosis:
+    """Raises SupervisorError for an object of the wrong shape, which another server may have admitted."""
+    try:
+        finding = next(finding for rule in RULES if (finding := rule(found)) is not None)
+    except SHAPE_ERRORS as error:
+        raise SupervisorError(f"pod {found.key} has a field of the wrong shape: {error!r:.200}") from None
+    return Diagnosis(f"pod/{found.key}", finding.state, finding.reason, finding.evidence, finding.advice)

@@ -1,0 +1,215 @@
+"""Pods whose containers run, or ran: crash loops, probes, broken devices, a slow start, and pods that are fine."""
+
+from collections.abc import Iterator
+
+from protocols.kube.meta import condition
+from protocols.trace import Row
+from supervisor.why.model.text import ago, event_line, joined, plural, span_text
+from supervisor.why.model.types import Finding, PodEvidence
+from supervisor.why.pods.slow import slowest, start_of
+from supervisor.why.pods.view import APP, Container, Ended, containers, mapping, rows, spec_of, status_of
+
+SIGNALS = {1: "SIGHUP", 2: "SIGINT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+MEANINGS = {126: "the command cannot be executed", 127: "the command is not found", 128: "it could not be started"}
+BEFORE_S = 60.0
+"""Changes in this time before a container's death are shown."""
+SLOW_S = 10.0
+CHANGES = ("patch", "update", "replace")
+"""Steps of the API server that change a pod's spec, not its status."""
+CRASHES = ("CrashLoopBackOff",)
+
+
+def crash_loop(found: PodEvidence) -> Finding | None:
+    crashed = [each for each in containers(found.pod or {}) if each.waiting in CRASHES or _crashed(each)]
+    if not crashed:
+        return None
+    container = crashed[0]
+    run = container.ended or container.last
+    if run is None:
+        return None
+    reason = f"{container.kind} {container.name} {how(run, found.now)}; {_restarts(container)}"
+    if cause := _killed_by(found, container, run):
+        reason += f"; {cause}"
+    evidence = (*_message(run), *log(found, container.name), *_before(found, run))
+    return Finding("crash loop", reason, evidence, (_log_command(found, container),))
+
+
+def _crashed(container: Container) -> bool:
+    """Return True between two runs of a container that is to be started again."""
+    ended = container.ended
+    return ended is not None and ended.code != 0 and container.restarts > 0
+
+
+def how(run: Ended, now: float) -> str:
+    """Return how a run ended: code, signal, reason, time and length."""
+    code = f"exit code {run.code}"
+    if meaning := MEANINGS.get(run.code) or _signal(run.code):
+        code += f" ({meaning})"
+    special = f" as {run.reason}" if run.reason not in ("", "Error", "Completed") else ""
+    lasted = f", after {span_text(run.finished - run.started)}" if run.started and run.finished else ""
+    return f"ended with {code}{special} at {ago(run.finished, now)}{lasted}"
+
+
+def _signal(code: int) -> str:
+    return SIGNALS.get(code - 128, f"signal {code - 128}") if 128 < code < 160 else ""
+
+
+def _restarts(container: Container) -> str:
+    text = f"it was restarted {plural(container.restarts, 'time')}"
+    backoff = container.message.partition(" restarting ")[0]
+    return f"{text}, next after a {backoff}" if backoff.startswith("back-off ") else text
+
+
+def _killed_by(found: PodEvidence, container: Container, run: Ended) -> str:
+    """Return the probe for which the node killed a container, if it was that."""
+    for event in reversed(found.events):
+        if event.reason == "Killing" and container.name in event.message and "probe" in event.message:
+            return event.message if abs(event.at - run.finished) < BEFORE_S else ""
+    return ""
+
+
+def _message(run: Ended) -> Iterator[str]:
+    if run.message:
+        yield f"termination message: {' '.join(run.message.split())}"
+
+
+def log(found: PodEvidence, container: str) -> Iterator[str]:
+    lines = found.logs.get(container, ())
+    yield from (f"log of {container}: {line}" for line in lines)
+    if container in found.logs and not lines:
+        yield f"log of {container}: empty"
+
+
+def _before(found: PodEvidence, run: Ended) -> Iterator[str]:
+    """Yield what changed shortly before a container ended: its spec, or the health of its devices."""
+    for row in found.steps:
+        moment = row.time_ns / 1e9
+        if run.finished - BEFORE_S <= moment <= run.finished and _is_change(row):
+            words = joined(f"{key}={value}" for key, value in row.attributes.items())
+            yield f"{span_text(run.finished - moment)} before its end: {row.name} by {row.actor} ({words})"
+
+
+def _is_change(row: Row) -> bool:
+    return row.name == "device health" or ("apiserver" in row.actor and row.name in CHANGES)
+
+
+def _log_command(found: PodEvidence, container: Container) -> str:
+    namespace, _, name = found.key.partition("/")
+    where = "" if namespace == "default" else f" -n {namespace}"
+    return f"kubectl logs{where} {name} -c {container.name} --previous"
+
+
+def not_ready(found: PodEvidence) -> Finding | None:
+    unready = [each for each in containers(found.pod or {}) if each.kind == APP and each.running and not each.ready]
+    if not unready:
+        return None
+    container = unready[0]
+    kind, probe = _probe_of(container)
+    if not probe:
+        return None
+    answers = [event for event in found.events if event.reason == "Unhealthy" and event.message.startswith(kind)]
+    reason = f"the {kind.lower()} probe ({probe_text(probe)}) of container {container.name} has not succeeded"
+    reason += f": last answer at {ago(answers[-1].at, found.now)}: {_answer(answers[-1].message)}" if answers else (
+        f" since it started at {ago(container.running, found.now)}; no answer is recorded yet"
+    )  # fmt: skip
+    evidence = (*(event_line(event) for event in answers[-2:]), *log(found, container.name))
+    return Finding("not ready", reason, evidence, ("run the probe's command or request in the container yourself",))
+
+
+def _probe_of(container: Container) -> tuple[str, dict[str, object]]:
+    """Return the kind of the probe that decides now, and the probe."""
+    startup = mapping(container.spec.get("startupProbe"))
+    if startup and not container.started:
+        return "Startup", startup
+    return "Readiness", mapping(container.spec.get("readinessProbe"))
+
+
+def probe_text(probe: dict[str, object]) -> str:
+    """Return what a probe or hook does, such as `exec cat /ready` or `GET :8080/healthz`."""
+    if command := mapping(probe.get("exec")).get("command"):
+        return f"exec {' '.join(map(str, command))}" if isinstance(command, list) else "exec"
+    if get := mapping(probe.get("httpGet")):
+        return f"GET :{get.get('port')}{get.get('path') or '/'}"
+    for kind in ("tcpSocket", "grpc"):
+        if target := mapping(probe.get(kind)):
+            return f"{kind} :{target.get('port')}"
+    if sleep := mapping(probe.get("sleep")):
+        return f"sleep {sleep.get('seconds')} s"
+    return "nothing"
+
+
+def _answer(message: str) -> str:
+    return message.partition(": ")[2] or message
+
+
+def gate(found: PodEvidence) -> Finding | None:
+    """A readiness gate is not met."""
+    pod = found.pod or {}
+    gates = (str(each.get("conditionType")) for each in rows(spec_of(pod).get("readinessGates")))
+    unmet = [each for each in gates if (condition(pod, each) or {}).get("status") != "True"]
+    if status_of(pod).get("phase") != "Running" or not unmet:
+        return None
+    reason = f"readiness gate {unmet[0]}: the condition is {(condition(pod, unmet[0]) or {}).get('status', 'missing')}"
+    return Finding("not ready", reason, advice=("the controller of the gate sets the condition in the pod's status",))
+
+
+def broken_device(found: PodEvidence) -> Finding | None:
+    broken = [each for each in found.devices if each.health != "Healthy"]
+    claimed = [(name, device) for name, device in _claim_health(found) if device.get("health") != "Healthy"]
+    if status_of(found.pod or {}).get("phase") != "Running" or not (broken or claimed):
+        return None
+    lines = [_health_line(f"{each.resource} {each.device}", each.health, each.message) for each in broken]
+    lines += [_health_line(f"{each.get('resourceID')} of {name}", each.get("health"), each.get("message"))
+              for name, each in claimed]  # fmt: skip
+    return Finding("running on a broken device", f"its containers run, but {lines[0]}", tuple(lines[1:]))
+
+
+def _health_line(device: str, health: object, message: object) -> str:
+    return f"device {device} is {health}{f': {message}' if message else ''}"
+
+
+def _claim_health(found: PodEvidence) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the health of claims' devices from the pod's status; that of plugins' devices is read from the node."""
+    for status in rows(status_of(found.pod or {}).get("containerStatuses")):
+        for resource in rows(status.get("allocatedResourcesStatus")):
+            if str(resource.get("name")).startswith("claim:"):
+                yield from ((str(resource.get("name")), each) for each in rows(resource.get("resources")))
+
+
+def slow_start(found: PodEvidence) -> Finding | None:
+    if not _runs(found) or (start := start_of(found.steps)) is None or start[1] - start[0] < SLOW_S * 1e9:
+        return None
+    name, length = slowest(found.steps)
+    took, part = span_text((start[1] - start[0]) / 1e9), span_text(length / 1e9)
+    reason = f"it runs; its start took {took}, of which {part} were {name}"
+    return Finding(
+        "slow start", reason, tuple(_running(found)), (f"see `nodeplane trace pod/{found.key.partition('/')[2]}`",)
+    )
+
+
+def fine(found: PodEvidence) -> Finding | None:
+    if not _runs(found):
+        return None
+    evidence = list(_running(found))
+    if start := start_of(found.steps):
+        name, length = slowest(found.steps)
+        evidence.append(
+            f"its start took {span_text((start[1] - start[0]) / 1e9)}, {span_text(length / 1e9)} of it {name}"
+        )
+    since = (condition(found.pod or {}, "Ready") or {}).get("lastTransitionTime")
+    return Finding("running", f"all its containers run and are ready since {since}", tuple(evidence))
+
+
+def _runs(found: PodEvidence) -> bool:
+    pod = found.pod or {}
+    ready = (condition(pod, "Ready") or {}).get("status") == "True"
+    return ready and status_of(pod).get("phase") == "Running"
+
+
+def _running(found: PodEvidence) -> Iterator[str]:
+    for each in containers(found.pod or {}):
+        if each.restarts and each.last:
+            times = plural(each.restarts, "time")
+            yield f"{each.kind} {each.name} was restarted {times}; it {how(each.last, found.now)}"
+    for device in found.devices:
+        yield f"holds {device.resource} {device.device}, {device.health}"

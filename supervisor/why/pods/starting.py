@@ -1,0 +1,118 @@
+"""Pods that a node admitted and whose containers do not run yet: claims, volumes, sandbox, image, configuration."""
+
+from collections.abc import Sequence
+
+from protocols.trace import Row
+from supervisor.why.model.text import ago, event_line, span_text
+from supervisor.why.model.types import Event, Finding, PodEvidence
+from supervisor.why.pods.view import Container, containers, node_of, status_of
+
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
+CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
+VOLUMES, CLAIMS = "FailedMount", "FailedPrepareDynamicResources"
+SANDBOX_EVENTS = ("FailedCreatePodSandBox", "NetworkNotReady")
+RECENT_S = 90.0
+"""A failure older than this has been tried again since, with another result: resyncs come at least as often."""
+
+
+def image(found: PodEvidence) -> Finding | None:
+    container = _waiting(found, IMAGE_REASONS)
+    if container is None:
+        return None
+    detail = container.message or _last_message(found.events, ("Failed",)) or container.waiting
+    failed = _last(found.events, ("Failed",))
+    if failed is not None and container.waiting == "ImagePullBackOff":
+        detail = failed.message
+    reason = f"image {container.image!r} of {container.kind} {container.name}: {container.waiting}: {detail}"
+    evidence = [event_line(event) for event in found.events if event.reason in ("Failed", "BackOff", "Pulling")]
+    advice = "import it with `nodeplane image import`, or correct its name; `nodeplane image ls` lists those there are"
+    return Finding("waiting for its image", reason, tuple(evidence[-3:]), (advice,))
+
+
+def configuration(found: PodEvidence) -> Finding | None:
+    container = _waiting(found, CONFIG_REASONS)
+    if container is None:
+        return None
+    reason = f"{container.kind} {container.name} cannot be created: {container.waiting}: {container.message}"
+    missing = "not found" in container.message
+    advice = "create what is missing" if missing else "correct the container's spec"
+    return Finding("waiting for its configuration", reason, (), (f"{advice}; the node tries again by itself",))
+
+
+def volumes(found: PodEvidence) -> Finding | None:
+    event = _failing(found, (VOLUMES,))
+    if event is None:
+        return None
+    evidence = (event_line(event), *_longest(found.steps, "volumes"))
+    return Finding(
+        "waiting for its volumes", event.message, evidence, ("create what is missing; the node tries again",)
+    )
+
+
+def claims(found: PodEvidence) -> Finding | None:
+    event = _failing(found, (CLAIMS,))
+    call = next((call for call in found.calls if not call.status and call.method.startswith("NodePrepare")), None)
+    if call is not None:
+        reason = f"{call.method} of driver {call.peer} is in progress for {span_text(call.seconds)}"
+        return Finding("waiting for its driver", reason, (), (f"see `nodeplane calls {call.peer}`",))
+    if event is None:
+        return None
+    advice = "see `nodeplane devices --drivers` and `nodeplane calls DRIVER`"
+    return Finding("waiting for its driver", event.message, (event_line(event),), (advice,))
+
+
+def sandbox(found: PodEvidence) -> Finding | None:
+    event = _failing(found, SANDBOX_EVENTS)
+    if event is None:
+        return None
+    return Finding("waiting for its sandbox", event.message, (event_line(event),), ("see `nodeplane logs runtime`",))
+
+
+def step_in_progress(found: PodEvidence) -> Finding | None:
+    """Nothing failed: name the last step that ended, and what waits since."""
+    pod = found.pod or {}
+    pending = [each for each in containers(pod) if not each.running and not each.ended]
+    if not node_of(pod) or status_of(pod).get("phase") != "Pending" or not pending:
+        return None
+    last = max(found.steps, key=lambda row: row.start_ns + row.duration_ns, default=None)
+    detail = ""
+    if last is not None:
+        ended = (last.time_ns + last.duration_ns) / 1e9
+        detail = f"; the last step that ended is {last.name!r} of {last.actor}, {span_text(found.now - ended)} ago"
+    running = next((each for each in containers(pod) if each.running and not each.ready), None)
+    if running is not None:
+        reason = (
+            f"{running.kind} {running.name} runs since {ago(running.running, found.now)} and must end or start first"
+        )
+    else:
+        reason = f"{pending[0].kind} {pending[0].name} is being created ({pending[0].waiting or 'no status yet'})"
+    return Finding("starting", reason + detail, found.unread)
+
+
+def _waiting(found: PodEvidence, reasons: Sequence[str]) -> Container | None:
+    return next((each for each in containers(found.pod or {}) if each.waiting in reasons), None)
+
+
+def _failing(found: PodEvidence, reasons: Sequence[str]) -> Event | None:
+    """Return the newest event of these reasons, if no container of the pod has started since."""
+    event, pod = _last(found.events, reasons), found.pod or {}
+    if event is None or not node_of(pod) or found.now - event.at > RECENT_S:
+        return None
+    began = [run for each in containers(pod) for run in (each.running, each.ended.started if each.ended else 0.0)]
+    return event if event.at > max(began, default=0.0) and any(not each.running for each in containers(pod)) else None
+
+
+def _last(events: Sequence[Event], reasons: Sequence[str]) -> Event | None:
+    return next((event for event in reversed(events) if event.reason in reasons), None)
+
+
+def _last_message(events: Sequence[Event], reasons: Sequence[str]) -> str:
+    event = _last(events, reasons)
+    return event.message if event else ""
+
+
+def _longest(steps: Sequence[Row], name: str) -> list[str]:
+    found = [row for row in steps if row.name == name and row.duration_ns]
+    return (
+        [f"step {name!r} took {span_text(max(row.duration_ns for row in found) / 1e9)} at the longest"] if found else []
+    )

@@ -1,0 +1,137 @@
+"""A pod's object as the rules read it. Values of a wrong type count as missing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from protocols.kube.errors import TimeInvalid
+from protocols.kube.meta import Object, meta
+from protocols.kube.times import parse_time
+
+INIT, APP = "init container", "container"
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a run of a container ended."""
+
+    code: int
+    reason: str
+    message: str
+    started: float
+    finished: float
+
+
+class Container(msgspec.Struct, frozen=True):
+    """Spec and status of one container."""
+
+    name: str
+    kind: str
+    """INIT or APP; a sidecar is an init container."""
+    spec: Object
+    ready: bool = False
+    started: bool = False
+    restarts: int = 0
+    running: float = 0.0
+    """Start of the current run; 0 = none runs."""
+    waiting: str = ""
+    """Reason for which it waits."""
+    message: str = ""
+    """Message of its waiting state."""
+    ended: Ended | None = None
+    """Set while it is terminated."""
+    last: Ended | None = None
+    """The run before the current state."""
+
+    @property
+    def image(self) -> str:
+        return str(self.spec.get("image") or "")
+
+
+def containers(pod: Object) -> list[Container]:
+    """Return init containers, then the others, in the order of the spec."""
+    return [
+        *_of(pod, "initContainers", "initContainerStatuses", INIT),
+        *_of(pod, "containers", "containerStatuses", APP),
+    ]
+
+
+def _of(pod: Object, field: str, status_field: str, kind: str) -> Iterator[Container]:
+    statuses = {str(each.get("name")): each for each in rows(status_of(pod).get(status_field))}
+    for spec in rows(spec_of(pod).get(field)):
+        name = str(spec.get("name"))
+        yield _container(name, kind, spec, statuses.get(name, {}))
+
+
+def _container(name: str, kind: str, spec: Object, status: Object) -> Container:
+    state = mapping(status.get("state"))
+    waiting, running = mapping(state.get("waiting")), mapping(state.get("running"))
+    return Container(
+        name=name,
+        kind=kind,
+        spec=spec,
+        ready=status.get("ready") is True,
+        started=status.get("started") is True,
+        restarts=number(status.get("restartCount")),
+        running=seconds(running.get("startedAt")),
+        waiting=str(waiting.get("reason") or ""),
+        message=str(waiting.get("message") or ""),
+        ended=_ended(state),
+        last=_ended(mapping(status.get("lastState"))),
+    )
+
+
+def _ended(state: Object) -> Ended | None:
+    found = mapping(state.get("terminated"))
+    if not found:
+        return None
+    return Ended(
+        number(found.get("exitCode")),
+        str(found.get("reason") or ""),
+        str(found.get("message") or "").strip(),
+        seconds(found.get("startedAt")),
+        seconds(found.get("finishedAt")),
+    )
+
+
+def spec_of(pod: Object) -> Object:
+    return mapping(pod.get("spec"))
+
+
+def status_of(pod: Object) -> Object:
+    return mapping(pod.get("status"))
+
+
+def node_of(pod: Object) -> str:
+    return str(spec_of(pod).get("nodeName") or "")
+
+
+def deleted_at(pod: Object) -> float:
+    """Return when the deletion was requested; the API stores the end of the grace period."""
+    ends = seconds(meta(pod).get("deletionTimestamp"))
+    return ends - number(meta(pod).get("deletionGracePeriodSeconds")) if ends else 0.0
+
+
+def requested(pod: Object) -> set[str]:
+    """Return the extended resources that containers request."""
+    found = (mapping(mapping(each.spec.get("resources")).get("limits")) for each in containers(pod))
+    return {str(name) for limits in found for name in limits if "/" in str(name)}
+
+
+def seconds(value: Any) -> float:
+    try:
+        return parse_time(value)
+    except TimeInvalid:
+        return 0.0
+
+
+def number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Object]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
