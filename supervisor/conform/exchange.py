@@ -1,4 +1,4 @@
-"""Calls between the played kubelet and a plugin, decoded and as bytes, in bounded size.
+"""Calls between what is played and the program, decoded and as bytes, in bounded size.
 
 Values of environment variables are shown: the program is the user's own, and the bytes hold them, too.
 """
@@ -12,7 +12,6 @@ from google.protobuf.message import DecodeError, Message
 from protocols.messages.calls import CallRecord
 from protocols.process.files import encodable
 from protocols.wire.methods import Method
-from protocols.wire.plugins import LIST_AND_WATCH
 from protocols.wire.rendering import Renderer, reveal
 
 MAX_BYTES = 256
@@ -55,6 +54,8 @@ class Sent(msgspec.Struct):
     reply: bytes = b""
     status: str = "OK"
     error: str = ""
+    streamed: bool = False
+    """It is a message of a stream, which took no time by itself."""
     began_ns: int = msgspec.field(default_factory=time.time_ns)
     began: float = msgspec.field(default_factory=time.perf_counter)
 
@@ -67,7 +68,7 @@ class Sent(msgspec.Struct):
             peer=encodable(self.peer[:MAX_ERROR]),
             method=self.method.name,
             began_ns=self.began_ns,
-            seconds=0.0 if self.method is LIST_AND_WATCH else time.perf_counter() - self.began,  # a message of a stream
+            seconds=0.0 if self.streamed else time.perf_counter() - self.began,
             number=1,  # 0 stands for a call in progress
             status=self.status,
             error=encodable(" ".join(self.error[:MAX_ERROR].split())),
@@ -93,7 +94,7 @@ class Recorder:
         self._exchanges: list[Exchange] = []
         self._count = 0
         self.hung: set[tuple[str, str]] = set()
-        """Resource and method of calls that were not answered in time: no later script waits for them again."""
+        """Peer and path of calls that were not answered in time: no later script waits for them again."""
 
     def add(self, exchange: Exchange) -> None:
         """Retain an exchange once, and the newest in place of the middle when there are too many."""

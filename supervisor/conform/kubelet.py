@@ -4,11 +4,8 @@ The socket is bound at another path and then linked into the directory: an ended
 was bound to, whoever has it by then, and a plugin never sees a socket that does not listen yet.
 """
 
-import asyncio
-import contextlib
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from protocols.wire.plugins import REGISTER
 from supervisor.conform.exchange import Exchange, Recorder, Sent
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.verdict import CallFailed
+from supervisor.conform.waiting import Changes
 
 DIAL_S = 10.0
 """kubelet's deadline for the answer of a plugin that registers."""
@@ -51,6 +49,10 @@ class Attempt:
     exchange: Exchange | None = None
 
     @property
+    def exchanges(self) -> tuple[Exchange | None, ...]:
+        return self.exchange, self.options_exchange
+
+    @property
     def options_exchange(self) -> Exchange | None:
         return self.peer.options_exchange if self.peer else self.options_failed
 
@@ -73,7 +75,7 @@ class Kubelet:
         self._previous = directory / "previous.sock"
         self._registry = directory / "plugins_registry"
         self._server: grpc.aio.Server | None = None
-        self._changed = asyncio.Event()
+        self.changes = Changes()
 
     async def start(self) -> None:
         """Remove the sockets of all plugins, as kubelet does, and serve. Raises SocketInUse."""
@@ -116,17 +118,6 @@ class Kubelet:
         """The newest connection of each resource."""
         return {attempt.resource: attempt.peer for attempt in self.attempts if attempt.peer}
 
-    async def until(self, holds: Callable[[], bool], seconds: float, over: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until it holds; return False if it does not in time, or is over."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            self._changed.clear()
-            if over() or (left := deadline - time.monotonic()) <= 0:
-                return False
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(left, 0.1))
-        return True
-
     async def _register(self, raw: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
         sent = Sent(REGISTER, "", incoming=True, request=raw)
         attempt = self._attempt(raw)
@@ -139,11 +130,11 @@ class Kubelet:
         if len(self.attempts) < MAX_ATTEMPTS:
             self.attempts.append(attempt)
         if attempt.fault:
-            self._changed.set()
+            self.changes.notify()
             await context.abort(grpc.StatusCode.UNKNOWN, attempt.fault)
         if attempt.peer:
             attempt.peer.listen()
-        self._changed.set()
+        self.changes.notify()
         return b""
 
     def _attempt(self, raw: bytes) -> Attempt:

@@ -1,95 +1,36 @@
-"""kubelet's side of the DevicePlugin service: calls with deadlines, and the lists of one plugin."""
+"""kubelet's side of the DevicePlugin service: its calls, and the lists of one plugin."""
 
-import asyncio
-import contextlib
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-import grpc
-import grpc.aio
-from google.protobuf.message import DecodeError, Message
+from typing import ClassVar, TypeAlias
 
 from protocols.messages.devices import HEALTHY
-from protocols.process.tasks import Tasks
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
-from supervisor.conform.exchange import Exchange, Recorder, Sent
+from supervisor.conform.caller import NO_ANSWER as NO_ANSWER
+from supervisor.conform.caller import Peer, Stream
+from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
-MAX_LIST = 4 << 20
-"""Bytes: gRPC's default limit of a received message, which kubelet's client leaves as it is."""
 SAMPLE = 8
 """Devices that are allocated to see what an answer looks like."""
-NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
-"""Codes of calls that the plugin did not decide."""
-Reply = TypeVar("Reply", bound=Message)
+Lists: TypeAlias = Stream[pb.ListAndWatchResponse]
 
 
-class Lists:
-    """One ListAndWatch stream: how many lists came, the newest, and the end."""
-
-    def __init__(self, plugin: "PluginPeer") -> None:
-        self.count = 0
-        self.newest: pb.ListAndWatchResponse | None = None
-        self.first: Exchange | None = None
-        self.ended = ""
-        """Why the stream is over; empty while it is open."""
-        self._plugin = plugin
-        self._changed = asyncio.Event()
-        self._tasks = Tasks()
-        listen: Any = plugin.channel.unary_stream(LIST_AND_WATCH.path, request_serializer=pb.Empty.SerializeToString)
-        self._call: Any = listen(pb.Empty())
-        self._tasks.start(self._read(), "plugin lists")
-
-    async def _read(self) -> None:
-        try:
-            async for raw in self._call:
-                self._take(raw)
-            self.ended = "the plugin closed it"
-        except grpc.aio.AioRpcError as error:
-            self.ended = f"{error.code().name}: {error.details()}"
-        self._changed.set()
-
-    def _take(self, raw: bytes) -> None:
-        sent = Sent(LIST_AND_WATCH, self._plugin.resource, incoming=True, reply=raw)
-        self.count += 1
-        try:
-            self.newest = pb.ListAndWatchResponse.FromString(raw)
-        except DecodeError:
-            sent.status, sent.error = "INTERNAL", "not a valid ListAndWatchResponse"
-        exchange = sent.done()
-        self.first = self.first or exchange
-        self._plugin.recorder.add(exchange)
-        self._changed.set()
-
-    async def until(self, holds: Callable[["Lists"], bool], seconds: float) -> bool:
-        """Wait until it holds; return False if it does not in time."""
-        deadline = time.monotonic() + seconds
-        while not holds(self):
-            self._changed.clear()
-            if (left := deadline - time.monotonic()) <= 0:
-                return False
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
-        return True
-
-    async def close(self) -> None:
-        self._call.cancel()
-        await self._tasks.close()
-
-
-class PluginPeer:
+class PluginPeer(Peer):
     """One connection to one plugin, as a registration makes it."""
 
+    ALWAYS_ASKED: ClassVar[tuple[str, ...]] = (GET_OPTIONS.name,)  # at each registration
+
     def __init__(self, resource: str, socket: Path, recorder: Recorder, timeout: float) -> None:
-        self.resource, self.socket, self.recorder, self.timeout = resource, socket, recorder, timeout
-        self.channel = unix_channel(socket, ("grpc.max_receive_message_length", MAX_LIST))
+        super().__init__(resource, socket, recorder, timeout)
+        self.resource = resource
         self.options = pb.DevicePluginOptions()
         self.options_exchange: Exchange | None = None
         self.lists: Lists | None = None
+
+    def evidence(self) -> Sequence[Exchange | None]:
+        return [self.lists.first if self.lists else None]
 
     def another(self) -> "PluginPeer":
         """Return another connection to the same plugin; the caller closes it."""
@@ -97,7 +38,7 @@ class PluginPeer:
 
     def listen(self) -> Lists:
         """Call ListAndWatch."""
-        self.lists = Lists(self)
+        self.lists = Stream(self, LIST_AND_WATCH)
         return self.lists
 
     async def first_list(self) -> pb.ListAndWatchResponse:
@@ -126,13 +67,16 @@ class PluginPeer:
         return found
 
     async def get_options(self) -> pb.DevicePluginOptions:
-        self.options = await self._call(GET_OPTIONS, pb.Empty())
+        try:
+            self.options = await self.call(GET_OPTIONS, pb.Empty())
+        finally:
+            self.options_exchange = self.last
         return self.options
 
     async def allocate(self, *containers: Sequence[str]) -> list[pb.ContainerAllocateResponse]:
         """Allocate for each of the containers; return their answers. Raises CallFailed."""
         requests = [pb.ContainerAllocateRequest(devices_ids=ids) for ids in containers]
-        reply = await self._call(ALLOCATE, pb.AllocateRequest(container_requests=requests))
+        reply = await self.call(ALLOCATE, pb.AllocateRequest(container_requests=requests))
         return list(reply.container_responses)
 
     async def allocate_all(self) -> list[pb.ContainerAllocateResponse]:
@@ -159,39 +103,13 @@ class PluginPeer:
         wanted = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=size
         )
-        reply = await self._call(GET_PREFERRED, pb.PreferredAllocationRequest(container_requests=[wanted]))
+        reply = await self.call(GET_PREFERRED, pb.PreferredAllocationRequest(container_requests=[wanted]))
         return [list(each.deviceIDs) for each in reply.container_responses]
 
     async def pre_start(self, ids: Sequence[str]) -> None:
-        await self._call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids))
-
-    async def _call(self, method: Method[Any, Reply], request: Message) -> Reply:
-        """Raises CallFailed, NotApplicable."""
-        if (self.resource, method.name) in self.recorder.hung:
-            raise NotApplicable(f"{method.name} was not answered in time before")
-        sent = Sent(method, self.resource, request=request.SerializeToString())
-        call: Any = self.channel.unary_unary(method.path)
-        try:
-            sent.reply = await call(sent.request, timeout=self.timeout)
-            return method.reply.FromString(sent.reply)
-        except grpc.aio.AioRpcError as error:
-            sent.status, sent.error = error.code().name, error.details() or ""
-            text = f"{method.name} was answered with {sent.status}: {sent.error}"
-            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                if method is not GET_OPTIONS:  # each registration asks for them
-                    self.recorder.hung.add((self.resource, method.name))
-                text = f"{method.name} was not answered within {self.timeout:g} s"
-            raise CallFailed(sent.status, text) from None
-        except DecodeError:
-            sent.status, sent.error = "INTERNAL", f"not a valid {method.reply.DESCRIPTOR.name}"
-            raise CallFailed("INTERNAL", f"{method.name} was answered with bytes that are {sent.error}") from None
-        finally:
-            exchange = sent.done()
-            self.recorder.add(exchange)
-            if method is GET_OPTIONS:
-                self.options_exchange = exchange
+        await self.call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids))
 
     async def close(self) -> None:
         if self.lists:
             await self.lists.close()
-        await self.channel.close()
+        await super().close()

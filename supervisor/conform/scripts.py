@@ -96,12 +96,12 @@ def for_each(check: Check, *, shows_list: bool) -> Run:
     """Return a script that checks every plugin: one failure fails it, and it applies if it does to one of them."""
 
     async def run(stage: Stage) -> None:
-        plugins = await stage.plugins()
+        plugins = await stage.peers()
         failures, reasons = [], []
         for plugin in plugins:
-            prefix = f"{plugin.resource}: " if len(plugins) > 1 else ""
+            prefix = f"{plugin.name}: " if len(plugins) > 1 else ""
             if shows_list:
-                stage.show(plugin.lists.first if plugin.lists else None)
+                stage.show(*plugin.evidence())
             try:
                 await check(plugin)
             except CallFailed:

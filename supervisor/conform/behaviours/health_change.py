@@ -29,7 +29,7 @@ async def run(stage: Stage) -> None:
 
 async def _after(stage: Stage, script: str, what: str, holds: Callable[[], bool]) -> None:
     await stage.shell(script)
-    if not await stage.kubelet.until(holds, stage.timeout, over=lambda: not stage.program.runs):
+    if not await stage.until(holds, stage.timeout):
         raise Failed(f"no list with {what} came within {stage.timeout:g} s after {script!r}")
 
 

@@ -16,7 +16,7 @@ async def run(stage: Stage) -> None:
     """Restart the kubelet, which then rejects one call of each resource."""
     await stage.plugins()
     await stage.kubelet.stop()
-    stage.kubelet.rejecting = len(stage.resources)
+    stage.kubelet.rejecting = len(stage.names)
     await stage.kubelet.start()
     try:
         await stage.returns()

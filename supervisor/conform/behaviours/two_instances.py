@@ -40,9 +40,9 @@ async def run(stage: Stage) -> None:
 
 async def _registered(stage: Stage, before: int) -> None:
     def registered() -> bool:
-        return stage.resources <= {each.resource for each in stage.kubelet.attempts[before:] if each.peer}
+        return stage.names <= {each.resource for each in stage.kubelet.attempts[before:] if each.peer}
 
-    if not await stage.kubelet.until(registered, stage.timeout * 3, over=lambda: not stage.program.runs):
+    if not await stage.until(registered, stage.timeout * 3):
         if not stage.program.runs:
             raise NotApplicable(f"a second instance does not run beside the first: {stage.program.end}")
         raise Failed("the second instance did not register")

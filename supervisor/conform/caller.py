@@ -1,0 +1,117 @@
+"""Calls with deadlines to a program that serves, and streams of it; each call and message is recorded."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+
+from protocols.process.tasks import Tasks
+from protocols.wire.methods import Method, unix_channel
+from supervisor.conform.exchange import Exchange, Recorder, Sent
+from supervisor.conform.verdict import CallFailed, NotApplicable
+from supervisor.conform.waiting import Changes
+
+MAX_MESSAGE = 4 << 20
+"""Bytes: gRPC's default limit of a received message, which kubelet's clients leave as it is."""
+MAX_TIMES = 64
+NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
+"""Codes of calls that the program did not decide."""
+Reply = TypeVar("Reply", bound=Message)
+
+
+class Peer:
+    """One connection to a program's service."""
+
+    ALWAYS_ASKED: ClassVar[tuple[str, ...]] = ()
+    """Methods that are called although they were not answered in time before."""
+
+    def __init__(self, name: str, socket: Path, recorder: Recorder, timeout: float) -> None:
+        self.name, self.socket, self.recorder, self.timeout = name, socket, recorder, timeout
+        self.channel = unix_channel(socket, ("grpc.max_receive_message_length", MAX_MESSAGE))
+        self.last: Exchange | None = None
+        """The newest call."""
+
+    def evidence(self) -> Sequence[Exchange | None]:
+        """Return exchanges of before that behaviours about what is listed show."""
+        return ()
+
+    async def call(self, method: Method[Any, Reply], request: Message, timeout: float = 0.0) -> Reply:
+        """Raises CallFailed, NotApplicable."""
+        if (self.name, method.path) in self.recorder.hung:
+            raise NotApplicable(f"{method.name} was not answered in time before")
+        sent = Sent(method, self.name, request=request.SerializeToString())
+        call: Any = self.channel.unary_unary(method.path)
+        try:
+            sent.reply = await call(sent.request, timeout=timeout or self.timeout)
+            return method.reply.FromString(sent.reply)
+        except grpc.aio.AioRpcError as error:
+            sent.status, sent.error = error.code().name, error.details() or ""
+            text = f"{method.name} was answered with {sent.status}: {sent.error}"
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                if method.name not in self.ALWAYS_ASKED:
+                    self.recorder.hung.add((self.name, method.path))
+                text = f"{method.name} was not answered within {timeout or self.timeout:g} s"
+            raise CallFailed(sent.status, text) from None
+        except DecodeError:
+            sent.status, sent.error = "INTERNAL", f"not a valid {method.reply.DESCRIPTOR.name}"
+            raise CallFailed("INTERNAL", f"{method.name} was answered with bytes that are {sent.error}") from None
+        finally:
+            self.last = sent.done()
+            self.recorder.add(self.last)
+
+    async def close(self) -> None:
+        await self.channel.close()
+
+
+class Stream(Generic[Reply]):
+    """One call whose messages stream: how many came, the newest, and the end."""
+
+    def __init__(self, peer: Peer, method: Method[Any, Reply]) -> None:
+        self.count = 0
+        self.newest: Reply | None = None
+        self.first: Exchange | None = None
+        self.times: deque[float] = deque(maxlen=MAX_TIMES)
+        """When the last messages came, of time.monotonic."""
+        self.ended = ""
+        """Why the stream is over; empty while it is open."""
+        self._peer, self._method = peer, method
+        self._changes = Changes()
+        self._tasks = Tasks()
+        listen: Any = peer.channel.unary_stream(method.path, request_serializer=method.request.SerializeToString)
+        self._call: Any = listen(method.request())
+        self._tasks.start(self._read(), f"reads {method.name}")
+
+    async def _read(self) -> None:
+        try:
+            async for raw in self._call:
+                self._take(raw)
+            self.ended = "the program closed it"
+        except grpc.aio.AioRpcError as error:
+            self.ended = f"{error.code().name}: {error.details()}"
+        self._changes.notify()
+
+    def _take(self, raw: bytes) -> None:
+        sent = Sent(self._method, self._peer.name, incoming=True, reply=raw, streamed=True)
+        self.count += 1
+        self.times.append(time.monotonic())
+        try:
+            self.newest = self._method.reply.FromString(raw)
+        except DecodeError:
+            sent.status, sent.error = "INTERNAL", f"not a valid {self._method.reply.DESCRIPTOR.name}"
+        exchange = sent.done()
+        self.first = self.first or exchange
+        self._peer.recorder.add(exchange)
+        self._changes.notify()
+
+    async def until(self, holds: Callable[["Stream[Reply]"], bool], seconds: float) -> bool:
+        """Wait until it holds; return False if it does not in time."""
+        return await self._changes.until(lambda: holds(self), seconds)
+
+    async def close(self) -> None:
+        self._call.cancel()
+        await self._tasks.close()
