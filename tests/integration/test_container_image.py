@@ -151,9 +151,9 @@ async def test_adopt_runs_without_root_on_read_only_directories(container: Conta
         assert (pod.name, ids(pod.containers[0].devices)) == ("a", ["g0"])
         down = await asyncio.to_thread(container.run, "nodeplane", "--root", "/run/nodeplane", "down")
         assert down.returncode == 0, down.stderr
+        await asyncio.to_thread(container.end)
     finally:
         await agent.close()
-        await asyncio.to_thread(container.end)
         await kubelet.stop()
         await runtime.stop()
 

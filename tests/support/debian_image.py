@@ -83,10 +83,15 @@ class Images:
 
 
 def limits() -> list[str]:
-    """Return options for the limits of this process: newer versions of buildah set higher ones, which takes a right."""
-    known = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
-    now = {name: ":".join(map(str, resource.getrlimit(number))) for name, number in known.items()}
-    return [word for name, values in now.items() for word in ("--ulimit", f"{name}={values}")]
+    """Return options for limits that this process may set: newer versions of buildah ask for more, which takes a right.
+
+    Older ones have lowered the number of processes to that of the kernel before.
+    """
+    files, processes = (resource.getrlimit(each)[1] for each in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    if not 0 <= processes <= most:
+        processes = most
+    return ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
 
 
 def copy_packages(root: Path) -> None:
