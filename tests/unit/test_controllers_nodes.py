@@ -143,12 +143,15 @@ def tolerating(seconds: int | None, **status: str) -> Object:
 
 def test_eviction_time_depends_on_toleration() -> None:
     taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": format_time(2000)}
+    of_node = f"{UNREACHABLE}:NoExecute"
     assert eviction_time(tolerating(None), [taint]) is None
-    assert eviction_time(tolerating(300), [taint]) == 2300
-    assert eviction_time(tolerating(300, startTime=format_time(2100)), [taint]) == 2400, "a later pod has its time too"
-    assert eviction_time(tolerating(300), [taint, {**taint, "key": NOT_READY}]) == 2000, "one is not tolerated"
+    assert eviction_time(tolerating(300), [taint]) == (2300, of_node)
+    assert eviction_time(tolerating(300, startTime=format_time(2100)), [taint]) == (2400, of_node), "from its start"
+    assert eviction_time(tolerating(300), [taint, {**taint, "key": NOT_READY}]) == (2000, f"{NOT_READY}:NoExecute"), (
+        "one is not tolerated"
+    )
     assert eviction_time(tolerating(300), [{**taint, "effect": "NoSchedule"}]) is None
-    assert eviction_time(tolerating(300), [{**taint, "timeAdded": "nonsense"}]) == 1300
+    assert eviction_time(tolerating(300), [{**taint, "timeAdded": "nonsense"}]) == (1300, of_node)
 
 
 def test_trimmed_pod_keeps_what_eviction_reads() -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +19,8 @@ from protocols.dra.tracker.tracker import Tracker
 from protocols.kube.meta import Object, condition, meta
 from protocols.kube.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS
 from protocols.kube.times import format_time, now
+from protocols.messages.trace import SpanBatch, SpanQuery
+from protocols.trace import RECORDER
 from tests.support.memory_api import Events, Follower, MemoryApi, away
 
 DRIVER = "d.example.com"
@@ -102,6 +105,12 @@ async def running_evictor() -> AsyncIterator[World]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+def steps(uid: str, name: str) -> list[dict[str, str]]:
+    """Return the attributes of a pod's steps of one name."""
+    batch = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORDER.answer(SpanQuery(pod=uid), 1)), type=SpanBatch)
+    return [each.attributes for each in batch.spans if each.name == name]
+
+
 def taint(effect: str = "NoExecute", added: float = 0.0) -> Object:
     return {"key": "k", "value": "v", "effect": effect, "timeAdded": format_time(added or time.time())}
 
@@ -123,6 +132,8 @@ async def test_rule_evicts_pods_using_selected_devices() -> None:
             "Device Taint manager: deleting due to NoExecute taint",
         )
         assert world.events.told == [("ns/p", "DeviceTaintManagerEviction", "Marking for deletion")]
+        cause = {"taint": "k=v:NoExecute", "device": f"{DRIVER}/n1/x", "rule": "rule"}
+        await world.until("the trace names the taint", lambda: cause in steps("u-p", "evict"))
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None", "Later"])

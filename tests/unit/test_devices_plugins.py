@@ -5,6 +5,7 @@ import logging
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -14,6 +15,8 @@ from actors.devices.plugins.connections import PluginConnections, PluginConnecti
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.messages.devices import PluginView
+from protocols.messages.trace import SpanBatch, SpanQuery
+from protocols.trace import RECORDER, span
 
 KNOWN = "example.com/gpu"
 
@@ -40,6 +43,18 @@ async def test_one_that_does_not_come_back_is_waited_for_once() -> None:
         return time.monotonic() - began
 
     assert 0.2 <= (await story()) < 20
+
+
+async def test_wait_for_a_plugin_is_a_step_of_the_pod() -> None:
+    with span("u-waits", "allocate"):
+        await plugins(Inventory([KNOWN]), 0.01).wait_registered(KNOWN)
+        await plugins(Inventory([KNOWN]), 0.0).wait_registered(KNOWN)
+    answer = msgspec.msgpack.encode(RECORDER.answer(SpanQuery(pod="u-waits"), 1))
+    steps = msgspec.msgpack.decode(answer, type=SpanBatch).spans
+    assert [(step.name, step.attributes) for step in steps] == [
+        ("wait for plugin", {"resource": KNOWN}),
+        ("allocate", {}),
+    ]
 
 
 async def test_nobody_waits_for_what_was_never_here_or_has_reported() -> None:

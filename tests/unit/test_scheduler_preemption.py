@@ -40,11 +40,15 @@ from tests.support.scheduler_life import (
 DISRUPTED = ("True", "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod")
 
 
+def steps(uid: str, name: str) -> list[dict[str, str]]:
+    """Return the attributes of a pod's steps of one name."""
+    batch = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORDER.answer(SpanQuery(pod=uid), 1)), type=SpanBatch)
+    return [each.attributes for each in batch.spans if each.name == name]
+
+
 def preemptions(uid: str) -> list[tuple[str | None, str | None]]:
     """Return nodes and victims of the preemptions in a pod's trace."""
-    batch = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORDER.answer(SpanQuery(pod=uid), 1)), type=SpanBatch)
-    found = [each.attributes for each in batch.spans if each.name == "preempt"]
-    return [(each.get("node"), each.get("victims")) for each in found]
+    return [(each.get("node"), each.get("victims")) for each in steps(uid, "preempt")]
 
 
 async def test_pod_of_lower_priority_makes_room() -> None:
@@ -56,6 +60,8 @@ async def test_pod_of_lower_priority_makes_room() -> None:
         high = put_pod(api, "high", priority=2)
         await until("low is evicted", lambda: leaving(api) == ["low"])
         await until("the trace", lambda: ("n1", "ns/low") in preemptions(meta(high)["uid"]))
+        cause = {"by": "ns/high (priority 2)", "node": "n1", "priority": "1"}
+        await until("the victim's trace", lambda: cause in steps(meta(low)["uid"], "preempted"))
         entry = condition(the(api, PODS, "low"), "DisruptionTarget") or {}
         assert (entry["status"], entry["reason"], entry["message"]) == DISRUPTED
         assert entry["observedGeneration"] == 3

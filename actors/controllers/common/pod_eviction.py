@@ -1,7 +1,9 @@
 """Delete pods for a reason that their status and an event state."""
 
+import logging
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -12,7 +14,9 @@ from protocols.kube.resources import PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.trace import span
 
+log = logging.getLogger(__name__)
 REMEMBERED = 500
 BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
@@ -68,14 +72,16 @@ class PodEvictor:
     def event(self, pod: Object, message: str) -> None:
         self._recorder.event(pod, "Normal", self._texts.reason, message)
 
-    async def evict(self, pod: Object, due: float, announcement: str) -> None:
-        """Delete the pod, which is `due` since that time. Raises ApiError and ApiAway."""
+    async def evict(self, pod: Object, due: float, announcement: str, cause: Mapping[str, str]) -> None:
+        """Delete the pod, which is `due` since that time. `cause` names the taint. Raises ApiError and ApiAway."""
         try:
-            if self._announced.get(key_of(pod)) != uid_of(pod):
-                await self._write_condition(pod)
-                self._announced[key_of(pod)] = uid_of(pod)
-                self.event(pod, announcement)
-            await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
+            with span(uid_of(pod), "evict", **cause):
+                if self._announced.get(key_of(pod)) != uid_of(pod):
+                    await self._write_condition(pod)
+                    self._announced[key_of(pod)] = uid_of(pod)
+                    self.event(pod, announcement)
+                    log.info("pod evicted pod=%s %s", key_of(pod), " ".join(f"{k}={v}" for k, v in cause.items()))
+                await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
         except ApiError as error:
             if error.code not in (404, 409):
                 raise

@@ -72,18 +72,20 @@ class TaintEvictionController:
     async def _step(self, key: Key) -> None:
         self._work.cancel_timer(key)
         pod = self.pods.get(key[1])
-        due = self._eviction_time(pod) if pod is not None else None
-        if due is None or pod is None:
+        evicted = self._eviction_time(pod) if pod is not None else None
+        if evicted is None or pod is None:
             self._cancel(key[1], pod)
             return
+        due, taint = evicted
         self._due[key[1]] = due
         if (left := due - time.time()) > 0:
             self._work.put_later(key, left)
             return
-        await self._evictor.evict(pod, due, f"Marking for deletion Pod {key[1]}")
+        cause = {"taint": taint, "node": node_of(pod)}
+        await self._evictor.evict(pod, due, f"Marking for deletion Pod {key[1]}", cause)
         self._due.pop(key[1], None)
 
-    def _eviction_time(self, pod: Object) -> float | None:
+    def _eviction_time(self, pod: Object) -> tuple[float, str] | None:
         if terminating(pod) or self._evictor.has_evicted(pod):
             return None
         return eviction_time(pod, self._taints(node_of(pod)))

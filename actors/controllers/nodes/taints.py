@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, meta
-from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_tolerated
+from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_tolerated, taint_text
 from protocols.kube.times import now, parse_time
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -87,8 +87,8 @@ def execute_taints(node: Object) -> list[Object]:
     return [taint for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
 
 
-def eviction_time(pod: Object, taints: Iterable[Object]) -> float | None:
-    """Return when the NoExecute taints of a pod's node evict it, in seconds since the epoch; None for never.
+def eviction_time(pod: Object, taints: Iterable[Object]) -> tuple[float, str] | None:
+    """Return when a NoExecute taint of a pod's node evicts it, in seconds since the epoch, and which; None for never.
 
     A toleration's seconds begin when the taint was added or the pod started, whichever is later. So a restart of the
     controller does not extend them.
@@ -98,9 +98,10 @@ def eviction_time(pod: Object, taints: Iterable[Object]) -> float | None:
     found = []
     for taint in taints:
         key, effect = _identity(taint)
-        borne = seconds_tolerated(Taint(key, str(taint.get("value") or ""), effect), tolerations)
+        read = Taint(key, str(taint.get("value") or ""), effect)
+        borne = seconds_tolerated(read, tolerations)
         if borne is not None:
-            found.append(max(started, _seconds(taint.get("timeAdded"))) + borne)
+            found.append((max(started, _seconds(taint.get("timeAdded"))) + borne, taint_text(read)))
     return min(found, default=None)
 
 

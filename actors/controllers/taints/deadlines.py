@@ -12,7 +12,7 @@ from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for,
 from protocols.dra.types import DeviceId, Filter, Rule
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, uid_of
-from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated
+from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated, taint_text
 from protocols.kube.times import parse_time
 
 
@@ -23,6 +23,8 @@ class Deadline(NamedTuple):
     """Seconds since the epoch."""
     rules: frozenset[str]
     """Names of all rules that evict the pod, at whatever time."""
+    cause: Mapping[str, str]
+    """Taint, device and, if a rule adds it, rule of the earliest deadline."""
 
 
 def device_ids(claim: Object) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
@@ -58,14 +60,16 @@ class EvictionDeadlines:
         found = [each for claim, made in claims if _uses(pod, claim, made) for each in self._of_claim(claim, now)]
         if not found:
             return None
-        return Deadline(min(at for at, _ in found), frozenset(rule for _, rule in found if rule))
+        at, cause = min(found, key=lambda each: each[0])
+        return Deadline(at, frozenset(each["rule"] for _, each in found if "rule" in each), cause)
 
-    def _of_claim(self, claim: Object, now: float) -> Iterator[tuple[float, str]]:
+    def _of_claim(self, claim: Object, now: float) -> Iterator[tuple[float, dict[str, str]]]:
         for device, tolerated in device_ids(claim):
             for taint, rule in self._taints(device):
                 borne = seconds_tolerated(taint, tolerated)
                 if borne is not None:
-                    yield _since(taint, now) + borne, rule
+                    cause = {"taint": taint_text(taint), "device": str(device)}
+                    yield _since(taint, now) + borne, {**cause, "rule": rule} if rule else cause
 
     def _taints(self, device: DeviceId) -> Iterator[tuple[Taint, str]]:
         """Yield each taint with the name of its rule, empty for taints of drivers and patches."""

@@ -140,7 +140,7 @@ class EvictionController:
         self._work.put(*((RULE, rule) for rule in before ^ after))
 
     async def _evict(self, pod: Object, deadline: Deadline) -> None:
-        await self._evictor.evict(pod, deadline.at, MARKED)
+        await self._evictor.evict(pod, deadline.at, MARKED, deadline.cause)
         self._rule_status.evicted(deadline.rules)
         self._settle(key_of(pod), None, pod)
 

@@ -49,11 +49,14 @@ class RecoveryWindow:
         self._shortened.set()
 
     async def wait_closed(self) -> None:
-        while (left := self._until - time.monotonic()) > 0:
-            self._shortened.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._shortened.wait()
+        if self._until <= time.monotonic():
+            return
+        with span("", "wait for pods"):
+            while (left := self._until - time.monotonic()) > 0:
+                self._shortened.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._shortened.wait()
 
 
 Responses = dict[str, dict[str, bytes]]

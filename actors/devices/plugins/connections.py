@@ -19,6 +19,7 @@ from actors.devices.plugins.resource_names import check_registration
 from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.messages.devices import PluginView
 from protocols.process.tasks import Tasks, failed
+from protocols.trace import span
 from protocols.wire.plugins import LIST_AND_WATCH
 
 MAX_RESOURCES = 1000
@@ -123,11 +124,18 @@ class PluginConnections:
 
         No pod is rejected because the manager restarted.
         """
-        while self._options.inventory.awaited(resource) and (left := self._wait_until - time.monotonic()) > 0:
-            self._reported.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._reported.wait()
+        if not self._awaited(resource):
+            return
+        with span("", "wait for plugin", resource=resource):
+            while left := self._awaited(resource):
+                self._reported.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._reported.wait()
+
+    def _awaited(self, resource: str) -> float:
+        """Return the seconds left to wait for a resource's plugin; 0 if nobody needs to."""
+        return max(0.0, self._wait_until - time.monotonic()) if self._options.inventory.awaited(resource) else 0.0
 
     async def _add_generation(self, resource: str) -> int:
         """Return the generation of a new connection.

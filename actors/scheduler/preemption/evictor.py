@@ -10,6 +10,7 @@ from protocols.kube.resources import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.kubeclient.events import EventRecorder
+from protocols.trace import span
 
 AT_ONCE = 8
 """Evictions under way for one preemptor."""
@@ -48,15 +49,17 @@ class Evictor:
     async def _evict(self, victim: Victim, node: str, preemptor: Nomination) -> None:
         try:
             if not await self._give_way(victim.uid):  # it does not run yet: as upstream, it is queued again
-                await self._write_condition(victim)
-                await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
+                with span(victim.uid, "preempted", by=_by(preemptor), node=node, priority=victim.priority):
+                    await self._write_condition(victim)
+                    await self._client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
         except ApiError as error:
             if error.code not in (404, 409):  # gone, or another pod of its name
                 raise
             return
-        victim_key = f"{victim.namespace}/{victim.name}"
-        preemptor_key = f"{preemptor.namespace}/{preemptor.name}"
-        self._log.info("pod preempted pod=%s preemptor=%s node=%s", victim_key, preemptor_key, node)
+        self._log.info(
+            "pod preempted pod=%s/%s priority=%d by=%s node=%s",
+            victim.namespace, victim.name, victim.priority, _by(preemptor), node,
+        )  # fmt: skip
         pod = {"apiVersion": "v1", "kind": "Pod"}
         metadata = {"namespace": victim.namespace, "name": victim.name, "uid": victim.uid}
         text = f"Preempted by pod {preemptor.uid} on node {node}"
@@ -83,3 +86,7 @@ class Evictor:
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
+
+
+def _by(preemptor: Nomination) -> str:
+    return f"{preemptor.namespace}/{preemptor.name} (priority {preemptor.priority})"
