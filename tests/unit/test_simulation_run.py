@@ -121,9 +121,9 @@ def test_forked_closed_early_kills_what_runs(tmp_path: Path) -> None:
     running = forked(count(), work, at_a_time=2, deadline=ENOUGH)
     assert next(running)[0] == 0
     running.close()
-    for path in tmp_path.iterdir():
+    for pid in filter(None, (path.read_text() for path in tmp_path.iterdir())):  # one may end before it writes
         with pytest.raises(ProcessLookupError):
-            os.kill(int(path.read_text() or -1), 0)
+            os.kill(int(pid), 0)
     assert len(list(tmp_path.iterdir())) <= 3  # taken only when one may start
 
 
