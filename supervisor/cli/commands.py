@@ -54,6 +54,8 @@ COMMANDS = {
     "dra-driver": Command(SIMULATOR, "run a DRA driver"),
     "bench": Command("bench", "measure this machine"),
     "test": Command("supervisor.testing.command", "run a command beside a plane of its own"),
+    "new": Command("operate.begin", "begin a device plugin, DRA driver or agent: a project that works"),
+    "protos": Command("operate.begin", "write the .proto files of the APIs that they speak"),
     "conform": Command("operate.conform", "say what is wrong with a device plugin"),
     "check": Command("supervisor.machine.check", "say what this machine gives a plane, and what will not work"),
     "completion": Command("completion", "print a shell's completion script: bash, zsh or fish"),

@@ -15,7 +15,7 @@ REPO = Path(__file__).parents[2]
 PAGES = [
     REPO / "docs" / "how-to" / name for name in ("test-in-ci.md", "test-in-any-language.md", "test-with-pytest.md")
 ]
-GO = (REPO / "examples" / "go-plugin" / "plugin_test.go").read_text()
+GO = (REPO / "supervisor" / "begin" / "templates" / "plugin-go" / "plugin_test.go").read_text()
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,7 +35,7 @@ def lines() -> Iterator[str]:
 
 
 def go_calls() -> list[list[str]]:
-    """Return the words after `nodeplane` in calls of the Go example."""
+    """Return the words after `nodeplane` in calls of the Go project."""
     return [re.findall(r'"([^"]*)"', words) for words in re.findall(r'"nodeplane",((?: "[^"]*",?)+)', GO)]
 
 
@@ -43,12 +43,12 @@ COMMAND_LINES = [shlex.split(line)[1:] for line in lines() if line.startswith("n
 
 
 @pytest.mark.parametrize("words", [*COMMAND_LINES, *go_calls()], ids=" ".join)
-def test_command_of_a_page_or_of_the_go_example_exists(words: list[str]) -> None:
+def test_command_of_a_page_or_of_the_go_project_exists(words: list[str]) -> None:
     command = COMMANDS[command_of(words)]
     parser_of([import_module(command.path)]).parse_args(words)
 
 
-def test_pages_have_three_jobs_and_the_go_example_calls_nodeplane() -> None:
+def test_pages_have_three_jobs_and_the_go_project_calls_nodeplane() -> None:
     assert len(list(jobs())) == 3
     assert len(COMMAND_LINES) >= 6
     assert {words[0] for words in go_calls()} == {"devices", "chaos", "restart"}

@@ -1,4 +1,4 @@
-"""The calls of a DRA driver: the part to copy for real devices."""
+"""The calls of a DRA driver. `nodeplane new dra-driver` writes one to copy, which imports nothing of ours."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -45,7 +45,7 @@ func start(t *testing.T) {
 func TestPodGetsADevice(t *testing.T) {
 	start(t)
 	createPod(t, "first")
-	if name := run(t, "", "kubectl", "exec", "first", "--", "printenv", "EXAMPLE_GPUS"); !strings.HasPrefix(name, "gpu-") {
+	if name := run(t, "", "kubectl", "exec", "first", "--", "printenv", "DEVICES"); !strings.HasPrefix(name, "device-") {
 		t.Errorf("the container sees %q", name)
 	}
 }
@@ -62,12 +62,12 @@ func TestPluginRegistersAgainAfterTheKubeletRestarts(t *testing.T) {
 
 func TestBrokenDeviceLeavesTheOther(t *testing.T) {
 	start(t)
-	run(t, "", "nodeplane", "chaos", "device", "example.com/gpu", "gpu-0", "unhealthy")
-	t.Cleanup(func() { run(t, "", "nodeplane", "chaos", "device", "example.com/gpu", "gpu-0", "clear") })
+	run(t, "", "nodeplane", "chaos", "device", "example.com/gpu", "device-0", "unhealthy")
+	t.Cleanup(func() { run(t, "", "nodeplane", "chaos", "device", "example.com/gpu", "device-0", "clear") })
 	until(t, "one healthy device", func() bool { return healthy(t) == 1 })
 	createPod(t, "third")
-	if held := holder(t, "default/third"); len(held) != 1 || held[0] != "gpu-1" {
-		t.Errorf("the pod got %v, want gpu-1", held)
+	if held := holder(t, "default/third"); len(held) != 1 || held[0] != "device-1" {
+		t.Errorf("the pod got %v, want device-1", held)
 	}
 }
 

@@ -1,4 +1,4 @@
-module example.com/go-plugin
+module example.com/my-project
 
 go 1.25
 

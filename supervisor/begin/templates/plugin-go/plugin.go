@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	endpoint = "example-gpu.sock"
+	endpoint = "example.com-gpu.sock"
 	deadline = 10 * time.Second
 	every    = 200 * time.Millisecond
 )
@@ -137,7 +137,7 @@ func (p *Plugin) Allocate(_ context.Context, request *pluginapi.AllocateRequest)
 				return nil, status.Errorf(codes.InvalidArgument, "there is no device %s", id)
 			}
 		}
-		variables := map[string]string{"EXAMPLE_GPUS": strings.Join(container.DevicesIds, ",")}
+		variables := map[string]string{"DEVICES": strings.Join(container.DevicesIds, ",")}
 		answer.ContainerResponses = append(answer.ContainerResponses, &pluginapi.ContainerAllocateResponse{Envs: variables})
 	}
 	return answer, nil
@@ -146,7 +146,7 @@ func (p *Plugin) Allocate(_ context.Context, request *pluginapi.AllocateRequest)
 func devices(count int) []string {
 	ids := make([]string, count)
 	for i := range ids {
-		ids[i] = "gpu-" + strconv.Itoa(i)
+		ids[i] = "device-" + strconv.Itoa(i)
 	}
 	return ids
 }

@@ -1,0 +1,78 @@
+"""Write a project of a device plugin, DRA driver or agent: templates are real files, which work as they stand.
+
+Of their texts only the names in `Names` are replaced.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from protocols.kube.names import subdomain_faults
+from protocols.wire.plugin_names import resource_fault
+from supervisor.base.errors import Usage
+from supervisor.begin.files import write_files
+from supervisor.begin.protos import proto_files
+
+TEMPLATES = Path(__file__).parent / "templates"
+PLUGIN, DRIVER, AGENT = "plugin", "dra-driver", "agent"
+PYTHON, GO = "python", "go"
+PROTOS = {
+    (PLUGIN, PYTHON): ("deviceplugin_v1beta1",),
+    (DRIVER, PYTHON): ("dra_v1", "pluginregistration_v1"),
+    (AGENT, PYTHON): ("podresources_v1",),
+    (PLUGIN, GO): (),
+    (DRIVER, GO): (),
+    (AGENT, GO): ("podresources_v1",),
+}
+"""APIs whose stubs a project builds, by kind and language; Go's plugins and drivers take those of Kubernetes."""
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+RESOURCE, DRIVER_NAME = "example.com/gpu", "gpu.example.com"
+"""Names in the templates, and the defaults."""
+MAX_DRIVER = 63
+
+
+class Names(NamedTuple):
+    """The names of a project."""
+
+    project: str
+    resource: str = RESOURCE
+    driver: str = DRIVER_NAME
+
+    def put(self, text: str) -> str:
+        """Return a text of a template with these names."""
+        said = {
+            "my-project": self.project,
+            RESOURCE: self.resource,
+            RESOURCE.replace("/", "-"): self.resource.replace("/", "-"),
+            DRIVER_NAME: self.driver,
+        }
+        return re.sub("|".join(map(re.escape, said)), lambda found: said[found[0]], text)
+
+
+def names_for(directory: Path, resource: str, driver: str) -> Names:
+    """Return the names of a project in a directory. Raises Usage."""
+    name = directory.resolve().name
+    if not NAME.fullmatch(name):
+        raise Usage(f"{name!r} names no project: use lower-case letters, digits and -, such as my-plugin")
+    if resource_fault(resource):
+        raise Usage(f"--resource {resource!r} is no DOMAIN/NAME, such as {RESOURCE}")
+    if len(driver) > MAX_DRIVER or subdomain_faults(driver):
+        raise Usage(f"--driver {driver!r} is no DNS name, such as {DRIVER_NAME}")
+    return Names(name, resource, driver)
+
+
+def write_project(kind: str, language: str, directory: Path, names: Names, *, force: bool = False) -> list[Path]:
+    """Return the paths of the files written. Raises FilesExist."""
+    texts = {name: names.put(text) for name, text in _template(TEMPLATES / f"{kind}-{language}")}
+    texts |= {f"protos/{name}": text for name, text in proto_files(PROTOS[kind, language]).items()}
+    return write_files(directory, texts, force=force)
+
+
+def _template(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield names and texts; caches of tools that somebody ran in the folder are no part of it."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        hidden = name.parts[0].startswith(".") and name.parts[0] not in (".github", ".gitignore")
+        if path.is_file() and not hidden and "__pycache__" not in name.parts:
+            yield str(name), path.read_text()

@@ -1,0 +1,8 @@
+module example.com/my-project
+
+go 1.25
+
+require (
+	google.golang.org/grpc v1.75.0
+	google.golang.org/protobuf v1.36.8
+)

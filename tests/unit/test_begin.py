@@ -1,0 +1,95 @@
+"""`nodeplane new` and `nodeplane protos`: names, files that are there, and what is written."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from supervisor.begin.project import PROTOS
+from supervisor.begin.protos import APIS, proto_files
+from supervisor.cli.main import main
+
+KINDS = [(kind, f"--{language}") for kind, language in PROTOS]
+
+
+def files(directory: Path) -> dict[str, str]:
+    return {str(path.relative_to(directory)): path.read_text() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_protos_are_written_and_written_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [main(["protos", str(tmp_path / "p")]) for _ in range(2)] == [0, 0]
+    assert files(tmp_path / "p") == proto_files()
+    assert capsys.readouterr().out.count("\n") == 2 * len(APIS)
+    assert "nodeplane-snapshot" not in (tmp_path / "p" / "dra_v1.proto").read_text()
+    assert "rpc ListAndWatch(" in (tmp_path / "p" / "podresources_v1.proto").read_text()
+
+
+def test_protos_import_no_other_file() -> None:
+    assert [name for name, text in proto_files().items() if "\nimport " in text] == []
+
+
+@pytest.mark.parametrize("words", [("protos",), ("new", "plugin")])
+def test_file_with_other_contents_is_kept_without_force(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "mine"
+    first = target / ("dra_v1.proto" if words == ("protos",) else "plugin.py")
+    target.mkdir()
+    first.write_text("mine")
+    assert main([*words, str(target)]) == 1
+    assert "exist with other contents; --force overwrites them" in capsys.readouterr().err
+    assert files(target) == {first.name: "mine"}, "nothing was written"
+    assert main([*words, str(target), "--force"]) == 0
+    assert first.read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["plugin", "No_Name"], "'No_Name' names no project"),
+        (["plugin", "x", "--resource", "gpu"], "--resource 'gpu' is no DOMAIN/NAME"),
+        (["plugin", "x", "--resource", "kubernetes.io/gpu"], "is no DOMAIN/NAME"),
+        (["dra-driver", "x", "--driver", "A"], "--driver 'A' is no DNS name"),
+        (["dra-driver", "x", "--driver", "a" * 64], "is no DNS name"),
+    ],
+)
+def test_wrong_name_is_a_usage_error(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", *words]) == 2
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kind", "language"), KINDS)
+def test_project_has_the_given_names_and_none_of_the_defaults(kind: str, language: str, tmp_path: Path) -> None:
+    words = ["--resource", "gpu.example.com/fpga", "--driver", "acme.test"]
+    assert main(["new", kind, language, str(tmp_path / "our-thing"), *words]) == 0
+    written = files(tmp_path / "our-thing")
+    program = {name: text for name, text in written.items() if not name.startswith("protos/")}
+    texts = "\n".join(program.values())
+    assert "our-thing" in written["README.md"]
+    assert ("acme.test" if kind == "dra-driver" else "gpu.example.com/fpga") in texts
+    assert [word for word in ("example.com/gpu", "example.com-gpu", "my-project") if word in texts] == []
+    assert {"README.md", "Makefile", ".gitignore", ".github/workflows/test.yaml"} <= written.keys()
+    assert written["README.md"].count("\n    ") == 3, "three commands"
+
+
+@pytest.mark.parametrize(("kind", "language"), KINDS)
+def test_project_needs_nothing_of_ours_to_run_and_its_job_is_yaml(kind: str, language: str, tmp_path: Path) -> None:
+    assert main(["new", kind, language, str(tmp_path / "x")]) == 0
+    written = files(tmp_path / "x")
+    [job] = yaml.safe_load(written[".github/workflows/test.yaml"])["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step][-2:] == ["nodeplane check", "make test"]
+    programs = [text for name, text in written.items() if name.endswith((".py", ".go")) and "test" not in name]
+    ours = [
+        name for name in ("supervisor", "protocols", "actors", "pytest_nodeplane") for text in programs if name in text
+    ]
+    assert ours == []
+    for name in ("pyproject.toml",):
+        assert language == "--go" or tomllib.loads(written[name])["project"]["name"] == "x"
+    recipe = ["make", "-n", "test"]
+    subprocess.run(recipe, cwd=tmp_path / "x", check=True, capture_output=True, timeout=20)
