@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from protocols.etcd.errors import DeadlineExceeded, EtcdError, Unavailable, etcd_error
+from protocols.etcd.errors import DeadlineExceeded, EtcdError, NotSent, OutcomeUnknown, Unavailable, etcd_error
 from protocols.etcd.members import Method
 from protocols.process.rates import backoff_delay
 
@@ -18,18 +18,12 @@ FIRST_PART = 1 / 6
 twice as long: what a member took from us before the leader died is lost without a word."""
 
 
-class Answer:
-    """An answer, and whether an earlier try of the same call may have reached the store."""
+async def call(method: Method, request: Message, timeout: float, retry: bool) -> Any:
+    """Return the answer. Raises EtcdError.
 
-    __slots__ = ("message", "retried")
-
-    def __init__(self, message: Any, tries: int) -> None:
-        self.message = message
-        self.retried = tries > 1
-
-
-async def call(method: Method, request: Message, timeout: float, retry: bool) -> Answer:
-    """Raises EtcdError. A call waits for the connection inside its deadline; `retry` also repeats one that broke."""
+    A call waits for the connection inside its deadline, also when a member did not take it. `retry` also repeats one
+    that was sent; without it such a one, a write, ends with OutcomeUnknown.
+    """
     members, several = method.members, method.members.several
     deadline = monotonic() + timeout
     patience = timeout * FIRST_PART if retry and several else timeout
@@ -42,14 +36,13 @@ async def call(method: Method, request: Message, timeout: float, retry: bool) ->
         left = max(0.001, min(deadline - monotonic(), patience))
         patience *= 2
         try:
-            answer = await method.stub(member)(request, timeout=left, wait_for_ready=not several)
-            return Answer(answer, tries)
+            return await method.stub(member)(request, timeout=left, wait_for_ready=not several)
         except grpc.aio.AioRpcError as failure:
             error = members.blamed(member, etcd_error(failure))
         pause = backoff_delay(tries, FIRST_PAUSE, LONGEST_PAUSE)
         left = deadline - monotonic() - pause
-        if not retry or left <= 0 or not _worth_another(error, several):
-            raise error
+        if left <= 0 or not _worth_another(error, retry, several):
+            raise _without_answer(error, retry)
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
 
@@ -65,5 +58,13 @@ async def ask(method: Method, member: int, request: Message, timeout: float) -> 
         raise members.blamed(member, etcd_error(failure)) from None
 
 
-def _worth_another(error: EtcdError, several: bool) -> bool:
+def _worth_another(error: EtcdError, retry: bool, several: bool) -> bool:
+    if not retry or isinstance(error, NotSent):
+        return isinstance(error, NotSent)
     return type(error) is Unavailable or (several and type(error) is DeadlineExceeded)
+
+
+def _without_answer(error: EtcdError, retry: bool) -> EtcdError:
+    if retry or isinstance(error, NotSent) or not isinstance(error, Unavailable):
+        return error
+    return OutcomeUnknown(error)

@@ -1,10 +1,12 @@
 """The etcd v3 API as async methods: used against our store and against clusters."""
 
-from collections.abc import Awaitable
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
 
 from protocols.etcd import guarded
-from protocols.etcd.calls import Answer, ask, call
-from protocols.etcd.errors import EtcdError
+from protocols.etcd.calls import ask, call
+from protocols.etcd.errors import EtcdError, OutcomeUnknown
 from protocols.etcd.members import Members, Method
 from protocols.etcd.options import EtcdOptions
 from protocols.etcd.types import (
@@ -29,8 +31,9 @@ class EtcdClient:
     """`client = EtcdClient(options); await client.start(); ...; await client.close()`.
 
     Every call has a deadline (`timeout`, or that of the options) and raises EtcdError. It waits for the connection
-    within the deadline. Reads and guarded writes are repeated when the connection breaks under them, at the next member
-    of a cluster; put and compact are not, since they may have happened.
+    within the deadline. Reads are repeated when the connection breaks under them, at the next member of a cluster. A
+    write that was sent is never sent again, since it may have happened: a guarded one whose answer is lost returns its
+    result if a read proves it, and raises OutcomeUnknown otherwise, as every other one does.
     """
 
     def __init__(self, options: EtcdOptions) -> None:
@@ -59,7 +62,7 @@ class EtcdClient:
 
     async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged:
         """Any range. Raises Compacted, FutureRevision when `revision` is not served."""
-        answer: pb.RangeResponse = (await call(self._range, request, self._timeout(timeout), retry=True)).message
+        answer: pb.RangeResponse = await call(self._range, request, self._timeout(timeout), retry=True)
         return Ranged([key_value(kv) for kv in answer.kvs], answer.more, answer.count, answer.header.revision)
 
     async def get(self, key: bytes, revision: int = 0, timeout: float | None = None) -> tuple[KeyValue | None, int]:
@@ -82,21 +85,21 @@ class EtcdClient:
         return (await self.ranged(request, timeout)).revision
 
     async def put(self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None) -> int:
-        """Unguarded; the new revision. Raises Unavailable when it may or may not have happened."""
+        """Unguarded; the new revision. Raises OutcomeUnknown when it may or may not have happened."""
         request = pb.PutRequest(key=key, value=value, lease=lease)
         answer = await call(self._put, request, self._timeout(timeout), retry=False)
-        return int(answer.message.header.revision)
+        return int(answer.header.revision)
 
     async def create_if_absent(
         self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None, also: Companions = ALONE
     ) -> Written:
         """Not ok when the key exists, or one of the companions to add."""
-        answer = await self._guarded(guarded.accompany(guarded.create(key, value, lease), also), timeout)
-        return guarded.put_result(answer.message, value, answer.retried, 0)
+        request = guarded.accompany(guarded.create(key, value, lease), also)
+        return await self._write(request, guarded.put_result, partial(guarded.own_put, value=value, guard=0), timeout)
 
     async def create_all_if_absent(self, pairs: list[tuple[bytes, bytes]], timeout: float | None = None) -> bool:
-        """False, and nothing written, when one of the keys exists; also after a first try whose answer was lost."""
-        return bool((await self._guarded(guarded.create_all(pairs), timeout)).message.succeeded)
+        """False, and nothing written, when one of the keys exists."""
+        return bool((await self.txn(guarded.create_all(pairs), timeout)).succeeded)
 
     async def update_if_revision(
         self,
@@ -108,22 +111,46 @@ class EtcdClient:
         also: Companions = ALONE,
     ) -> Written:
         """Not ok when the key's mod_revision is another, it is absent, or one of the companions to add exists."""
-        answer = await self._guarded(guarded.accompany(guarded.update(key, value, revision, lease), also), timeout)
-        return guarded.put_result(answer.message, value, answer.retried, revision)
+        request = guarded.accompany(guarded.update(key, value, revision, lease), also)
+        own = partial(guarded.own_put, value=value, guard=revision)
+        return await self._write(request, guarded.put_result, own, timeout)
 
     async def delete_if_revision(
         self, key: bytes, revision: int, timeout: float | None = None, also: Companions = ALONE
     ) -> Written:
         """Not ok when the key's mod_revision is another, or it is absent."""
-        answer = await self._guarded(guarded.accompany(guarded.delete(key, revision), also), timeout)
-        return guarded.delete_result(answer.message, answer.retried)
+        request = guarded.accompany(guarded.delete(key, revision), also)
+        return await self._write(request, guarded.delete_result, guarded.own_delete, timeout)
 
-    def _guarded(self, request: pb.TxnRequest, timeout: float | None) -> Awaitable[Answer]:
-        return call(self._txn, request, self._timeout(timeout), retry=True)
+    async def _write(
+        self,
+        request: pb.TxnRequest,
+        result: Callable[[pb.TxnResponse], Written],
+        own: Callable[[KeyValue | None, int], Written | None],
+        timeout: float | None,
+    ) -> Written:
+        """Send a guarded write once. When its answer is lost, `own` returns the result if a read proves one."""
+        timeout = self._timeout(timeout)
+        deadline = monotonic() + timeout
+        try:
+            return result(await self.txn(request, timeout))
+        except OutcomeUnknown:
+            proven = await self._proven(request.compare[0].key, own, deadline - monotonic())
+            if proven is None:
+                raise
+            return proven
 
-    async def txn(self, request: pb.TxnRequest, retry: bool = False, timeout: float | None = None) -> pb.TxnResponse:
-        """Any transaction; `retry` only when its comparisons make a second run harmless."""
-        message: pb.TxnResponse = (await call(self._txn, request, self._timeout(timeout), retry)).message
+    async def _proven(
+        self, key: bytes, own: Callable[[KeyValue | None, int], Written | None], timeout: float
+    ) -> Written | None:
+        try:
+            return own(*await self.get(key, timeout=timeout)) if timeout > 0 else None
+        except EtcdError:
+            return None
+
+    async def txn(self, request: pb.TxnRequest, timeout: float | None = None) -> pb.TxnResponse:
+        """Any transaction. Raises OutcomeUnknown when it may or may not have happened."""
+        message: pb.TxnResponse = await call(self._txn, request, self._timeout(timeout), retry=False)
         return message
 
     async def compact(self, revision: int, timeout: float | None = None) -> None:
@@ -146,11 +173,11 @@ class EtcdClient:
     async def lease_grant(self, ttl: int, timeout: float | None = None) -> Granted:
         """Grant a lease; repeated when the connection breaks, since an unused lease expires by itself."""
         answer = await call(self._grant, pb.LeaseGrantRequest(TTL=ttl), self._timeout(timeout), retry=True)
-        return Granted(answer.message.ID, answer.message.TTL)
+        return Granted(answer.ID, answer.TTL)
 
     async def status(self, timeout: float | None = None) -> StoreStatus:
         """Return the status of the member in use."""
-        return _status((await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True)).message)
+        return _status(await call(self._status, pb.StatusRequest(), self._timeout(timeout), retry=True))
 
     async def statuses(self) -> list[StoreStatus]:
         """Return the status of every member that answers soon; raises the last error when none does."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 import grpc
 
 from protocols.errors import NodeplaneError
+from protocols.http2.frames import GOING_AWAY
 
 
 class EtcdError(NodeplaneError):
@@ -12,17 +13,28 @@ class EtcdError(NodeplaneError):
 
 
 class Unavailable(EtcdError):
-    """Raised when no member could be asked, or the connection broke: a write may have happened."""
+    """Raised when no member could be asked, or the connection broke."""
 
     http: ClassVar[int] = 503
     grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class DeadlineExceeded(Unavailable):
-    """Raised when the answer did not come in time: a write may have happened."""
+    """Raised when the answer did not come in time."""
 
     http: ClassVar[int] = 504
     grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
+
+
+class NotSent(Unavailable):
+    """Raised when there was no connection, or the member did not take the call: nothing was written."""
+
+
+class OutcomeUnknown(Unavailable):
+    """Raised when a write was sent and its answer is lost: it may have happened, or may happen yet."""
+
+    def __init__(self, lost: Unavailable) -> None:
+        super().__init__(f"{lost}: whether the write took effect is not known")
 
 
 class Compacted(EtcdError):
@@ -103,6 +115,7 @@ RECEIVED = "grpc: received message larger than max"
 """Error text of etcd's gRPC for a write so large that etcd itself never sees it.
 
 Go programs use the same text for messages they received: do not confuse it with a response too large for us."""
+NOT_CONNECTED = "does not let us connect"
 TOO_LARGE = "etcdserver: request is too large"
 TEXTS: dict[str, type[EtcdError]] = {
     "required revision has been compacted": Compacted,
@@ -113,6 +126,8 @@ TEXTS: dict[str, type[EtcdError]] = {
     "database space exceeded": NoSpace,
     "too many requests": TooManyRequests,
     "requested lease not found": LeaseNotFound,
+    NOT_CONNECTED: NotSent,
+    GOING_AWAY: NotSent,
 }
 CODES: dict[grpc.StatusCode, type[EtcdError]] = {
     grpc.StatusCode.UNAVAILABLE: Unavailable,

@@ -1,12 +1,7 @@
-"""Requests of writes guarded by a comparison, and results from their responses. Pure."""
+"""Requests of writes guarded by a comparison, and results from their responses or from a later read. Pure."""
 
-from protocols.etcd.errors import Unavailable
-from protocols.etcd.types import Companions, Written, key_value
+from protocols.etcd.types import Companions, KeyValue, Written, key_value
 from protocols.wire import etcd_pb2 as pb
-
-OVERTAKEN = (
-    "the connection broke during a write, and the key has changed since: whether the write took effect is not known"
-)
 
 
 def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
@@ -56,41 +51,42 @@ def _guarded(key: bytes, revision: int) -> pb.TxnRequest:
     return request
 
 
-def put_result(response: pb.TxnResponse, value: bytes, retried: bool, guard: int) -> Written:
-    """Return the result of a create (guard 0) or of an update guarded by a revision.
-
-    After a retry, finding exactly the bytes that were to be written, put by the very write the guard allowed, means
-    that the first try succeeded.
-
-    Raises:
-        Unavailable: After a retry the key is beyond the guard: the first try may have succeeded and been overwritten.
-    """
-    if response.succeeded:
-        return Written(True, response.header.revision)
-    found = response.responses[0].response_range.kvs
-    current = key_value(found[0]) if found else None
-    own = retried and current is not None and current.value == value and current.mod_revision > guard
-    if own and current is not None and (guard or current.version == 1):
-        return Written(True, current.mod_revision, current, repeated=True)
-    if retried and (current.mod_revision > guard if current is not None else guard > 0):
-        raise Unavailable(OVERTAKEN)
-    taken = tuple(kv.key for each in response.responses[1:] for kv in each.response_range.kvs)
-    return Written(False, response.header.revision, current, taken)
-
-
-def delete_result(response: pb.TxnResponse, retried: bool) -> Written:
-    """Return the result of a deletion. After a retry a key that is gone counts as deleted: the guard had seen it.
-
-    Raises:
-        Unavailable: After a retry the key is another: the first try may have succeeded, and the key been made anew.
-    """
+def put_result(response: pb.TxnResponse) -> Written:
+    """Return the result of a create or an update."""
     revision = response.header.revision
     if response.succeeded:
-        gone = response.responses[0].response_delete_range.prev_kvs
-        return Written(True, revision, key_value(gone[0]) if gone else None)
+        return Written(True, revision)
+    taken = tuple(kv.key for each in response.responses[1:] for kv in each.response_range.kvs)
+    return Written(False, revision, _current(response), taken)
+
+
+def own_put(current: KeyValue | None, revision: int, value: bytes, guard: int) -> Written | None:
+    """Return the result of a create (guard 0) or an update whose answer was lost, from a later read of its key.
+
+    None: not known. Exactly the bytes that were to be written, put by the very write the guard allowed, are its own.
+    """
+    if current is None or current.value != value or current.mod_revision <= guard:
+        return None
+    return Written(True, current.mod_revision, current, by_read=True) if guard or current.version == 1 else None
+
+
+def delete_result(response: pb.TxnResponse) -> Written:
+    revision = response.header.revision
+    if not response.succeeded:
+        return Written(False, revision, _current(response))
+    gone = response.responses[0].response_delete_range.prev_kvs
+    return Written(True, revision, key_value(gone[0]) if gone else None)
+
+
+def own_delete(current: KeyValue | None, revision: int) -> Written | None:
+    """Return the result of a deletion whose answer was lost, from a read of its key at `revision`.
+
+    None: not known. A key that is gone counts as deleted: the guard had seen it.
+    """
+    return Written(True, revision, None, by_read=True) if current is None else None
+
+
+def _current(response: pb.TxnResponse) -> KeyValue | None:
+    """Return the key as a failed comparison found it."""
     found = response.responses[0].response_range.kvs
-    if not found and retried:
-        return Written(True, revision, None, repeated=True)
-    if retried:
-        raise Unavailable(OVERTAKEN)
-    return Written(False, revision, key_value(found[0]) if found else None)
+    return key_value(found[0]) if found else None

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from protocols.etcd.channel import contexts_of, open_channel
-from protocols.etcd.errors import BadEndpoint, EtcdError, Unavailable
+from protocols.etcd.errors import BadEndpoint, EtcdError, NotSent, Unavailable
 from protocols.etcd.options import EtcdOptions
 from protocols.etcd.transport.connection_channel import ConnectionChannel
 
@@ -66,7 +66,7 @@ class Members:
     async def connected(self, timeout: float) -> int:
         """A member that can be talked to now.
 
-        Raises Unavailable when there is none in time. The only member is given at once: a call waits for it by itself.
+        Raises NotSent when there is none in time. The only member is given at once: a call waits for it by itself.
         """
         if not self.several:
             return 0
@@ -79,7 +79,7 @@ class Members:
             self.blame(member)
             tried += 1
             if loop.time() >= deadline:
-                raise Unavailable(self._nobody())
+                raise NotSent(self._nobody())
             if tried % self.count == 0:
                 await asyncio.sleep(min(PAUSE * tried / self.count, LONGEST_PAUSE))
 

@@ -41,9 +41,9 @@ class Written(msgspec.Struct, frozen=True):
     """Not ok: what is stored now, None when absent. A deletion that is ok: what was deleted."""
     taken: tuple[bytes, ...] = ()
     """Not ok: companions of the key that exist already."""
-    repeated: bool = False
-    """A lost answer made the client try again, and it found its own write: `ok` with the revision of that first try. A
-    repeated deletion that is ok found the key gone: its revision is the store's, and there is no `current`."""
+    by_read: bool = False
+    """The answer was lost, and a read proved the write: `ok` with its revision. A deletion proved so found the key
+    gone: its revision is the store's, and there is no `current`."""
 
 
 class Companions(msgspec.Struct, frozen=True):

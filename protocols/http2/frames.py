@@ -22,6 +22,8 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 1, 2, 7, 8, 11
 LARGEST_FRAME = 16_384
 """Largest frame: ours, and the default of RFC 9113."""
+GOING_AWAY = "the server is going away"
+"""Text of the error of a call that the server has not begun and will not begin."""
 _HEAD = struct.Struct(">HBBBI")
 _SETTING = struct.Struct(">HI")
 

@@ -251,7 +251,7 @@ class Session:
         self.draining = True
         last = number_of(payload[:4])
         for stream in [s for s in self._numbers.values() if not s.id or s.id > last]:
-            self._finish(stream, ("UNAVAILABLE", "the server is going away"))
+            self._finish(stream, ("UNAVAILABLE", h2.GOING_AWAY))
 
     def _on_window(self, flags: int, id: int, payload: bytes) -> None:
         more = number_of(payload)

@@ -13,7 +13,7 @@ EXPECTED = {
     "created": "True",
     "created again": "False",
     "watched": "[2]",
-    "silence": "Unavailable",
+    "silence": "NotSent",
     "leader lost": "True",
     "no space": "NoSpace",
     "space again": "True",

@@ -12,6 +12,8 @@ from actors.apiserver.api.request import target as faults
 from actors.apiserver.api.request.target import unknown_path, verb_not_supported
 from actors.apiserver.http.routing.call import status_reply
 from actors.apiserver.replica.replica import Replica
+from protocols import etcd
+from protocols.errors import NodeplaneError
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
 
 PODS, LEASES = TABLE.of("pods"), TABLE.of("leases")
@@ -145,6 +147,19 @@ def test_retryable_errors_carry_retry_after(error: errors.ApiError) -> None:
     reply = status_reply(error)
     assert reply.status in (429, 503, 504)
     assert int(reply.headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(etcd.Unavailable("broke"), "1"), (etcd.OutcomeUnknown(etcd.Unavailable("broke")), None)],
+    ids=["read, or not sent", "write that may have happened"],
+)
+def test_store_that_does_not_answer_lets_clients_repeat_what_has_no_effect(
+    error: NodeplaneError, again: str | None
+) -> None:
+    reply = status_reply(as_api_error(error))
+    assert reply.status == 503
+    assert reply.headers.get("Retry-After") == again
 
 
 def test_before_there_is_data_clients_get_retry_after() -> None:

@@ -1,9 +1,9 @@
-"""What a guarded write means when its first answer was lost."""
+"""Results of guarded writes: from their answers, or from a read when the answer was lost. Pure."""
 
 import pytest
 
-from protocols.etcd import Unavailable, guarded, prefix_end
-from protocols.etcd.types import Companions, KeyValue
+from protocols.etcd import guarded, prefix_end
+from protocols.etcd.types import Companions, KeyValue, Written
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 
@@ -17,47 +17,44 @@ def stored(value: bytes, mod: int, version: int) -> mvcc_pb2.KeyValue:
     return mvcc_pb2.KeyValue(key=b"k", value=value, create_revision=3, mod_revision=mod, version=version)
 
 
-def test_create_finds_its_own_write_only_after_a_retry() -> None:
-    mine = failed(stored(b"v", 3, 1))
-    assert guarded.put_result(mine, b"v", retried=False, guard=0).ok is False
-    own = guarded.put_result(mine, b"v", retried=True, guard=0)
-    assert (own.ok, own.revision, own.repeated) == (True, 3, True)
-    other = guarded.put_result(failed(stored(b"w", 3, 1)), b"v", retried=False, guard=0)
-    assert (other.ok, other.current) == (False, KeyValue(b"k", b"w", 3, 3, 1))
+def kept(value: bytes, mod: int, version: int) -> KeyValue:
+    return KeyValue(b"k", value, 3, mod, version)
 
 
-def test_update_finds_its_own_write_only_above_its_guard() -> None:
-    assert guarded.put_result(failed(stored(b"v", 5, 2)), b"v", retried=True, guard=3).revision == 5
-    assert guarded.put_result(failed(stored(b"v", 2, 2)), b"v", retried=True, guard=3).ok is False
-    assert guarded.put_result(failed(), b"v", retried=False, guard=3).ok is False
+def test_create_that_fails_has_the_key_that_exists() -> None:
+    other = guarded.put_result(failed(stored(b"w", 3, 1)))
+    assert (other.ok, other.current) == (False, kept(b"w", 3, 1))
+    assert guarded.put_result(failed()).current is None
+
+
+@pytest.mark.parametrize(("current", "guard"), [(kept(b"v", 3, 1), 0), (kept(b"v", 5, 2), 3)], ids=["create", "update"])
+def test_own_put_is_proven_by_its_bytes_beyond_its_guard(current: KeyValue, guard: int) -> None:
+    own = guarded.own_put(current, 9, b"v", guard)
+    assert own == Written(True, current.mod_revision, current, by_read=True)
 
 
 @pytest.mark.parametrize(
-    ("found", "guard"),
+    ("current", "guard"),
     [
-        ([stored(b"w", 3, 1)], 0),
-        ([stored(b"v", 5, 2)], 0),
-        ([stored(b"w", 5, 2)], 3),
-        ([], 3),
+        (None, 0),
+        (kept(b"w", 3, 1), 0),
+        (kept(b"v", 5, 2), 0),
+        (kept(b"w", 5, 2), 3),
+        (kept(b"v", 3, 1), 3),
+        (None, 3),
     ],
-    ids=["created by another, or also by us before", "changed since", "changed since our guard", "deleted since"],
-)
-def test_write_that_was_overtaken_after_a_lost_answer_is_not_known(found: list[mvcc_pb2.KeyValue], guard: int) -> None:
-    with pytest.raises(Unavailable, match="whether the write took effect is not known"):
-        guarded.put_result(failed(*found), b"v", retried=True, guard=guard)
-    assert guarded.put_result(failed(*found), b"v", retried=False, guard=guard).ok is False
+    ids=["absent", "created by another, or also by us before", "changed since", "changed since our guard", "unchanged",
+         "deleted since"],
+)  # fmt: skip
+def test_put_that_no_read_proves_is_not_known(current: KeyValue | None, guard: int) -> None:
+    assert guarded.own_put(current, 9, b"v", guard) is None
 
 
-def test_deletion_that_was_overtaken_after_a_lost_answer_is_not_known() -> None:
-    with pytest.raises(Unavailable, match="whether the write took effect is not known"):
-        guarded.delete_result(failed(stored(b"w", 5, 1)), retried=True)
-    assert guarded.delete_result(failed(stored(b"w", 5, 1)), retried=False).ok is False
-
-
-def test_delete_finds_the_key_gone() -> None:
-    assert guarded.delete_result(failed(), retried=False).ok is False
-    again = guarded.delete_result(failed(), retried=True)
-    assert (again.ok, again.repeated, again.revision) == (True, True, 9)
+def test_deletion_is_proven_by_a_key_that_is_gone() -> None:
+    assert guarded.own_delete(None, 9) == Written(True, 9, None, by_read=True)
+    assert guarded.own_delete(kept(b"w", 5, 1), 9) is None
+    assert guarded.delete_result(failed()).ok is False
+    assert guarded.delete_result(failed(stored(b"w", 5, 1))).current == kept(b"w", 5, 1)
 
 
 def test_prefix_end() -> None:
@@ -80,14 +77,7 @@ def test_companion_that_exists_is_reported_beside_the_current_key() -> None:
     taken = mvcc_pb2.KeyValue(key=b"a", value=b"2", mod_revision=3)
     answer.responses.append(pb.ResponseOp(response_range=pb.RangeResponse(kvs=[taken])))
     answer.responses.append(pb.ResponseOp(response_range=pb.RangeResponse()))
-    done = guarded.put_result(answer, b"w", retried=False, guard=7)
+    done = guarded.put_result(answer)
     assert (done.ok, done.taken) == (False, (b"a",))
     assert done.current is not None
     assert done.current.mod_revision == 7, "the key itself has not changed"
-
-
-def test_own_write_with_companions_is_found_after_a_retry() -> None:
-    answer = failed(stored(b"v", 3, 1))
-    own = mvcc_pb2.KeyValue(key=b"a", value=b"1", mod_revision=3)
-    answer.responses.append(pb.ResponseOp(response_range=pb.RangeResponse(kvs=[own])))
-    assert guarded.put_result(answer, b"v", retried=True, guard=0).ok

@@ -194,8 +194,8 @@ class ServiceUnavailable(ApiError):
     grpc: ClassVar[str] = "UNAVAILABLE"
     why: ClassVar[str] = "ServiceUnavailable"
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retry_after=1)
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message, retry_after=retry_after)
 
 
 class StoreFull(ApiError):
@@ -250,7 +250,7 @@ PATCH_REJECTED = "the server rejected our request due to an error in our request
 def as_api_error(error: NodeplaneError) -> ApiError:
     """Return the API error for an error of the store, the bus or request parsing.
 
-    A store that does not answer becomes ServiceUnavailable, which clients retry.
+    A store that does not answer becomes ServiceUnavailable, which clients retry: unless a write may have happened.
     """
     if isinstance(error, ApiError):
         return error
@@ -270,7 +270,8 @@ def as_api_error(error: NodeplaneError) -> ApiError:
     if isinstance(error, etcd.Compacted):
         return Expired(str(error))
     if isinstance(error, etcd.Unavailable):
-        return ServiceUnavailable(f"the store does not answer: {error}")
+        unknown = isinstance(error, etcd.OutcomeUnknown)
+        return ServiceUnavailable(f"the store does not answer: {error}", retry_after=0 if unknown else 1)
     if error.http == ServiceUnavailable.http:
         return ServiceUnavailable(str(error))
     return InternalError(str(error))

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol
 import grpc
 from google.protobuf.message import Message
 
+from protocols.etcd.errors import NOT_CONNECTED
 from protocols.etcd.transport.frames import ERROR, LARGEST_REQUEST
 from protocols.process.deadlines import Deadlines
 from protocols.process.rates import backoff_delay
@@ -163,7 +164,7 @@ class ConnectionChannel:
     async def _connected(self, timeout: float, wait: bool) -> tuple[Connection, float]:
         """Return a connection, and the seconds that are left."""
         if not wait:
-            raise rpc_error("UNAVAILABLE", LOST)
+            raise rpc_error("UNAVAILABLE", f"the store at {self._name} {NOT_CONNECTED}")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         connection = await self._connect(timeout)
@@ -176,7 +177,7 @@ class ConnectionChannel:
                     self._connection = await persistently(self._open)
                 return self._connection
         except TimeoutError:
-            text = f"the store at {self._name} does not let us connect: {self._why}".removesuffix(": ")
+            text = f"the store at {self._name} {NOT_CONNECTED}: {self._why}".removesuffix(": ")
             raise rpc_error("DEADLINE_EXCEEDED", text) from None
 
     async def _open(self) -> Connection:

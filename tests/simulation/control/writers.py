@@ -151,14 +151,14 @@ class Writer:
         self, key: bytes, called: float, now: float, held: Held | None, value: bytes | None, done: Written
     ) -> None:
         before = held.value if held else None
-        if done.ok and done.repeated and value is None:
-            self._lost(key, called, held, None)  # its first try deleted it, or somebody else did
+        if done.ok and done.by_read and value is None:
+            self._lost(key, called, held, None)  # it deleted the key, or somebody else did
             self._record(key, Operation("get", called, now))
             return
         if done.ok:
             self._record(key, Operation("cas", called, now, value=value, expected=before))
             self._known[key] = None if value is None else Held(value, done.revision), called
-            if not done.repeated:
+            if not done.by_read:
                 self._history.acknowledge(key, called, done.revision, value)
             return
         self._known[key] = _held(done.current), called

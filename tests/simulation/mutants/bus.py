@@ -4,6 +4,7 @@ from tests.simulation.mutants.hook import Mutant
 
 FOLLOWER = "protocols/bus/follower.py"
 STREAM = "protocols/bus/stream.py"
+CLIENT = "protocols/etcd/client.py"
 GUARDED = "protocols/etcd/guarded.py"
 POLICY = "supervisor/tree/policy.py"
 
@@ -74,29 +75,32 @@ BUS = (
         mistake="A replica whose owner is silent still counts as fresh.",
     ),
     Mutant(
-        "retry-refused",
-        GUARDED,
-        old="    if own and current is not None and (guard or current.version == 1):\n",
-        new="    if False and current is not None:\n",
-        mistake="A write whose first try took effect is reported as a conflict.",
+        "write-repeated",
+        CLIENT,
+        old="await call(self._txn, request, self._timeout(timeout), retry=False)\n",
+        new="await call(self._txn, request, self._timeout(timeout), retry=True)\n",
+        mistake="A creation whose answer was lost is sent again: it creates what another client deleted since.",
     ),
     Mutant(
-        "retry-claimed",
-        GUARDED,
-        old="current is not None and current.value == value and current.mod_revision > guard\n",
-        new="current is not None and current.mod_revision > guard\n",
-        mistake="After a retry somebody else's write is taken for our own.",
+        "lost-is-conflict",
+        CLIENT,
+        old="            if proven is None:\n                raise\n",
+        new="            if proven is None:\n                return Written(False, 0)\n",
+        mistake="A write whose answer was lost, and that no read proves, is reported as a conflict.",
     ),
     Mutant(
-        "unguarded-repeated",
-        "protocols/etcd/client.py",
-        old="        answer = await self._guarded(guarded.accompany(guarded.delete(key, revision), also), timeout)\n",
-        new="""\
-        removal = guarded.delete(key, revision)
-        del removal.compare[:]
-        answer = await self._guarded(guarded.accompany(removal, also), timeout)
-""",
-        mistake="A repeated deletion removes what was written after its first try.",
+        "lost-is-own",
+        GUARDED,
+        old="    if current is None or current.value != value or current.mod_revision <= guard:\n",
+        new="    if current is None or current.mod_revision <= guard:\n",
+        mistake="After a lost answer somebody else's write is taken for our own.",
+    ),
+    Mutant(
+        "deletion-unguarded",
+        GUARDED,
+        old="    request = _guarded(key, revision)\n    removal",
+        new="    request = _guarded(key, revision)\n    request.compare[0].result = pb.Compare.NOT_EQUAL\n    removal",
+        mistake="A deletion removes what was written since its revision.",
     ),
     Mutant(
         "dead-connection",
