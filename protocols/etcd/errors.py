@@ -5,6 +5,7 @@ from typing import ClassVar
 import grpc
 
 from protocols.errors import NodeplaneError
+from protocols.etcd.transport.frames import NOT_CONNECTED
 from protocols.http2.frames import GOING_AWAY
 
 
@@ -115,7 +116,6 @@ RECEIVED = "grpc: received message larger than max"
 """Error text of etcd's gRPC for a write so large that etcd itself never sees it.
 
 Go programs use the same text for messages they received: do not confuse it with a response too large for us."""
-NOT_CONNECTED = "does not let us connect"
 TOO_LARGE = "etcdserver: request is too large"
 TEXTS: dict[str, type[EtcdError]] = {
     "required revision has been compacted": Compacted,

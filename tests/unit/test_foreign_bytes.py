@@ -38,9 +38,10 @@ def _decoder(node: ast.Attribute | ast.Name) -> str:
 
 
 def sources() -> list[Path]:
-    made = ("_pb2.py", "_pb2_grpc.py")
+    """Return our modules: what protoc made is left out, and what `nodeplane new` writes, which is its author's."""
+    made, begun = ("_pb2.py", "_pb2_grpc.py"), ROOT / "supervisor/begin/templates"
     found = (path for root in ("actors", "protocols", "supervisor") for path in sorted((ROOT / root).rglob("*.py")))
-    return [path for path in found if not path.name.endswith(made)]
+    return [path for path in found if not path.name.endswith(made) and not path.is_relative_to(begun)]
 
 
 @functools.cache

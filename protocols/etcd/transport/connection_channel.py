@@ -14,8 +14,7 @@ from typing import Any, NoReturn, Protocol
 import grpc
 from google.protobuf.message import Message
 
-from protocols.etcd.errors import NOT_CONNECTED
-from protocols.etcd.transport.frames import ERROR, LARGEST_REQUEST
+from protocols.etcd.transport.frames import ERROR, LARGEST_REQUEST, NOT_CONNECTED
 from protocols.process.deadlines import Deadlines
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import shared

@@ -14,6 +14,8 @@ GREETING = b"NPETCD1\n"
 HEAD = struct.Struct(">IIB")
 OK, ERROR = 0, 1
 LARGEST_REQUEST = 16 * 1024 * 1024
+NOT_CONNECTED = "does not let us connect"
+"""Part of the error's text for a call that was not sent, for want of a connection."""
 WATCH = "Watch/Watch"
 METHODS = (
     "",
