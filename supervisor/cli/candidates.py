@@ -16,9 +16,29 @@ MOST = 200
 
 def pod_names(where: Layout, namespace: str) -> list[str]:
     """Return the names of the pods of a namespace."""
+    return _named(where, "objects/core/pods", namespace)
+
+
+def _named(where: Layout, stream: str, namespace: str) -> list[str]:
     head = f"{namespace}/"
-    keys = _keys(where, "watchcache", "objects/core/pods")
+    keys = _keys(where, "watchcache", stream)
     return sorted(key.removeprefix(head) for key in keys if key.startswith(head))[:MOST]
+
+
+def names_of(where: Layout, kind: str, namespace: str) -> list[str]:
+    """Return the names of a kind of target of `nodeplane why`."""
+    if kind == "device":
+        plugins = [key.replace(" ", "/", 1) for key in _keys(where, devices.OWNER, devices.HEALTH)]
+        return sorted({*plugins, *_keys(where, devices.OWNER, devices.DRA_HEALTH)})[:MOST]
+    if kind == "plugin":
+        resources = _keys(where, devices.OWNER, devices.DEVICES)
+        return sorted({*resources, *_keys(where, devices.OWNER, devices.DRA_DRIVERS)})[:MOST]
+    if kind == "node":
+        nodes = _keys(where, "watchcache", "objects/core/nodes")
+        return sorted(key for key in nodes if not key.startswith("@"))[:MOST]  # the others are its history
+    if kind == "pod":
+        return pod_names(where, namespace)
+    return _named(where, "objects/resource.k8s.io/resourceclaims", namespace)
 
 
 def device_words(where: Layout, given: Sequence[str]) -> list[str]:

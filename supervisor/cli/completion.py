@@ -19,6 +19,8 @@ from supervisor.cli.flags import HEALTH, ROOT, layout_from, subcommands
 FILES, DIRECTORIES = ":files", ":dirs"
 """Candidates that the shell itself finds."""
 FILE_METAVARS = ("FILE", "SOCK", "CRI_SOCK")
+TARGETS = ("pod", "device", "claim", "node", "plugin")
+"""Kinds of targets of `why`."""
 NO_ACTORS = ("supervisor", "forkserver", "audit")
 """Logs of something that cannot be killed or restarted."""
 
@@ -115,7 +117,7 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
     elif current.startswith("-"):
         found = _flags(position.parser)
     else:
-        found = _arguments(position, name, before)
+        found = _arguments(position, name, before, current)
     return [each for each in found if each.word in (FILES, DIRECTORIES) or each.word.startswith(current)]
 
 
@@ -170,8 +172,10 @@ def _one_line(text: str | None) -> str:
     return " ".join((text or "").replace("%%", "%").split())
 
 
-def _arguments(position: Position, name: str, before: Sequence[str]) -> list[Candidate]:
+def _arguments(position: Position, name: str, before: Sequence[str], current: str) -> list[Candidate]:
     """Return commands, subcommands, or values of the next argument."""
+    if name == "why" and not position.arguments:
+        return [Candidate(each) for each in _targets(before, current)]
     if not name:
         return [Candidate(each, command.help) for each, command in COMMANDS.items()]
     for action in position.parser._actions:
@@ -227,6 +231,19 @@ def _pods(before: Sequence[str]) -> list[str]:
     given = _given(before)
     prefix = "pod/" if "trace" in before else ""
     return [f"{prefix}{name}" for name in live.pod_names(given.layout, given.namespace)]
+
+
+def _targets(before: Sequence[str], current: str) -> list[str]:
+    """Return KIND/ for `why`, and KIND/NAME once only one kind fits."""
+    from supervisor.cli import candidates as live
+
+    typed, slash, _ = current.partition("/")
+    kinds = [each for each in TARGETS if (each == typed if slash else each.startswith(typed))]
+    if len(kinds) != 1:
+        return [f"{each}/" for each in kinds]
+    given = _given(before)
+    names = live.names_of(given.layout, kinds[0], given.namespace)
+    return [f"{kinds[0]}/{name}" for name in names] or [f"{kinds[0]}/"]
 
 
 def _devices(before: Sequence[str]) -> list[str]:

@@ -4,9 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from supervisor.base.errors import Usage
+from supervisor.why.gather.others import gather_claim, gather_device, gather_node, gather_plugin
 from supervisor.why.gather.pod import gather_pod
 from supervisor.why.gather.sources import Sources
-from supervisor.why.model.types import Diagnosis
+from supervisor.why.model.types import Diagnosis, DriverEvidence, Finding
+from supervisor.why.others.claims import diagnose_claim
+from supervisor.why.others.devices import diagnose_device
+from supervisor.why.others.drivers import diagnose_driver
+from supervisor.why.others.nodes import diagnose_node
+from supervisor.why.others.plugins import diagnose_plugin
 from supervisor.why.pods.diagnose import diagnose_pod
 
 
@@ -20,7 +26,36 @@ async def _pod(sources: Sources, target: Target) -> Diagnosis:
     return diagnose_pod(await gather_pod(sources, target.namespace, target.name))
 
 
-KINDS: dict[str, Callable[[Sources, Target], Awaitable[Diagnosis]]] = {"pod": _pod}
+async def _device(sources: Sources, target: Target) -> Diagnosis:
+    return _diagnosis(f"device/{target.name}", diagnose_device(await gather_device(sources, target.name)))
+
+
+async def _claim(sources: Sources, target: Target) -> Diagnosis:
+    found = await gather_claim(sources, target.namespace, target.name)
+    return _diagnosis(f"claim/{found.key}", diagnose_claim(found))
+
+
+async def _node(sources: Sources, target: Target) -> Diagnosis:
+    return _diagnosis(f"node/{target.name}", diagnose_node(await gather_node(sources, target.name)))
+
+
+async def _plugin(sources: Sources, target: Target) -> Diagnosis:
+    found = await gather_plugin(sources, target.name)
+    finding = diagnose_driver(found) if isinstance(found, DriverEvidence) else diagnose_plugin(found)
+    return _diagnosis(f"plugin/{target.name}", finding)
+
+
+def _diagnosis(target: str, found: Finding) -> Diagnosis:
+    return Diagnosis(target, found.state, found.reason, found.evidence, found.advice)
+
+
+KINDS: dict[str, Callable[[Sources, Target], Awaitable[Diagnosis]]] = {
+    "pod": _pod,
+    "device": _device,
+    "claim": _claim,
+    "node": _node,
+    "plugin": _plugin,
+}
 
 
 def target_of(text: str, namespace: str) -> Target:

@@ -53,6 +53,8 @@ def offered(line: str) -> list[str]:
         ("image alias old ", []),
         ("bench writes pleg", ["pleg", "pleg-idle"]),
         ("--root /nowhere trace pod/", []),
+        ("--root /nowhere why node/", ["node/"]),
+        ("why x", []),
         ("--root /nowhere chaos device ", []),
         ("completion z", ["zsh"]),
         ("nothing --x ", []),
@@ -82,6 +84,10 @@ STREAMS = {
     "objects/core/pods": ["default/a", "default/b", "other/c"],
     "health": ["example.com/gpu gpu-0", "example.com/gpu gpu-1", "example.com/nic n"],
     "dra_health": ["d.example.com/n1/x"],
+    "devices": ["example.com/gpu"],
+    "dra_drivers": ["d.example.com"],
+    "objects/core/nodes": ["n1", "@0/n1"],
+    "objects/resource.k8s.io/resourceclaims": ["default/c", "@0/default/old"],
 }
 
 
@@ -91,6 +97,13 @@ STREAMS = {
         ("trace pod/", ["pod/a", "pod/b"]),
         ("trace -n other ", ["pod/c"]),
         ("devices --why ", ["a", "b"]),
+        ("why p", ["pod/", "plugin/"]),
+        ("why po", ["pod/a", "pod/b"]),
+        ("why -n other pod/", ["pod/c"]),
+        ("why device/example.com/gpu/", ["device/example.com/gpu/gpu-0", "device/example.com/gpu/gpu-1"]),
+        ("why plugin/d", ["plugin/d.example.com"]),
+        ("why node/", ["node/n1"]),
+        ("why c", ["claim/c"]),
         ("chaos device ", ["d.example.com/n1/x", "example.com/gpu", "example.com/nic"]),
         ("chaos device example.com/gpu g", ["gpu-0", "gpu-1"]),
         ("chaos device example.com/gpu gpu-0 u", ["unhealthy", "unknown"]),

@@ -1,26 +1,23 @@
 """Evidence about a pod."""
 
-import asyncio
 import time
 
 import msgspec
 
-from protocols.cel.worker.forked import forked_selections
-from protocols.dra.gates import Gates, gates_of
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, name_of, namespace_of, uid_of
-from protocols.kube.resources import EVENTS, NODES, PODS, RESOURCECLAIMS
+from protocols.kube.resources import EVENTS, NODES, PODS
 from protocols.process.layout import Layout
-from protocols.process.settings import load_settings
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage
-from supervisor.dra.sources import RESOURCES, list_objects
-from supervisor.dra.why import Answer, pod_answer
 from supervisor.trace.collect import pod_trace
+from supervisor.why.gather.dra import scheduling, taints_of
 from supervisor.why.gather.sources import Reader, Sources, get, names, node_bus, unknown
 from supervisor.why.gather.streams import DeviceManager, device_manager, plugin_evidence
+from supervisor.why.model.fields import number, seconds
 from supervisor.why.model.types import Event, PodEvidence
-from supervisor.why.pods.view import containers, node_of, number, requested, seconds
+from supervisor.why.pods.ending import evicting_device
+from supervisor.why.pods.view import containers, node_of, requested
 
 MAX_EVENTS = 50
 LOG_LINES, LOG_BYTES, LOGS = 5, 4096, 3
@@ -37,6 +34,9 @@ async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence
         known = await names(sources.client, PODS, namespace)
         raise unknown("pod", f"{namespace}/{name}", known, f"kubectl get pods -n {namespace}")
     found = PodEvidence(key=f"{namespace}/{name}", now=time.time(), pod=pod, events=events, steps=steps)
+    if device := evicting_device(steps):
+        taints = await reader.read("taints", taints_of(sources, device), ())
+        found = msgspec.structs.replace(found, taints=taints)
     return await _with_details(reader, sources, found, pod) if pod is not None else _sealed(found, reader)
 
 
@@ -48,13 +48,13 @@ async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, po
     node = node_of(pod)
     async with node_bus(sources, node) as near:
         manager = await reader.read("devices", device_manager(near), DeviceManager())
-    scheduling = None if node else await reader.read("scheduling", _scheduling(sources, pod), None)
+    answer = None if node else await reader.read("scheduling", scheduling(sources, pod), None)
     found = msgspec.structs.replace(
         found,
         calls=tuple(call for call in manager.calls if call.subject.partition(" ")[0] == found.key),
         plugins=plugin_evidence(manager, requested(pod)),
         devices=tuple(row for row in manager.rows if row.pod == found.key),
-        scheduling=scheduling,
+        scheduling=answer,
         logs=await reader.read("logs", _logs(sources, pod), {}),
         node=await reader.read("node", get(sources.client, NODES, node), None) if node else None,
     )
@@ -94,20 +94,6 @@ async def _steps(reader: Reader, layout: Layout, namespace: str, name: str) -> t
     if trace.silent:
         reader.unread.append(f"no answer from {', '.join(trace.silent)}: their steps are missing")
     return tuple(trace.rows)
-
-
-async def _scheduling(sources: Sources, pod: Object) -> Answer | None:
-    objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
-    return await asyncio.to_thread(_answer, pod, objects, sources.layout)
-
-
-def _answer(pod: Object, objects: list[Object], layout: Layout) -> Answer:
-    with forked_selections():
-        return pod_answer(pod, objects, _gates(layout))
-
-
-def _gates(layout: Layout) -> Gates:
-    return gates_of(load_settings(layout.settings).gate)
 
 
 async def _logs(sources: Sources, pod: Object) -> dict[str, tuple[str, ...]]:

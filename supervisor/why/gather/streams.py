@@ -15,7 +15,7 @@ from supervisor.client.connection import devices_known
 from supervisor.client.devices import DeviceRow, rows_of
 from supervisor.client.drivers import DriversView, drivers_view_of
 from supervisor.why.gather.sources import Sources
-from supervisor.why.model.types import PluginEvidence
+from supervisor.why.model.types import DriverEvidence, PluginEvidence
 
 
 class DeviceManager(msgspec.Struct, frozen=True):
@@ -79,6 +79,7 @@ def _plugin(manager: DeviceManager, name: str) -> PluginEvidence:
     return PluginEvidence(
         resource=name,
         now=time.time(),
+        known=entry is not None,
         connected=bool(entry and entry.connected),
         capacity=len(devices),
         healthy=sum(device.health == messages.HEALTHY for device in devices),
@@ -86,6 +87,17 @@ def _plugin(manager: DeviceManager, name: str) -> PluginEvidence:
         calls=tuple(call for call in manager.calls if call.peer == name),
         socket_since=manager.socket_since,
         unhealthy=tuple(row for row in manager.rows if row.resource == name and row.health != messages.HEALTHY),
+    )
+
+
+def driver_evidence(manager: DeviceManager, name: str, slices: int) -> DriverEvidence:
+    return DriverEvidence(
+        name=name,
+        now=time.time(),
+        row=next((row for row in manager.drivers.drivers if row.driver.name == name), None),
+        calls=tuple(call for call in manager.calls if call.peer == name),
+        socket_since=manager.socket_since,
+        slices=slices,
     )
 
 

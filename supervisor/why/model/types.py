@@ -6,9 +6,12 @@ import msgspec
 
 from protocols.kube.meta import Object
 from protocols.messages.calls import CallRecord
-from protocols.messages.devices import PluginView
+from protocols.messages.devices import DeviceHealth, PluginView
+from protocols.messages.supervisor import ActorStatus
 from protocols.trace import Row
 from supervisor.client.devices import DeviceRow
+from supervisor.client.drivers import DriverRow
+from supervisor.dra.explain import Explanation
 from supervisor.dra.why import Answer
 
 
@@ -50,6 +53,8 @@ class PluginEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     resource: str
     now: float
+    known: bool = False
+    """The node has the resource: a plugin serves it, or did."""
     connected: bool = False
     capacity: int = 0
     healthy: int = 0
@@ -60,6 +65,63 @@ class PluginEvidence(msgspec.Struct, frozen=True, kw_only=True):
     socket_since: float = 0.0
     """When kubelet.sock was created; 0 = there is none."""
     unhealthy: tuple[DeviceRow, ...] = ()
+    manager_since: float = 0.0
+    """When the device manager started; 0 = not known."""
+    manager_restart: str = ""
+    """Why it was restarted last; empty = it was not."""
+
+
+class DriverEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A DRA driver of a node."""
+
+    name: str
+    now: float
+    row: DriverRow | None = None
+    calls: tuple[CallRecord, ...] = ()
+    socket_since: float = 0.0
+    slices: int = 0
+    """ResourceSlices that it has published."""
+
+
+class DeviceEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a plugin (`row`, `plugin`) or of a DRA driver (`explanation`, `driver`)."""
+
+    name: str
+    """RESOURCE/ID or DRIVER/POOL/DEVICE."""
+    now: float
+    row: DeviceRow | None = None
+    plugin: PluginEvidence | None = None
+    health: DeviceHealth | None = None
+    explanation: Explanation | None = None
+    taints: tuple[str, ...] = ()
+    """Its taints as patched, each with its source."""
+    driver: DriverEvidence | None = None
+    holders: tuple[str, ...] = ()
+    """Claims that are allocated a DRA device, each with its pods."""
+
+
+class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    now: float
+    claim: Object
+    events: tuple[Event, ...] = ()
+    users: tuple[Object, ...] = ()
+    """Pods that name the claim and have not ended."""
+    scheduling: Answer | None = None
+    """Why the first of them finds no node."""
+    health: Mapping[str, DeviceHealth] = {}
+    """By DRIVER/POOL/DEVICE."""
+
+
+class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    now: float
+    node: Object
+    events: tuple[Event, ...] = ()
+    actors: tuple[ActorStatus, ...] = ()
+    """Processes of the node, if it is one of this plane that runs on this machine."""
+    running: bool = True
+    """False if the supervisor of such a node does not run."""
 
 
 class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,5 +145,7 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: Answer | None = None
     """Why the scheduler finds no node, as `nodeplane devices --why`; None for a pod that has one."""
     node: Object | None = None
+    taints: tuple[str, ...] = ()
+    """Taints of the device for which the pod was evicted, each with its source."""
     unread: tuple[str, ...] = ()
     """Sources that could not be read, with the reason."""

@@ -30,12 +30,12 @@ def plugin_sentence(found: PluginEvidence) -> str:
 
 def never(found: PluginEvidence) -> Finding | None:
     """No plugin is known, and none was: neither from calls nor from before a restart."""
-    if found.plugins or found.calls or found.capacity or found.connected:
+    if found.plugins or found.calls or found.known:
         return None
     reason = f"no plugin has registered {found.resource}"
     since = f" since kubelet.sock was created at {ago(found.socket_since, found.now)}" if found.socket_since else ""
     return Finding(
-        "unknown", reason + since, advice=("start the plugin; `nodeplane devices --plugins` lists those known",)
+        "not registered", reason + since, advice=("start the plugin; `nodeplane devices --plugins` lists those known",)
     )
 
 
@@ -52,7 +52,7 @@ def rejected(found: PluginEvidence) -> Finding | None:
 
 def odd_health(found: PluginEvidence) -> Finding | None:
     """Some device's health is a word that the protocol does not have."""
-    words = _odd_words(found)
+    words = odd_words(found)
     if not found.connected or not words:
         return None
     device, word = next(iter(words.items()))
@@ -91,12 +91,13 @@ def silent(found: PluginEvidence) -> Finding | None:
 
 def not_back(found: PluginEvidence) -> Finding | None:
     """The device manager restarted, and the plugin of before has not registered with the new socket."""
-    if found.connected or _view(found, PLUGIN_GONE) or not found.socket_since:
+    if found.connected or found.plugins or not found.known:
         return None
-    reason = (
-        f"it served until the node's socket was replaced: kubelet.sock is new since {at(found.socket_since)},"
-        f" no Register since"
-    )
+    began = found.manager_since or found.socket_since
+    why = f" ({found.manager_restart})" if found.manager_restart else ""
+    reason = f"it served until the device manager restarted at {ago(began, found.now)}{why}"
+    if found.socket_since:
+        reason += f"; kubelet.sock is new since {at(found.socket_since)}, no Register since"
     advice = "a plugin must watch kubelet.sock and register again when it is created"
     return Finding("did not come back", reason, tuple(_last_calls(found)), (advice,))
 
@@ -127,7 +128,7 @@ def _view(found: PluginEvidence, state: str) -> PluginView | None:
     return next((view for view in found.plugins if view.state == state), None)
 
 
-def _odd_words(found: PluginEvidence) -> dict[str, str]:
+def odd_words(found: PluginEvidence) -> dict[str, str]:
     """Return the devices whose last reported health is no word of the protocol, as the lists' records show them."""
     words: dict[str, str] = {}
     for call in found.calls:

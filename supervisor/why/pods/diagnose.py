@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     starting.step_in_progress,
     running.not_ready,
     running.gate,
+    running.restarted,
     running.broken_device,
     running.slow_start,
     running.fine,

@@ -5,20 +5,11 @@ from collections.abc import Iterator
 
 from protocols.kube.meta import condition, condition_true, meta
 from protocols.trace import Row
+from supervisor.why.model.fields import mapping, rows, seconds
 from supervisor.why.model.text import ago, at, event_line, joined, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.running import how, log, probe_text
-from supervisor.why.pods.view import (
-    Container,
-    containers,
-    deleted_at,
-    mapping,
-    node_of,
-    rows,
-    seconds,
-    spec_of,
-    status_of,
-)
+from supervisor.why.pods.view import Container, containers, deleted_at, node_of, spec_of, status_of
 
 DISRUPTION = "DisruptionTarget"
 EVICTED = {
@@ -32,6 +23,7 @@ EVICTED = {
 """Reasons of the condition DisruptionTarget."""
 EVICT, PREEMPTED = "evict", "preempted"
 """Steps of the processes that evict, with the taint or the preemptor."""
+HOOK = "preStop hook"
 EVENTS = ("DeviceTaintManagerEviction", "TaintManagerEviction", "Preempted", "Evicted", "Preempting")
 
 
@@ -42,19 +34,34 @@ def evicted(found: PodEvidence) -> Finding | None:
     if target.get("status") != "True" or not ended:
         return None
     why = EVICTED.get(str(target.get("reason")), str(target.get("message") or target.get("reason")))
-    detail = eviction_detail(found.steps)
+    detail = eviction_detail(found)
     when = ago(seconds(target.get("lastTransitionTime")), found.now)
     reason = f"it was evicted at {when}: {why}{f' ({detail})' if detail else ''}"
     state = "preempted" if target.get("reason") == "PreemptionByScheduler" else "evicted"
     evidence = (*_events(found), *(_terminating(found).evidence if deleted_at(pod) else ()))
     still = (_terminating(found).reason,) if deleted_at(pod) else ()
-    return Finding(state, reason, (*still, *evidence))
+    taints = [f"its device has taint {each} now" for each in found.taints]
+    return Finding(state, reason, (*still, *taints, *evidence))
 
 
-def eviction_detail(steps: tuple[Row, ...]) -> str:
+def eviction_detail(found: PodEvidence) -> str:
     """Return the taint, its source and device, or the preemptor, as the evicting process recorded them."""
-    row = next((row for row in reversed(steps) if row.name in (EVICT, PREEMPTED)), None)
-    return joined(f"{key} {value}" for key, value in row.attributes.items()) if row else ""
+    row = _eviction(found.steps)
+    words = [f"{key} {value}" for key, value in row.attributes.items()] if row else []
+    if row and "rule" not in row.attributes:  # a driver's or a patch's
+        taint = row.attributes.get("taint", "").partition("=")[0].partition(":")[0]
+        words += [each.rpartition(" by ")[2] for each in found.taints if taint and each.startswith(f"{taint}:")][:1]
+    return joined(words)
+
+
+def evicting_device(steps: tuple[Row, ...]) -> str:
+    """Return the device whose taint evicted the pod, if no rule is named as the taint's source; else ""."""
+    row = _eviction(steps)
+    return row.attributes.get("device", "") if row and "rule" not in row.attributes else ""
+
+
+def _eviction(steps: tuple[Row, ...]) -> Row | None:
+    return next((row for row in reversed(steps) if row.name in (EVICT, PREEMPTED)), None)
 
 
 def terminating(found: PodEvidence) -> Finding | None:
@@ -84,10 +91,10 @@ def _stopping(found: PodEvidence, since: str, alive: list[Container]) -> Finding
     ends = f"SIGKILL follows in {span_text(left)}, at the end of its grace period of {_grace(pod)} s"
     if left < 0:
         ends = f"its grace period of {_grace(pod)} s ended {span_text(-left)} ago"
-    if hooked:
+    if hooked and not any(row.name == HOOK for row in found.steps):
         hook = probe_text(mapping(mapping(hooked[0].spec.get("lifecycle")).get("preStop")))
         reason = (
-            f"{since}; container {hooked[0].name} runs since, and has the preStop hook {hook}, then SIGTERM; {ends}"
+            f"{since}; container {hooked[0].name} still runs its preStop hook ({hook}), SIGTERM comes after it; {ends}"
         )
     else:
         reason = f"{since}; container {joined(each.name for each in alive)} was sent SIGTERM and still runs; {ends}"
@@ -160,7 +167,7 @@ def gone(found: PodEvidence) -> Finding | None:
     """The API has the pod no more: events and trace tell what became of it."""
     if found.pod is not None:
         return None
-    detail = eviction_detail(found.steps)
+    detail = eviction_detail(found)
     marked = [event for event in found.events if event.reason in EVENTS]
     deletions = [row for row in found.steps if row.name == "delete" and "apiserver" in row.actor]
     when = f" since {ago(deletions[-1].time_ns / 1e9, found.now)}" if deletions else ""

@@ -4,16 +4,19 @@ from collections.abc import Iterator
 
 from protocols.kube.meta import condition
 from protocols.trace import Row
+from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.slow import slowest, start_of
-from supervisor.why.pods.view import APP, Container, Ended, containers, mapping, rows, spec_of, status_of
+from supervisor.why.pods.view import APP, Container, Ended, containers, spec_of, status_of
 
 SIGNALS = {1: "SIGHUP", 2: "SIGINT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 MEANINGS = {126: "the command cannot be executed", 127: "the command is not found", 128: "it could not be started"}
 BEFORE_S = 60.0
 """Changes in this time before a container's death are shown."""
 SLOW_S = 10.0
+RESTARTED_S = 600.0
+"""A run of this length resets the back-off of a container."""
 CHANGES = ("patch", "update", "replace")
 """Steps of the API server that change a pod's spec, not its status."""
 CRASHES = ("CrashLoopBackOff",)
@@ -64,7 +67,9 @@ def _killed_by(found: PodEvidence, container: Container, run: Ended) -> str:
     """Return the probe for which the node killed a container, if it was that."""
     for event in reversed(found.events):
         if event.reason == "Killing" and container.name in event.message and "probe" in event.message:
-            return event.message if abs(event.at - run.finished) < BEFORE_S else ""
+            answer = next((_answer(each.message) for each in reversed(found.events) if each.reason == "Unhealthy"), "")
+            killed = abs(event.at - run.finished) < BEFORE_S
+            return f"the node ended it: {event.message.rstrip('.')}; last answer: {answer}" if killed else ""
     return ""
 
 
@@ -97,6 +102,20 @@ def _log_command(found: PodEvidence, container: Container) -> str:
     namespace, _, name = found.key.partition("/")
     where = "" if namespace == "default" else f" -n {namespace}"
     return f"kubectl logs{where} {name} -c {container.name} --previous"
+
+
+def restarted(found: PodEvidence) -> Finding | None:
+    """All containers run, one of them again since a short time."""
+    for container in containers(found.pod or {}):
+        run = container.last
+        if container.running and run and run.code and found.now - run.finished < RESTARTED_S:
+            cause = f"; {killed}" if (killed := _killed_by(found, container, run)) else ""
+            reason = f"{container.kind} {container.name} runs again; it {how(run, found.now)}{cause}"
+            evidence = (*_message(run), *log(found, container.name), *_before(found, run))
+            return Finding(
+                "restarted", f"{reason}; {_restarts(container)}", evidence, (_log_command(found, container),)
+            )
+    return None
 
 
 def not_ready(found: PodEvidence) -> Finding | None:

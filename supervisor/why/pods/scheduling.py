@@ -7,10 +7,11 @@ from protocols.dra.diagnosis.types import Group
 from protocols.kube.meta import condition
 from supervisor.dra.why import Answer
 from supervisor.dra.why_text import answer_parts
+from supervisor.why.model.fields import rows
 from supervisor.why.model.text import joined, plural
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.others.plugins import plugin_sentence
-from supervisor.why.pods.view import node_of, rows, spec_of, status_of
+from supervisor.why.pods.view import node_of, spec_of, status_of
 
 GATED, PENDING = "scheduling gated", "pending"
 
@@ -43,6 +44,9 @@ def no_node(found: PodEvidence) -> Finding | None:
     answer = found.scheduling
     if not answer or node_of(found.pod or {}):
         return None
+    if nominated := str(status_of(found.pod or {}).get("nominatedNodeName") or ""):
+        reason = f"it was promised room on node {nominated} and waits for the preempted pods to leave it"
+        return Finding(PENDING, reason, tuple(_evidence(found, answer)))
     reason = _of_claims(answer) or _of_nodes(answer.nodes)
     if not reason and answer.fitting:
         return _about_to(found, answer)
@@ -56,10 +60,7 @@ def no_node(found: PodEvidence) -> Finding | None:
 
 
 def _about_to(found: PodEvidence, answer: Answer) -> Finding:
-    nominated = str(status_of(found.pod or {}).get("nominatedNodeName") or "")
-    if nominated:
-        reason = f"it waits for preempted pods to leave node {nominated}"
-    elif answer.message:
+    if answer.message:
         reason = f"room suffices on {answer.fitting[0]} now, the scheduler tries it again soon: {answer.message}"
     else:
         reason = "the scheduler has not tried it yet"

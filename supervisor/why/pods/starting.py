@@ -19,10 +19,8 @@ def image(found: PodEvidence) -> Finding | None:
     container = _waiting(found, IMAGE_REASONS)
     if container is None:
         return None
-    detail = container.message or _last_message(found.events, ("Failed",)) or container.waiting
-    failed = _last(found.events, ("Failed",))
-    if failed is not None and container.waiting == "ImagePullBackOff":
-        detail = failed.message
+    pulls = [event.message for event in found.events if event.message.startswith("Failed to pull image")]
+    detail = pulls[-1] if pulls else container.message
     reason = f"image {container.image!r} of {container.kind} {container.name}: {container.waiting}: {detail}"
     evidence = [event_line(event) for event in found.events if event.reason in ("Failed", "BackOff", "Pulling")]
     advice = "import it with `nodeplane image import`, or correct its name; `nodeplane image ls` lists those there are"
@@ -104,11 +102,6 @@ def _failing(found: PodEvidence, reasons: Sequence[str]) -> Event | None:
 
 def _last(events: Sequence[Event], reasons: Sequence[str]) -> Event | None:
     return next((event for event in reversed(events) if event.reason in reasons), None)
-
-
-def _last_message(events: Sequence[Event], reasons: Sequence[str]) -> str:
-    event = _last(events, reasons)
-    return event.message if event else ""
 
 
 def _longest(steps: Sequence[Row], name: str) -> list[str]:

@@ -1,13 +1,11 @@
 """A pod's object as the rules read it. Values of a wrong type count as missing."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
-from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, meta
-from protocols.kube.times import parse_time
+from supervisor.why.model.fields import mapping, number, rows, seconds
 
 INIT, APP = "init container", "container"
 
@@ -116,22 +114,3 @@ def requested(pod: Object) -> set[str]:
     """Return the extended resources that containers request."""
     found = (mapping(mapping(each.spec.get("resources")).get("limits")) for each in containers(pod))
     return {str(name) for limits in found for name in limits if "/" in str(name)}
-
-
-def seconds(value: Any) -> float:
-    try:
-        return parse_time(value)
-    except TimeInvalid:
-        return 0.0
-
-
-def number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def rows(value: Any) -> list[Object]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

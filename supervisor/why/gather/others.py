@@ -1,0 +1,175 @@
+"""Evidence about a device, plugin, claim or node."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import msgspec
+
+from protocols.dra.pods import device_of, pod_done, results_of, used_claims
+from protocols.errors import NodeplaneError
+from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
+from protocols.messages.supervisor import ActorStatus
+from protocols.process.layout import Layout
+from protocols.process.settings import load_settings
+from supervisor.base.errors import SupervisorError
+from supervisor.client.connection import Asking
+from supervisor.dra.sources import RESOURCES, list_objects
+from supervisor.why.gather.dra import explanations, scheduling, taint_texts
+from supervisor.why.gather.pod import events_of
+from supervisor.why.gather.sources import MOST, Reader, Sources, get, names, node_bus, unknown
+from supervisor.why.gather.streams import DeviceManager, device_manager, driver_evidence, plugin_evidence
+from supervisor.why.model.fields import mapping, rows
+from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
+
+MOST_NODES = 32
+"""Nodes of a plane whose device managers are asked."""
+DEVICES = "devices"
+"""The process of the device manager."""
+
+
+async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverEvidence:
+    """Return what is known of a resource's plugins, or of a DRA driver. Raises Usage if nobody knows the name."""
+    known: set[str] = set()
+    published = await _published(sources, name)
+    async for near, manager in _managers(sources):
+        resources, drivers = manager.resources(), {row.driver.name for row in manager.drivers.drivers}
+        if name in resources:
+            (found,) = plugin_evidence(manager, [name])
+            return found if found.connected else await _with_restart(near, found)
+        if name in drivers or published:
+            return driver_evidence(manager, name, published)
+        known |= {*resources, *drivers}
+    raise unknown("plugin or driver", name, sorted(known), "nodeplane devices --plugins")
+
+
+async def _managers(sources: Sources) -> AsyncIterator[tuple[Sources, DeviceManager]]:
+    """Yield the device managers of the plane's nodes on this machine, the first node's first."""
+    yield sources, await device_manager(sources)
+    further = sorted(path.name for path in (sources.layout.root / "nodes").glob("*") if path.is_dir())
+    for node in further[:MOST_NODES]:
+        async with node_bus(sources, node) as near:
+            with suppress(NodeplaneError):
+                yield near, await device_manager(near)
+
+
+async def _with_restart(sources: Sources, found: PluginEvidence) -> PluginEvidence:
+    """Add when the device manager started, and why it was restarted."""
+    status = await _process(sources, DEVICES)
+    if status is None:
+        return found
+    since = found.now - status.uptime_s
+    return msgspec.structs.replace(found, manager_since=since, manager_restart=status.last_reason)
+
+
+async def _process(sources: Sources, instance: str) -> ActorStatus | None:
+    with suppress(NodeplaneError):
+        status = await Asking(sources.bus, _node_layout(sources)).status()
+        return next((each for each in status.actors if each.instance == instance), None)
+    return None
+
+
+def _node_layout(sources: Sources) -> Layout:
+    run = sources.bus.options.run_dir
+    return sources.layout if run == sources.layout.run else sources.layout.node(run.parent.name)
+
+
+async def _published(sources: Sources, driver: str) -> int:
+    """Return how many ResourceSlices a driver has published, of the first MOST."""
+    if "/" in driver:
+        return 0  # a resource of a device plugin
+    with suppress(NodeplaneError):
+        query, selector = {"limit": str(MOST)}, f"spec.driver={driver}"
+        found = await sources.client.list(RESOURCESLICES, query=query, field_selector=selector)
+        return len(found.get("items") or ())
+    return 0
+
+
+async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
+    """Return what is known of RESOURCE/ID or DRIVER/POOL/DEVICE. Raises Usage if nobody knows it."""
+    known: list[str] = []
+    first: DeviceManager | None = None
+    async for near, manager in _managers(sources):
+        first = first or manager
+        row = next((row for row in manager.rows if name == f"{row.resource}/{row.device}"), None)
+        if row is not None:
+            (plugin,) = plugin_evidence(manager, [row.resource])
+            plugin = plugin if plugin.connected else await _with_restart(near, plugin)
+            health = manager.health.get(f"{row.resource} {row.device}")
+            return DeviceEvidence(name=name, now=time.time(), row=row, plugin=plugin, health=health)
+        if name in manager.health:
+            first = manager
+        known += [f"{row.resource}/{row.device}" for row in manager.rows]
+    assert first is not None
+    return await _dra_device(sources, name, first, known)
+
+
+async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known: list[str]) -> DeviceEvidence:
+    driver = name.partition("/")[0]
+    objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS), driver=driver if "/" in name else "")
+    published = await explanations(objects, sources.layout)
+    explanation = next((each for each in published if each.device == name), None)
+    holders = tuple(_holder(each) for each in objects if each.get("kind") == "ResourceClaim" and _holds(each, name))
+    if explanation is None and not holders and name not in manager.health:
+        raise unknown("device", name, [*known, *(each.device for each in published)], "nodeplane devices")
+    slices = sum(each.get("kind") == "ResourceSlice" for each in objects)
+    return DeviceEvidence(
+        name=name,
+        now=time.time(),
+        health=manager.health.get(name),
+        explanation=explanation,
+        taints=tuple(taint_texts(explanation)) if explanation else (),
+        driver=driver_evidence(manager, driver, slices),
+        holders=holders,
+    )
+
+
+def _holds(claim: Object, name: str) -> bool:
+    return any(str(device_of(each)) == name and not each.get("adminAccess") for each in results_of(claim))
+
+
+def _holder(claim: Object) -> str:
+    pods = [str(each.get("name")) for each in rows(mapping(claim.get("status")).get("reservedFor"))]
+    return f"{key_of(claim)}{f' (pod {chr(44).join(pods)})' if pods else ''}"
+
+
+async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvidence:
+    """Return what is known of a ResourceClaim. Raises Usage if there is none of this name."""
+    reader, client = Reader(), sources.client
+    claim = await get(client, RESOURCECLAIMS, name, namespace)
+    if claim is None:
+        known = await names(client, RESOURCECLAIMS, namespace)
+        raise unknown("claim", f"{namespace}/{name}", known, f"kubectl get resourceclaims -n {namespace}")
+    pods = (await client.list(PODS, namespace, query={"limit": str(MOST)})).get("items") or ()
+    users = tuple(pod for pod in pods if name in used_claims(pod) and not pod_done(pod))
+    waiting = users and not mapping(claim.get("status")).get("allocation")
+    manager = await reader.read("devices", device_manager(sources), DeviceManager())
+    return ClaimEvidence(
+        key=f"{namespace}/{name}",
+        now=time.time(),
+        claim=claim,
+        events=await reader.read("events", events_of(sources, namespace, f"involvedObject.uid={uid_of(claim)}"), ()),
+        users=users,
+        scheduling=await reader.read("scheduling", scheduling(sources, users[0]), None) if waiting else None,
+        health=manager.health,
+    )
+
+
+async def gather_node(sources: Sources, name: str) -> NodeEvidence:
+    """Return what is known of a node. Raises Usage if there is none of this name."""
+    reader = Reader()
+    node = await get(sources.client, NODES, name)
+    if node is None:
+        raise unknown("node", name, await names(sources.client, NODES), "kubectl get nodes")
+    about = f"involvedObject.kind=Node,involvedObject.name={name}"
+    events = await reader.read("events", events_of(sources, "", about), ())
+    found = NodeEvidence(name=name, now=time.time(), node=node, events=events)
+    if name != load_settings(sources.layout.settings).node_name and not sources.layout.node(name).run.is_dir():
+        return found  # on another machine
+    async with node_bus(sources, name) as near:
+        try:
+            status = await Asking(near.bus, _node_layout(near)).status()
+        except SupervisorError:
+            return msgspec.structs.replace(found, running=False)
+    return msgspec.structs.replace(found, actors=status.actors)

@@ -1,0 +1,26 @@
+"""Values of objects of the API. Those of a wrong type count as missing."""
+
+from typing import Any
+
+from protocols.kube.errors import TimeInvalid
+from protocols.kube.meta import Object
+from protocols.kube.times import parse_time
+
+
+def seconds(value: Any) -> float:
+    try:
+        return parse_time(value)
+    except TimeInvalid:
+        return 0.0
+
+
+def number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Object]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,0 +1,113 @@
+"""Diagnosis of a ResourceClaim: unallocated, allocated, reserved, waiting for binding conditions or its deletion."""
+
+from collections.abc import Callable, Iterator
+
+from protocols.dra.binding import FAILED, unmet, verdict
+from protocols.dra.diagnosis.text import one_line
+from protocols.dra.diagnosis.types import Report
+from protocols.dra.pods import FINALIZER, allocation_of, device_of, results_of
+from protocols.kube.errors import SHAPE_ERRORS
+from protocols.kube.meta import condition, key_of, meta
+from protocols.messages.devices import DeviceHealth
+from supervisor.base.errors import SupervisorError
+from supervisor.why.model.fields import mapping, rows, seconds
+from supervisor.why.model.text import ago, event_line, joined
+from supervisor.why.model.types import ClaimEvidence, Finding
+
+NAMED = 5
+
+
+def diagnose_claim(found: ClaimEvidence) -> Finding:
+    """Raises SupervisorError for an object of the wrong shape, which another server may have admitted."""
+    try:
+        return next(finding for rule in RULES if (finding := rule(found)) is not None)
+    except SHAPE_ERRORS as error:
+        raise SupervisorError(f"claim {found.key} has a field of the wrong shape: {error!r:.200}") from None
+
+
+def deleted(found: ClaimEvidence) -> Finding | None:
+    if not (since := seconds(meta(found.claim).get("deletionTimestamp"))):
+        return None
+    finalizers = [str(each) for each in meta(found.claim).get("finalizers") or ()]
+    reason = f"its deletion was requested at {ago(since, found.now)}"
+    if pods := _reserved(found):
+        reason += f"; it waits for {joined(pods)}, for which it is reserved"
+    elif finalizers == [FINALIZER]:
+        reason += "; no pod uses it, its devices are being given back"
+    else:
+        reason += f"; it is held by finalizer {joined(each for each in finalizers if each != FINALIZER)}"
+    return Finding("deletion waiting", reason, tuple(_evidence(found)), ("end the pods that use it",) if pods else ())
+
+
+def unused(found: ClaimEvidence) -> Finding | None:
+    if allocation_of(found.claim) or found.users:
+        return None
+    return Finding("unallocated", "no pod uses it; the scheduler allocates a claim for the first pod that does")
+
+
+def unallocated(found: ClaimEvidence) -> Finding | None:
+    if allocation_of(found.claim):
+        return None
+    pod = found.users[0]
+    message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
+    reason = _own_report(found) or message or "the scheduler has not tried the pod yet"
+    return Finding(
+        "unallocated", f"pod {key_of(pod)} waits for it: {reason}", (f"scheduler: {message}",) if message else (),
+        (f"see `nodeplane devices --why {key_of(pod)}`",),
+    )  # fmt: skip
+
+
+def not_bound(found: ClaimEvidence) -> Finding | None:
+    """Its devices have binding conditions that are not met, or failed."""
+    state = verdict(found.claim, found.now)
+    waits = unmet(found.claim)
+    if state.state == FAILED:
+        return Finding("binding failed", state.text, tuple(_evidence(found)))
+    if not waits:
+        return None
+    reason = f"allocated to {_devices(found)}, which wait for {joined(f'{name} of {device}' for device, name in waits)}"
+    return Finding("waiting for binding", reason, tuple(_evidence(found)), ("the driver sets the condition",))
+
+
+def allocated(found: ClaimEvidence) -> Finding:
+    pods = _reserved(found)
+    use = f"reserved for {joined(pods)}" if pods else "no pod uses it now"
+    since = seconds(mapping(mapping(found.claim.get("status")).get("allocation")).get("allocationTimestamp"))
+    when = f" since {ago(since, found.now)}" if since else ""
+    sick = [f"device {name} is {each.health}{f': {each.message}' if each.message else ''}"
+            for name, each in _health(found) if each.health != "Healthy"]  # fmt: skip
+    reason = f"allocated to {_devices(found)}{when}; {use}{f'; {sick[0]}' if sick else ''}"
+    state = "reserved" if pods else "allocated"
+    return Finding(f"{state}, with a broken device" if sick else state, reason, (*sick[1:], *_evidence(found)))
+
+
+Rule = Callable[[ClaimEvidence], Finding | None]
+RULES: tuple[Rule, ...] = (deleted, unused, unallocated, not_bound, allocated)
+"""Tried in order; the last one always matches."""
+
+
+def _reserved(found: ClaimEvidence) -> list[str]:
+    reserved = rows(mapping(found.claim.get("status")).get("reservedFor"))
+    return [f"{each.get('resource', 'pods')}/{each.get('name')}" for each in reserved]
+
+
+def _devices(found: ClaimEvidence) -> str:
+    names = [str(device_of(each)) for each in results_of(found.claim)]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return (joined(names[:NAMED]) or "no device") + more
+
+
+def _health(found: ClaimEvidence) -> Iterator[tuple[str, DeviceHealth]]:
+    for each in results_of(found.claim):
+        if (health := found.health.get(str(device_of(each)))) is not None:
+            yield str(device_of(each)), health
+
+
+def _own_report(found: ClaimEvidence) -> str:
+    answer = found.scheduling
+    mine = [each for each in answer.report.claims if each.claim == found.key] if answer else []
+    return mine[0].fault or one_line(Report(tuple(mine), ())) if mine else ""
+
+
+def _evidence(found: ClaimEvidence) -> Iterator[str]:
+    yield from (event_line(event) for event in found.events[-3:])

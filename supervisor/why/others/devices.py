@@ -1,0 +1,75 @@
+"""Diagnosis of a device: its health, since when and by whom, and who holds it."""
+
+from collections.abc import Iterator
+
+from supervisor.why.model.text import ago, joined
+from supervisor.why.model.types import DeviceEvidence, DriverEvidence, Finding
+from supervisor.why.others.drivers import diagnose_driver
+from supervisor.why.others.plugins import diagnose_plugin, odd_words
+
+HEALTHY = "Healthy"
+
+
+def diagnose_device(found: DeviceEvidence) -> Finding:
+    return _of_plugin(found) if found.row else _of_driver(found)
+
+
+def _of_plugin(found: DeviceEvidence) -> Finding:
+    row, plugin = found.row, found.plugin
+    assert row is not None
+    holder = f"pod {row.pod} holds it (container {joined(row.containers)})" if row.pod else "nobody holds it"
+    reason = f"it is {row.health}{_since(found)}; {holder}"
+    word = odd_words(plugin).get(row.device) if plugin else None
+    if word is not None:
+        reason = f"its plugin sent health {word!r} ({word.encode().hex(' ')}), not exactly `Healthy`; {reason}"
+    evidence = []
+    if plugin is not None:
+        finding = diagnose_plugin(plugin)
+        evidence = [f"plugin of {row.resource}: {finding.state}: {finding.reason}", *finding.evidence]
+    return Finding(_state(row.health, bool(row.pod)), reason, tuple(evidence), _advice(row.health, row.pod))
+
+
+def _of_driver(found: DeviceEvidence) -> Finding:
+    health = found.health.health if found.health else "Unknown"
+    holders = f"claim {joined(found.holders)} holds it" if found.holders else "no claim holds it"
+    parts = [holders]
+    if found.health is not None or found.holders:
+        parts.insert(0, f"it is {health}{_since(found)}")
+    taints = found.taints
+    if taints:
+        parts.append(f"it has taint {taints[0]}")
+    if found.explanation is None:
+        parts.insert(0, "no ResourceSlice publishes it")
+    state = _state(health, bool(found.holders)) if found.health else ("held" if found.holders else "free")
+    evidence = [*(f"taint {each}" for each in taints[1:]), *_driver(found.driver)]
+    if found.explanation is not None:
+        evidence.insert(0, f"published in ResourceSlice {found.explanation.slice} for node {found.explanation.node}")
+    if found.explanation is None:
+        state = "not published"
+    elif taints and state in ("free", "held"):
+        state = "tainted"
+    return Finding(state, "; ".join(parts), tuple(evidence), (f"see `nodeplane devices --explain {found.name}`",))
+
+
+def _driver(driver: DriverEvidence | None) -> Iterator[str]:
+    if driver is not None:
+        finding = diagnose_driver(driver)
+        yield f"driver {driver.name}: {finding.state}: {finding.reason}"
+
+
+def _since(found: DeviceEvidence) -> str:
+    health = found.health
+    since = f" since {ago(health.changed_ns / 1e9, found.now)}" if health and health.changed_ns else ""
+    return f"{since}{f': {health.message}' if health and health.message else ''}"
+
+
+def _state(health: str, held: bool) -> str:
+    if health != HEALTHY:
+        return health.lower()
+    return "held" if held else "free"
+
+
+def _advice(health: str, pod: str) -> tuple[str, ...]:
+    if health == HEALTHY:
+        return ()
+    return (f"see `nodeplane why pod/{pod.partition('/')[2]}`",) if pod else ()

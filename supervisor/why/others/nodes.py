@@ -1,0 +1,109 @@
+"""Diagnosis of a node: which condition is not as it should be, and why."""
+
+from collections.abc import Callable, Iterator
+
+from protocols.kube.errors import SHAPE_ERRORS
+from protocols.kube.meta import Object, condition
+from protocols.kube.taints import node_taints, taint_text
+from protocols.messages.supervisor import ActorStatus
+from supervisor.base.errors import SupervisorError
+from supervisor.why.model.fields import mapping, rows, seconds
+from supervisor.why.model.text import ago, event_line, joined
+from supervisor.why.model.types import Finding, NodeEvidence
+
+READY = "Ready"
+ALIVE = ("live", "ready")
+EXPECTED = {READY: "True"}
+"""Every other condition of a node should be False."""
+
+
+def diagnose_node(found: NodeEvidence) -> Finding:
+    """Raises SupervisorError for an object of the wrong shape, which another server may have admitted."""
+    try:
+        return next(finding for rule in RULES if (finding := rule(found)) is not None)
+    except SHAPE_ERRORS as error:
+        raise SupervisorError(f"node {found.name} has a field of the wrong shape: {error!r:.200}") from None
+
+
+def not_ready(found: NodeEvidence) -> Finding | None:
+    ready = condition(found.node, READY)
+    if ready is None:
+        return Finding("not ready", "it has not reported its conditions yet", tuple(_processes(found)))
+    if ready.get("status") == "True":
+        return None
+    reason = f"condition Ready is {_condition(ready, found.now)}"
+    if not found.running:
+        reason += "; its processes do not run on this machine"
+    elif dead := _dead(found):
+        reason += f"; {_process(dead[0])}"
+    return Finding(
+        "not ready", reason, tuple(_evidence(found)), ("see `nodeplane status` and `nodeplane logs podworker`",)
+    )
+
+
+def pressure(found: NodeEvidence) -> Finding | None:
+    odd = [
+        each for each in _conditions(found.node) if each.get("status") != EXPECTED.get(str(each.get("type")), "False")
+    ]
+    if not odd:
+        return None
+    reason = f"condition {odd[0].get('type')} is {_condition(odd[0], found.now)}"
+    return Finding("under pressure", reason, tuple(_evidence(found)))
+
+
+def unschedulable(found: NodeEvidence) -> Finding | None:
+    if not mapping(found.node.get("spec")).get("unschedulable"):
+        return None
+    reason = "it is cordoned: no pod is scheduled to it (spec.unschedulable)"
+    return Finding("cordoned", reason, tuple(_evidence(found)), (f"`kubectl uncordon {found.name}`",))
+
+
+def tainted(found: NodeEvidence) -> Finding | None:
+    taints = [taint_text(each) for each in node_taints(found.node)]
+    if not taints:
+        return None
+    return Finding("tainted", f"it has taint {joined(taints)}, which a pod must tolerate", tuple(_evidence(found)))
+
+
+def ready(found: NodeEvidence) -> Finding:
+    entry = condition(found.node, READY) or {}
+    reason = f"condition Ready is {_condition(entry, found.now)}"
+    dead = [_process(each) for each in _dead(found)]
+    return Finding("ready, with a process down" if dead else "ready", "; ".join([reason, *dead[:1]]), tuple(dead[1:]))
+
+
+Rule = Callable[[NodeEvidence], Finding | None]
+RULES: tuple[Rule, ...] = (not_ready, pressure, unschedulable, tainted, ready)
+"""Tried in order; the last one always matches."""
+
+
+def _conditions(node: Object) -> list[Object]:
+    return rows(mapping(node.get("status")).get("conditions"))
+
+
+def _condition(entry: Object, now: float) -> str:
+    since = seconds(entry.get("lastTransitionTime"))
+    text = f"{entry.get('status')}{f' since {ago(since, now)}' if since else ''}"
+    return f"{text}: {entry.get('reason')}: {entry.get('message')}"
+
+
+def _dead(found: NodeEvidence) -> list[ActorStatus]:
+    return [each for each in found.actors if each.state not in ALIVE]
+
+
+def _process(actor: ActorStatus) -> str:
+    why = actor.last_reason or (actor.beat.note if actor.beat else "")
+    return f"process {actor.instance} is {actor.state}{f': {why}' if why else ''}"
+
+
+def _processes(found: NodeEvidence) -> Iterator[str]:
+    yield from (_process(each) for each in _dead(found))
+
+
+def _evidence(found: NodeEvidence) -> Iterator[str]:
+    yield from _processes(found)
+    for each in _conditions(found.node):
+        if each.get("status") != EXPECTED.get(str(each.get("type")), "False"):
+            yield f"condition {each.get('type')} is {_condition(each, found.now)}"
+    yield from (f"taint {taint_text(each)}" for each in node_taints(found.node))
+    yield from (event_line(event) for event in found.events[-4:])

@@ -1,0 +1,77 @@
+"""`nodeplane why`: its targets, and texts of others on the terminal."""
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from supervisor.base.errors import Usage
+from supervisor.why import command
+from supervisor.why.gather.sources import Reader, unknown
+from supervisor.why.model.types import Diagnosis
+from supervisor.why.targets import Target, target_of
+
+HOSTILE = Diagnosis("pod/default/a", "failed", "end\x1b[2J\nfake", ("log: \x1b]0;x\x07\r\u202e",), ("nothing",))
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("web", Target("pod", "web", "n")),
+        ("pods/web", Target("pod", "web", "n")),
+        ("device/example.com/gpu/gpu-0", Target("device", "example.com/gpu/gpu-0", "n")),
+        ("plugin/example.com/gpu", Target("plugin", "example.com/gpu", "n")),
+    ],
+)
+def test_target_is_kind_and_name(text: str, target: Target) -> None:
+    assert target_of(text, "n") == target
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"), [("nod/a", "did you mean node/a?"), ("pod/", "KIND/NAME"), ("x/y", "one of")]
+)
+def test_unknown_kind_is_an_error_with_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(Usage, match=hint.replace("?", r"\?")):
+        target_of(text, "default")
+
+
+def test_unknown_name_is_an_error_with_the_nearest_name() -> None:
+    error = unknown("pod", "default/wbe", ["api", "web"], "kubectl get pods")
+    assert str(error) == "no pod is called 'default/wbe'; did you mean web? `kubectl get pods` lists them"
+    assert "did you mean" not in str(unknown("node", "zzz", ["n1"], "kubectl get nodes"))
+
+
+def printed(output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    async def found(*_: Any) -> Diagnosis:
+        return HOSTILE
+
+    monkeypatch.setattr(command, "diagnose", found)
+    assert command.run(argparse.Namespace(target="pod/a", namespace="default", output=output, root="/nowhere")) == 0
+    return capsys.readouterr().out
+
+
+def test_text_of_others_is_escaped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed("text", monkeypatch, capsys).splitlines() == [
+        "pod/default/a: failed: end\\x1b[2J\\nfake",
+        "  log: \\x1b]0;x\\x07\\r\\u202e",
+        "  to do: nothing",
+    ]
+
+
+def test_json_has_all_fields_and_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed("json", monkeypatch, capsys)
+    assert text.replace("\n", "").isprintable()
+    assert set(json.loads(text)) == {"target", "state", "reason", "evidence", "advice"}
+
+
+def test_source_that_fails_is_named() -> None:
+    async def failing() -> int:
+        raise OSError("no such file")
+
+    reader = Reader()
+    assert asyncio.run(reader.read("events", failing(), 7)) == 7
+    assert reader.unread == ["events could not be read: no such file"]
