@@ -1,10 +1,11 @@
 """Calls with deadlines to a program that serves, and streams of it; each call and message is recorded."""
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import grpc
 import grpc.aio
@@ -33,8 +34,17 @@ class Peer:
     def __init__(self, name: str, socket: Path, recorder: Recorder, timeout: float) -> None:
         self.name, self.socket, self.recorder, self.timeout = name, socket, recorder, timeout
         self.channel = unix_channel(socket, ("grpc.max_receive_message_length", MAX_MESSAGE))
+        self._closed = False
         self.last: Exchange | None = None
         """The newest call."""
+
+    def another(self: Self) -> Self:
+        """Return another connection to the same socket; the caller closes it."""
+        raise NotImplementedError
+
+    async def probe(self) -> None:
+        """Make a call that changes nothing. Raises CallFailed."""
+        raise NotImplementedError
 
     def evidence(self) -> Sequence[Exchange | None]:
         """Return exchanges of before that behaviours about what is listed show."""
@@ -44,6 +54,8 @@ class Peer:
         """Raises CallFailed, NotApplicable."""
         if (self.name, method.path) in self.recorder.hung:
             raise NotApplicable(f"{method.name} was not answered in time before")
+        if self.is_closed():
+            raise CallFailed("CANCELLED", f"{method.name} was not called: the connection is closed")
         sent = Sent(method, self.name, request=request.SerializeToString())
         call: Any = self.channel.unary_unary(method.path)
         try:
@@ -57,6 +69,11 @@ class Peer:
                     self.recorder.hung.add((self.name, method.path))
                 text = f"{method.name} was not answered within {timeout or self.timeout:g} s"
             raise CallFailed(sent.status, text) from None
+        except asyncio.CancelledError:
+            if not self.is_closed() or _is_cancelled():
+                raise
+            sent.status, sent.error = "CANCELLED", "the connection was closed"
+            raise CallFailed("CANCELLED", f"{method.name} broke off: {sent.error}") from None
         except DecodeError:
             sent.status, sent.error = "INTERNAL", f"not a valid {method.reply.DESCRIPTOR.name}"
             raise CallFailed("INTERNAL", f"{method.name} was answered with bytes that are {sent.error}") from None
@@ -64,8 +81,17 @@ class Peer:
             self.last = sent.done()
             self.recorder.add(self.last)
 
+    def is_closed(self) -> bool:
+        return self._closed
+
     async def close(self) -> None:
+        self._closed = True
         await self.channel.close()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Stream(Generic[Reply]):
@@ -111,6 +137,12 @@ class Stream(Generic[Reply]):
     async def until(self, holds: Callable[["Stream[Reply]"], bool], seconds: float) -> bool:
         """Wait until it holds; return False if it does not in time."""
         return await self._changes.until(lambda: holds(self), seconds)
+
+    async def further(self, seconds: float) -> bool:
+        """Wait for one more message; return False if none comes in time."""
+        count = self.count
+        await self.until(lambda stream: bool(stream.count > count or stream.ended), seconds)
+        return self.count > count
 
     async def close(self) -> None:
         self._call.cancel()

@@ -49,6 +49,10 @@ class Attempt:
     exchange: Exchange | None = None
 
     @property
+    def name(self) -> str:
+        return self.resource
+
+    @property
     def exchanges(self) -> tuple[Exchange | None, ...]:
         return self.exchange, self.options_exchange
 

@@ -73,6 +73,9 @@ class PluginPeer(Peer):
             self.options_exchange = self.last
         return self.options
 
+    async def probe(self) -> None:
+        await self.get_options()
+
     async def allocate(self, *containers: Sequence[str]) -> list[pb.ContainerAllocateResponse]:
         """Allocate for each of the containers; return their answers. Raises CallFailed."""
         requests = [pb.ContainerAllocateRequest(devices_ids=ids) for ids in containers]

@@ -31,6 +31,10 @@ class Registration(Protocol):
     fault: str
 
     @property
+    def name(self) -> str:
+        """What it registered."""
+
+    @property
     def exchanges(self) -> Iterable[Exchange | None]: ...
 
 
@@ -190,6 +194,8 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         if not self.names:
             self.started_in = self.played.attempts[0].at - self._started
             await self._settle()
+        if gone := self.names - self.played.serving.keys():
+            raise Failed(f"{min(gone)} was registered, and its socket is gone")
         peers = [self.played.serving[name] for name in sorted(self.names)]
         devices = {peer.name: await self.ready(peer) for peer in peers}
         if peers != self._served:
@@ -202,8 +208,8 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         return self.names <= serving.keys() if self.names else bool(serving)
 
     async def _settle(self) -> None:
-        while self.names != self.played.serving.keys():
-            self.names = set(self.played.serving)
+        while not self.played.serving.keys() <= self.names:
+            self.names |= self.played.serving.keys()
             await asyncio.sleep(SETTLE_S)
 
     async def _begin(self) -> None:

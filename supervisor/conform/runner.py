@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 import msgspec
 
 from protocols.process.files import encodable
+from supervisor.conform.program_stage import Running
 from supervisor.conform.scripts import Behaviour
-from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import FAIL, MAX_REASON, NOT_APPLICABLE, PASS, CallFailed, Failed, NotApplicable, Result
 
 PATIENCE = 3
@@ -15,7 +15,7 @@ DISTURBING = ("restarts", "end")
 """Phases after whose failures the program is started anew, as after a call that failed: it may hang."""
 
 
-async def run_all(stage: Stage, behaviours: Iterable[Behaviour]) -> AsyncIterator[Result]:
+async def run_all(stage: Running, behaviours: Iterable[Behaviour]) -> AsyncIterator[Result]:
     """Yield a result for each; the program is ended afterwards.
 
     A plugin that hangs makes many behaviours fail by waiting: once they took PATIENCE timeouts, the rest is not judged.
@@ -47,7 +47,7 @@ def _result(behaviour: Behaviour, verdict: str, reason: str) -> Result:
     )
 
 
-async def _run(stage: Stage, behaviour: Behaviour) -> Result:
+async def _run(stage: Running, behaviour: Behaviour) -> Result:
     began = time.monotonic()
     verdict, reason = PASS, ""
     try:

@@ -4,7 +4,7 @@ A module's name is the behaviour's. It has the texts RULE, SOURCE, ADVICE and PH
 its title, ORDER a number by which those of a phase are sorted before their names, and one coroutine judges:
 
 - `run(stage)`, for the program as a whole, or
-- `check(plugin)`, which is called for each resource of the program.
+- `check(plugin)`, which is called for each resource of a plugin, or each driver.
 
 It returns when the rule holds, raises Failed with what it found, or NotApplicable with the reason.
 """
@@ -14,22 +14,23 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from supervisor.base.errors import Usage
-from supervisor.conform.peer import PluginPeer
-from supervisor.conform.stage import Stage
+from supervisor.conform.kinds import PLUGIN, Kind
+from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
-FOLDER = Path(__file__).parent / "behaviours"
-PHASES = ("registration", "list", "calls", "restarts", "end")
+PHASES = ("registration", "list", "slices", "calls", "health", "restarts", "end")
 """In this order: later ones disturb the plugin more."""
 LAST = 100
 MAX_FINDINGS = 5
-Run: TypeAlias = Callable[[Stage], Awaitable[None]]
-Check: TypeAlias = Callable[[PluginPeer], Awaitable[None]]
+Run: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Called with the stage of its kind."""
+Check: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Called with a connection to what the program registered."""
 
 
 class Behaviour(msgspec.Struct, frozen=True):
@@ -43,9 +44,9 @@ class Behaviour(msgspec.Struct, frozen=True):
     run: Run
 
 
-def behaviours(folders: Iterable[Path] = ()) -> list[Behaviour]:
+def behaviours(folders: Iterable[Path] = (), kind: Kind = PLUGIN) -> list[Behaviour]:
     """Return ours and those of the folders, in the order in which they run. Raises Usage."""
-    found = [load(path) for folder in (FOLDER, *folders) for path in _scripts(folder)]
+    found = [load(path) for path in (*kind.scripts(), *(path for folder in folders for path in _scripts(folder)))]
     names = [behaviour.name for behaviour in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Usage(f"two behaviours are called {min(twice)}; rename the file of one")
@@ -88,14 +89,14 @@ def _runner(path: Path, module: ModuleType) -> Run:
     if (run := getattr(module, "run", None)) is not None:
         return run  # type: ignore[no-any-return]  # what users' modules have is theirs
     if (check := getattr(module, "check", None)) is not None:
-        return for_each(check, shows_list=module.PHASE == "list")
+        return for_each(check, shows_list=module.PHASE in ("list", "health"))
     raise Usage(f"{path}: it has neither run(stage) nor check(plugin)")
 
 
 def for_each(check: Check, *, shows_list: bool) -> Run:
     """Return a script that checks every plugin: one failure fails it, and it applies if it does to one of them."""
 
-    async def run(stage: Stage) -> None:
+    async def run(stage: ProgramStage[Any, Any]) -> None:
         plugins = await stage.peers()
         failures, reasons = [], []
         for plugin in plugins:

@@ -1,30 +1,30 @@
-"""`nodeplane conform -- COMMAND...`: what is wrong with a device plugin, behaviour by behaviour."""
+"""`nodeplane conform -- COMMAND...`: what is wrong with a device plugin or DRA driver, behaviour by behaviour."""
 
 import argparse
 import asyncio
-import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import print_json, table
+from supervisor.cli.operate.judging import stage_of
+from supervisor.conform.kinds import KINDS, PLUGIN
+from supervisor.conform.program_stage import Running
 from supervisor.conform.report.html import html_page
 from supervisor.conform.report.json import run_json
 from supervisor.conform.report.junit import junit
 from supervisor.conform.report.text import Printer, counts_line
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import Behaviour, behaviours
-from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import FAIL, Result
 from supervisor.testing.command import adopt_orphans, end_children
-from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, search_path, without
+from supervisor.testing.plane import search_path
 
 TIMEOUT_S = 10.0
+KIND_HELP = "what COMMAND is (default plugin)"
 TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take three times as long (default 10)"
 BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change needs it"
 MEND_HELP = "a shell command that makes them healthy again"
@@ -34,7 +34,6 @@ NOT_BUILT = {
     "profile": "profile of a vendor",
     "socket": "plugin that runs already",
     "manifest": "DaemonSet of a manifest",
-    "agent": "agent of pod resources",
 }
 """Flags that are reserved, and what they will be about."""
 
@@ -48,10 +47,11 @@ class Interrupted(SupervisorError):
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser(
         "conform",
-        help="say what is wrong with a device plugin",
+        help="say what is wrong with a device plugin or DRA driver",
         allow_abbrev=False,
         usage="%(prog)s [flags] -- COMMAND",
     )
+    parser.add_argument("--kind", choices=tuple(KINDS), default=PLUGIN.name, help=KIND_HELP)
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="output format")
     parser.add_argument("--only", metavar="NAME,...", help="judge these behaviours only")
     parser.add_argument("--list", action="store_true", help="list the behaviours with their rules and end")
@@ -76,7 +76,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--mend", dest="mend_with", metavar="SHELL", default="", help=MEND_HELP)
     for name in NOT_BUILT:
         parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the plugin")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program")
     parser.set_defaults(run=conform)
 
 
@@ -85,9 +85,9 @@ def conform(args: argparse.Namespace) -> int:
     for name, subject in NOT_BUILT.items():
         if getattr(args, name) is not None:
             raise Usage(
-                f"--{name} is not built: conform does not judge {subject} yet, but a device plugin given as -- COMMAND"
+                f"--{name} is not built: conform does not judge a {subject} yet, but a program given as -- COMMAND"
             )
-    chosen = choose(behaviours(map(Path, args.behaviours)), args.only)
+    chosen = choose(behaviours(map(Path, args.behaviours), KINDS[args.kind]), args.only)
     if args.list:
         print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
         return 0
@@ -120,13 +120,10 @@ def command_of(given: Sequence[str]) -> list[str]:
 
 
 def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
-    """Judge the behaviours in a directory that is removed afterwards, unless it was given."""
+    """Judge the behaviours."""
     adopt_orphans()
     try:
-        with ExitStack() as stack:
-            own = _temporary(stack)
-            directory = Path(os.path.abspath(args.kubelet_dir)) if args.kubelet_dir else _temporary(stack)
-            stage = Stage(directory, own, words, environment(directory), args.timeout)
+        with stage_of(KINDS[args.kind], words, args.kubelet_dir, args.timeout) as stage:
             stage.break_with, stage.mend_with = args.break_with, args.mend_with
             return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
     except asyncio.CancelledError:
@@ -135,17 +132,7 @@ def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behavio
         end_children()
 
 
-def _temporary(stack: ExitStack) -> Path:
-    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=SHORT)))
-
-
-def environment(directory: Path) -> dict[str, str]:
-    """Return the variables of COMMAND: those of `nodeplane test` that are about a kubelet."""
-    mine = {"NODEPLANE_KUBELET_DIR": str(directory), "PATH": search_path()}
-    return {**without(os.environ, OF_THE_ROOT), **mine}
-
-
-async def _judge(stage: Stage, chosen: Sequence[Behaviour], printer: Printer | None) -> list[Result]:
+async def _judge(stage: Running, chosen: Sequence[Behaviour], printer: Printer | None) -> list[Result]:
     """A signal ends the run with the program."""
     task = asyncio.current_task()
     assert task is not None

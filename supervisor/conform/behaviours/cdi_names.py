@@ -1,7 +1,6 @@
 """CDI devices of the answer to Allocate have fully qualified names."""
 
-import re
-
+from supervisor.conform.cdi import QUALIFIED
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.scripts import several
 from supervisor.conform.sources import CDI
@@ -11,9 +10,6 @@ PHASE = "calls"
 RULE = "The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it."
 SOURCE = CDI
 ADVICE = "Send the qualified name, such as vendor.example/gpu=0; the runtime starts no container with another one."
-QUALIFIED = re.compile(
-    r"[A-Za-z]([-\w.]*[A-Za-z0-9])?/[A-Za-z]([-\w]*[A-Za-z0-9])?=[A-Za-z0-9]([-\w.:]*[A-Za-z0-9])?", re.ASCII
-)
 
 
 async def check(plugin: PluginPeer) -> None:

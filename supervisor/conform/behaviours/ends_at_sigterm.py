@@ -1,21 +1,22 @@
 """The program ends soon after SIGTERM."""
 
+from typing import Any
+
+from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.sources import POD_LIFECYCLE
-from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed
 
 PHASE = "end"
 RULE = "A container is sent SIGTERM, and SIGKILL when the grace period of the pod is over."
 SOURCE = POD_LIFECYCLE
 ADVICE = (
-    "Handle SIGTERM: end the open ListAndWatch calls, stop the server, exit. As process 1 of a container it"
-    " has no default action."
+    "Handle SIGTERM: end the open streams, stop the server, exit. As process 1 of a container it has no default action."
 )
 
 
-async def run(stage: Stage) -> None:
+async def run(stage: ProgramStage[Any, Any]) -> None:
     """Send SIGTERM."""
-    await stage.plugins()
+    await stage.peers()
     ended = await stage.program.terminate(stage.timeout)
     stage.soil()
     if not ended:

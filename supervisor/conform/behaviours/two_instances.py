@@ -1,31 +1,33 @@
 """Two instances of the program may serve side by side, as in a rolling update."""
 
 import asyncio
+from typing import Any, TypeAlias
 
+from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.sources import DOCS, MANAGER
-from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 PHASE = "restarts"
 RULE = (
-    "With maxSurge, the next version of a plugin registers while the last one runs; the end of the old one"
+    "With maxSurge, the next version of a plugin or driver registers while the last one runs; the end of the old one"
     " must not touch the new one."
 )
-SOURCE = f"{DOCS}; {MANAGER}"
+SOURCE = f"{DOCS}; {MANAGER}; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
 ADVICE = "Use a socket of your own for each process, such as with its pid, and remove nothing but this socket."
 WATCHED_S, MOST = 1.0, 2
+Registering: TypeAlias = ProgramStage[Any, Any]
 
 
-async def run(stage: Stage) -> None:
+async def run(stage: Registering) -> None:
     """Start a second one, end the first one, and see whether the second one still serves."""
-    old = {plugin.resource: plugin for plugin in await stage.plugins()}
-    before = len(stage.kubelet.attempts)
+    old = {peer.name: peer for peer in await stage.peers()}
+    before = len(stage.played.attempts)
     first = stage.program
     stage.program = stage.another_program()
     await stage.start_program()
     try:
         await _registered(stage, before)
-        new = stage.kubelet.serving
+        new = stage.played.serving
         if shared := [name for name in old if new[name].socket == old[name].socket]:
             raise NotApplicable(f"both use the socket {new[shared[0]].socket.name}; do not update with maxSurge")
         await _no_contest(stage)
@@ -38,9 +40,9 @@ async def run(stage: Stage) -> None:
         await first.kill()
 
 
-async def _registered(stage: Stage, before: int) -> None:
+async def _registered(stage: Registering, before: int) -> None:
     def registered() -> bool:
-        return stage.names <= {each.resource for each in stage.kubelet.attempts[before:] if each.peer}
+        return stage.names <= {each.name for each in stage.played.attempts[before:] if each.peer}
 
     if not await stage.until(registered, stage.timeout * 3):
         if not stage.program.runs:
@@ -48,22 +50,22 @@ async def _registered(stage: Stage, before: int) -> None:
         raise Failed("the second instance did not register")
 
 
-async def _no_contest(stage: Stage) -> None:
+async def _no_contest(stage: Registering) -> None:
     """Instances that take the other's socket for a new kubelet register in turns for ever."""
-    before = len(stage.kubelet.attempts)
+    before = len(stage.played.attempts)
     await asyncio.sleep(WATCHED_S)
-    if (more := len(stage.kubelet.attempts) - before) > MOST:
+    if (more := len(stage.played.attempts) - before) > MOST:
         raise Failed(f"the two registered {more} times within {WATCHED_S:g} s, in turns")
 
 
-async def _serves_on(stage: Stage) -> None:
+async def _serves_on(stage: Registering) -> None:
     await asyncio.sleep(WATCHED_S / 2)
-    for plugin in await stage.serve():
-        if not plugin.socket.exists():
-            raise Failed(f"the first instance removed {plugin.socket.name} of the second one at its end")
-        another = plugin.another()
+    for peer in await stage.serve():
+        if not peer.socket.exists():
+            raise Failed(f"the first instance removed {peer.socket.name} of the second one at its end")
+        another = peer.another()
         try:
-            await another.get_options()
+            await another.probe()
         except CallFailed as error:
             raise Failed(f"after the end of the first instance: {error}") from None
         finally:

@@ -1,0 +1,1 @@
+"""The behaviours of DRA drivers, a script each."""

@@ -1,0 +1,40 @@
+"""Names of CDI devices, and those that the files of a directory declare."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from protocols.kube.yaml_text import read_yaml
+from protocols.process.files import read_bounded
+from supervisor.base.errors import SupervisorError
+
+QUALIFIED = re.compile(
+    r"[A-Za-z]([-\w.]*[A-Za-z0-9])?/[A-Za-z]([-\w]*[A-Za-z0-9])?=[A-Za-z0-9]([-\w.:]*[A-Za-z0-9])?", re.ASCII
+)
+"""VENDOR/CLASS=NAME"""
+SUFFIXES = (".json", ".yaml")
+
+
+class CdiInvalid(SupervisorError):
+    """Raised for a CDI file that no runtime can read."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+def declared(folders: Iterable[Path]) -> set[str]:
+    """Return the qualified names of all devices. Raises CdiInvalid."""
+    files = (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir()))
+    return {name for path in files if path.suffix in SUFFIXES for name in _names(path)}
+
+
+def _names(path: Path) -> set[str]:
+    try:
+        spec: Any = read_yaml(read_bounded(path)).value
+        return {f"{spec['kind']}={device['name']}" for device in spec["devices"]}
+    except FileNotFoundError:  # removed meanwhile
+        return set()
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise CdiInvalid(f"{path} is no CDI file: {type(error).__name__}") from None

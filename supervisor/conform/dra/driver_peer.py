@@ -1,0 +1,177 @@
+"""kubelet's side of a DRA driver: prepare and unprepare claims, and follow the health of devices."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from google.protobuf.message import Message
+
+from protocols.wire.plugins import PREPARE, UNPREPARE, WATCH_RESOURCES
+from supervisor.conform.caller import Peer, Stream
+from supervisor.conform.cdi import CdiInvalid, declared
+from supervisor.conform.dra.objects import REQUEST, Claim, Object, Objects, Offered
+from supervisor.conform.dra.pools import Pool, pools_of, usable
+from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
+
+SAMPLE = 8
+"""Devices that are allocated to see what an answer looks like."""
+Health: TypeAlias = Stream[Any]
+Key: TypeAlias = tuple[str, str]
+"""Pool and name of a device."""
+
+
+class DriverPeer(Peer):
+    """One connection to one instance of a driver, as kubelet has one for all calls."""
+
+    def __init__(
+        self,
+        name: str,
+        socket: Path,
+        recorder: Recorder,
+        timeout: float,
+        objects: Objects,
+        cdi: Sequence[Path],
+        services: Sequence[str],
+    ) -> None:
+        super().__init__(name, socket, recorder, timeout)
+        self.objects, self.cdi = objects, cdi
+        self.services = list(services)
+        """As GetInfo names them, in the driver's order."""
+        self.pools: list[Pool] = []
+        """The newest that were read."""
+        self.health: Health | None = None
+        """The stream that kubelet opens at the registration."""
+
+    @property
+    def versions(self) -> list[str]:
+        """The services to prepare claims by; kubelet uses the first."""
+        return [name for name in self.services if name in PREPARE]
+
+    @property
+    def health_versions(self) -> list[str]:
+        return [name for name in WATCH_RESOURCES if name in self.services]
+
+    def evidence(self) -> Sequence[Exchange | None]:
+        return [self.health.first if self.health else None]
+
+    def another(self) -> "DriverPeer":
+        """Return another connection to the same instance; the caller closes it."""
+        return DriverPeer(self.name, self.socket, self.recorder, self.timeout, self.objects, self.cdi, self.services)
+
+    # devices
+
+    async def published(self) -> list[Pool]:
+        """Read the slices anew."""
+        self.pools = pools_of(await self.objects.slices(self.name))
+        return self.pools
+
+    def offered(self, count: int = 1) -> list[Offered]:
+        """Return devices that one claim may have together. Raises NotApplicable if there are fewer than `count`."""
+        found = list(usable(self.pools, self.objects.node))
+        if len(found) < count:
+            raise NotApplicable(f"it needs {count} devices without taints, the driver offers {len(found)}")
+        return found
+
+    @asynccontextmanager
+    async def claim(self, devices: Sequence[Offered], request: str = REQUEST) -> AsyncIterator[Claim]:
+        """A claim allocated to the devices; at the end it is unprepared and deleted."""
+        claim = await self.objects.create_claim([each.result(request) for each in devices])
+        try:
+            yield claim
+        finally:
+            await self.drop(claim)
+
+    async def drop(self, claim: Claim) -> None:
+        """Unprepare, whatever that answers, and delete."""
+        with suppress(CallFailed, NotApplicable):
+            await self.unprepare(claim)
+        await self.objects.delete_claim(claim.name)
+
+    def declared(self) -> set[str]:
+        """Return the CDI devices that files declare. Raises Failed."""
+        try:
+            return declared(self.cdi)
+        except CdiInvalid as error:
+            raise Failed(str(error)) from None
+
+    # calls
+
+    async def probe(self) -> None:
+        await self.prepare()
+
+    async def prepare(self, *claims: Claim, version: str = "") -> Mapping[str, Any]:
+        """Return the answer for each uid. Raises CallFailed."""
+        method = PREPARE[version or self.versions[0]]
+        return dict((await self.call(method, _request(method.request, claims))).claims)
+
+    async def prepared(self, claim: Claim, version: str = "") -> list[Any]:
+        """Prepare one claim; return its devices by pool and name. Raises Failed."""
+        return answer_of(claim, await self.prepare(claim, version=version))
+
+    async def unprepare(self, *claims: Claim, version: str = "") -> Mapping[str, Any]:
+        """Return the answer for each uid. Raises CallFailed."""
+        method = UNPREPARE[version or self.versions[0]]
+        return dict((await self.call(method, _request(method.request, claims))).claims)
+
+    async def unprepared(self, claim: Claim) -> None:
+        """Raises Failed."""
+        answers = await self.unprepare(claim)
+        if claim.uid not in answers:
+            raise Failed(f"NodeUnprepareResources has no answer for claim {claim.name}")
+        if error := answers[claim.uid].error:
+            raise Failed(f"claim {claim.name} was not unprepared: {error}")
+
+    def watch(self, version: str = "") -> Health:
+        """Open a health stream. Raises NotApplicable if the driver names none."""
+        if not self.health_versions:
+            raise NotApplicable("GetInfo names no health service")
+        return Stream(self, WATCH_RESOURCES[version or self.health_versions[0]])
+
+    async def first_health(self, stream: Health) -> list[Any]:
+        """Wait for a report. Raises Failed."""
+        await stream.until(lambda stream: bool(stream.newest or stream.ended), self.timeout)
+        if stream.newest is None:
+            what = f"ended: {stream.ended}" if stream.ended else f"was open for {self.timeout:g} s"
+            raise Failed(f"NodeWatchResources {what}, without a report")
+        return list(stream.newest.devices)
+
+    async def close(self) -> None:
+        if self.health:
+            await self.health.close()
+        await super().close()
+
+
+def _request(kind: type[Message], claims: Sequence[Claim]) -> Message:
+    return kind(claims=[claim._asdict() for claim in claims])
+
+
+def answer_of(claim: Claim, answers: Mapping[str, Any]) -> list[Any]:
+    """Return the devices of a claim by pool and name. Raises Failed."""
+    if claim.uid not in answers:
+        others = f", but for {min(answers)}" if answers else ""
+        raise Failed(f"NodePrepareResources has no answer for claim {claim.name} with uid {claim.uid}{others}")
+    if error := answers[claim.uid].error:
+        raise Failed(f"claim {claim.name} was not prepared: {error}")
+    return sorted(answers[claim.uid].devices, key=key_of)
+
+
+def key_of(device: Any) -> Key:
+    return device.pool_name, device.device_name
+
+
+def keys(devices: Sequence[Offered]) -> list[Key]:
+    return sorted((each.pool, each.name) for each in devices)
+
+
+def contents(devices: Sequence[Any]) -> list[Object]:
+    """Return what an answer says of devices, without the order of lists."""
+    return [
+        {
+            "device": key_of(each),
+            "requests": sorted(each.request_names),
+            "cdi": sorted(each.cdi_device_ids),
+        }
+        for each in sorted(devices, key=key_of)
+    ]

@@ -1,0 +1,81 @@
+"""The stage of a script about DRA drivers."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from protocols.process.sockets import is_socket
+from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
+from supervisor.conform.dra.driver_peer import DriverPeer
+from supervisor.conform.dra.objects import Objects
+from supervisor.conform.dra.pools import Name, Pool, names_of
+from supervisor.conform.exchange import Recorder
+from supervisor.conform.program_stage import ProgramStage
+from supervisor.conform.verdict import Failed
+
+POLL_S = 0.2
+
+
+class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
+    SUBJECT: ClassVar[str] = "driver"
+    CALL: ClassVar[str] = "registration"
+
+    def __init__(
+        self,
+        directory: Path,
+        own: Path,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        timeout: float,
+        objects: Objects,
+        cdi: Sequence[Path],
+    ) -> None:
+        """`directory` is the kubelet's, `own` one for files that the program does not see, `cdi` those of CDI files."""
+        self.kubelet = DriverKubelet(directory, Recorder(), timeout, objects, cdi)
+        self.objects = objects
+        super().__init__(self.kubelet, own, words, environment, timeout)
+
+    async def drivers(self) -> list[DriverPeer]:
+        """Return the connection of each driver, once its pools are complete. Raises NotServing."""
+        return await self.peers()
+
+    async def ready(self, peer: DriverPeer) -> list[str]:
+        await self.complete(peer)
+        return [f"{each.pool}/{each.name}" for pool in peer.pools for each in pool.devices]
+
+    async def complete(self, peer: DriverPeer, names: Set[Name] | None = None) -> None:
+        """Wait until all pools of the driver are complete, with these devices if given. Raises Failed."""
+        deadline = time.monotonic() + self.timeout
+        while fault := pools_fault(await peer.published(), names):
+            if time.monotonic() > deadline or not self.program.runs:
+                raise Failed(f"{fault}, after {self.timeout:g} s")
+            await asyncio.sleep(POLL_S)
+
+    async def end(self) -> None:
+        """End as a node that reboots: no socket is left in the directories of plugins."""
+        await super().end()
+        for folder in (self.kubelet.registry, self.kubelet.directory / "plugins"):
+            for path in folder.rglob("*"):
+                if is_socket(path):
+                    with suppress(FileNotFoundError):
+                        path.unlink()
+
+
+def pools_fault(pools: Sequence[Pool], names: Set[Name] | None) -> str:
+    """Return what keeps pods from being scheduled by these pools, or what differs from the expected devices."""
+    if not pools:
+        return "no ResourceSlice is there"
+    for pool in pools:
+        if not pool.complete:
+            counts = " and ".join(map(str, sorted(pool.counts)))
+            return f"pool {pool.name} has {len(pool.slices)} slices of generation {pool.generation}, not {counts}"
+        if pool.outdated:
+            return f"pool {pool.name} has {pool.outdated} slices of a generation before {pool.generation}"
+    found = names_of(pools)
+    if names is None or found == names:
+        return ""
+    missing, more = names - found, found - names
+    return f"{'/'.join(min(missing or more))} is {'in no slice any more' if missing else 'still in a slice'}"

@@ -1,0 +1,124 @@
+"""The API of the plane as a script needs it: the slices of drivers, and claims allocated to their devices."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
+
+from supervisor.conform.verdict import Failed
+from supervisor.testing.api import Api, ApiError
+
+Object = dict[str, Any]
+NAMESPACE, VERSION = "default", "resource.k8s.io/v1"
+DRA = f"/apis/{VERSION}"
+CLAIMS, SLICES = f"{DRA}/namespaces/{NAMESPACE}/resourceclaims", f"{DRA}/resourceslices"
+REQUEST, NO_CLASS = "device", "none.example"
+T = TypeVar("T")
+
+
+class Claim(NamedTuple):
+    """What the calls to drivers say of a claim."""
+
+    namespace: str
+    uid: str
+    name: str
+
+
+class Offered(NamedTuple):
+    """A device that a driver has published."""
+
+    driver: str
+    pool: str
+    device: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.device["name"])
+
+    def result(self, request: str = REQUEST) -> Object:
+        """Return what the scheduler writes into a claim."""
+        found: Object = {"request": request, "driver": self.driver, "pool": self.pool, "device": self.name}
+        for field in ("bindingConditions", "bindingFailureConditions"):
+            if self.device.get(field):
+                found[field] = self.device[field]
+        if self.device.get("allowMultipleAllocations"):
+            found["shareID"] = str(uuid4())
+            found["consumedCapacity"] = {
+                name: (capacity.get("requestPolicy") or {}).get("default", capacity["value"])
+                for name, capacity in (self.device.get("capacity") or {}).items()
+            }
+        return found
+
+
+class Objects:
+    """Calls of the API, one after the other, in a thread."""
+
+    def __init__(self, api: Api, node: str) -> None:
+        self.node = node
+        self._api = api
+        self._turn = asyncio.Lock()
+
+    async def ask(self, method: str, path: str, body: Object | None = None, **query: str) -> Object:
+        """Raises ApiError, OSError."""
+        return await self._in_thread(lambda: self._api.ask(method, path, body, query))
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        async with self._turn:
+            return await asyncio.to_thread(call)
+
+    async def slices(self, driver: str) -> list[Object]:
+        """Return all slices of a driver, of this node and of others."""
+        return list((await self.ask("GET", SLICES, fieldSelector=f"spec.driver={driver}"))["items"])
+
+    async def delete(self, path: str) -> None:
+        """One that is gone is no error."""
+        await self._in_thread(lambda: self._api.delete(path, 0))
+
+    async def create_claim(self, results: Sequence[Mapping[str, Any]]) -> Claim:
+        """Create a claim with this allocation, as a user and the scheduler do; without results it has none."""
+        name = f"claim-{uuid4().hex[:10]}"
+        body = {
+            "apiVersion": VERSION,
+            "kind": "ResourceClaim",
+            "metadata": {"name": name},
+            "spec": {"devices": {"requests": _requests(results)}},
+        }
+        created = await self.ask("POST", CLAIMS, body)
+        if results:
+            status = {"allocation": self._allocation(results)}
+            await self.ask("PUT", f"{CLAIMS}/{name}/status", {**created, "status": status})
+        return Claim(NAMESPACE, created["metadata"]["uid"], name)
+
+    def _allocation(self, results: Sequence[Mapping[str, Any]]) -> Object:
+        field = {"key": "metadata.name", "operator": "In", "values": [self.node]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        return {"devices": {"results": list(results)}, "nodeSelector": selector}
+
+    async def delete_claim(self, name: str) -> None:
+        """Delete it whatever holds it, such as the finalizer of its allocation."""
+        path = f"{CLAIMS}/{name}"
+        try:
+            claim = await self.ask("GET", path)
+            await self.ask("PUT", f"{path}/status", {**claim, "status": {}})
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise Failed(f"the API keeps claim {name}: {error}") from None
+        await self.delete(path)
+
+    async def deallocate(self, name: str) -> None:
+        """Take the allocation away, as the claim controller does once the last pod is gone."""
+        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        await self.ask("PUT", f"{CLAIMS}/{name}/status", {**claim, "status": {}})
+
+
+def _requests(results: Sequence[Mapping[str, Any]]) -> list[Object]:
+    """Return the requests that these results answer: `device/first` is a subrequest of `device`."""
+    counts = Counter((str(each["request"]), str(each["driver"])) for each in results) or {(REQUEST, NO_CLASS): 1}
+    found = []
+    for (name, driver), count in counts.items():
+        base, _, sub = name.partition("/")
+        wanted: Object = {"deviceClassName": driver, "allocationMode": "ExactCount", "count": count}
+        part = {"firstAvailable": [{"name": sub, **wanted}]} if sub else {"exactly": wanted}
+        found.append({"name": base, **part})
+    return found

@@ -1,0 +1,75 @@
+"""The pools of a driver, as its ResourceSlices make them. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from supervisor.conform.dra.objects import Object, Offered
+
+
+class Pool(NamedTuple):
+    """The slices of one pool with its highest generation, and how many have a lower one."""
+
+    name: str
+    generation: int
+    slices: list[Object]
+    outdated: int
+
+    @property
+    def counts(self) -> set[int]:
+        """Every resourceSliceCount that a slice names."""
+        return {int(each["spec"]["pool"].get("resourceSliceCount", 0)) for each in self.slices}
+
+    @property
+    def complete(self) -> bool:
+        return self.counts == {len(self.slices)}
+
+    @property
+    def devices(self) -> list[Offered]:
+        return [
+            Offered(each["spec"]["driver"], self.name, device)
+            for each in sorted(self.slices, key=lambda each: str(each["metadata"]["name"]))
+            for device in each["spec"].get("devices") or ()
+        ]
+
+
+Name: TypeAlias = tuple[str, str]
+"""Pool and name of a device."""
+
+
+def names_of(pools: Sequence[Pool]) -> set[Name]:
+    return {(pool.name, device.name) for pool in pools for device in pool.devices}
+
+
+def pools_of(slices: Sequence[Object]) -> list[Pool]:
+    """Return the pools by name."""
+    found: dict[str, list[Object]] = {}
+    for each in slices:
+        found.setdefault(each["spec"]["pool"]["name"], []).append(each)
+    return [_pool(name, found[name]) for name in sorted(found)]
+
+
+def _pool(name: str, slices: list[Object]) -> Pool:
+    newest = max(map(generation, slices))
+    current = [each for each in slices if generation(each) == newest]
+    return Pool(name, newest, current, len(slices) - len(current))
+
+
+def generation(obj: Object) -> int:
+    return int(obj["spec"]["pool"].get("generation", 0))
+
+
+def usable(pools: Sequence[Pool], node: str) -> Iterator[Offered]:
+    """Yield devices of complete pools that pods of the node may use together: without taints, each counter set once."""
+    used: set[tuple[str, str]] = set()
+    for pool in pools:
+        if not pool.complete or not any(_reaches(each, node) for each in pool.slices):
+            continue
+        for offered in pool.devices:
+            sets = {(pool.name, str(each["counterSet"])) for each in offered.device.get("consumesCounters") or ()}
+            if not offered.device.get("taints") and not sets & used:
+                used |= sets
+                yield offered
+
+
+def _reaches(obj: Object, node: str) -> bool:
+    return bool(obj["spec"].get("nodeName", node) == node)

@@ -1,0 +1,156 @@
+"""Each behaviour finds the DRA driver with the bug that it is about, as a process, and a correct one passes all."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from supervisor.cli.operate.judging import environment
+from supervisor.conform.dra.driver_stage import DriverStage
+from supervisor.conform.dra.objects import Objects
+from supervisor.conform.kinds import DRA
+from supervisor.conform.runner import run_all
+from supervisor.conform.scripts import behaviours
+from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS, Result
+from supervisor.testing.api import Api
+from tests.support.apiserver_plane import Plane
+from tests.support.plane import REPO
+
+SAMPLE = REPO / "tests" / "support" / "conform_driver.py"
+BEHAVIOURS = {each.name: each for each in behaviours(kind=DRA)}
+SHORT_S, LONG_S = 4.0, 20.0
+NODE = "n1"
+AT_ONCE = 4
+
+BUGS = {
+    "is_a_device_plugin": "plugin-info",
+    "names_a_relative_endpoint": "plugin-info",
+    "names_versions_only": "versions",
+    "prefers_the_old_version": "versions",
+    "rejects_its_registration": "registration-status",
+    "removes_its_registrar": "registration-status",
+    "serves_one_version": "services",
+    "has_two_minds": "versions-agree",
+    "lists_a_device_twice": "device-names",
+    "names_another_node": "node-name",
+    "writes_without_end": "slices-stay",
+    "gives_the_first_device": "prepare-one",
+    "names_no_pool": "prepare-one",
+    "answers_by_name": "prepare-one",
+    "prepares_once": "prepare-again",
+    "counts_preparations": "prepare-again",
+    "prepares_the_first_device": "prepare-all",
+    "joins_cdi_ids": "prepare-all",
+    "reads_the_first_claim": "prepare-claims",
+    "fails_the_call": "errors-apart",
+    "ignores_the_uid": "wrong-uid",
+    "invents_an_allocation": "not-allocated",
+    "takes_all_results": "other-drivers",
+    "names_subrequests": "subrequests",
+    "has_short_cdi_names": "cdi-ids",
+    "writes_no_files": "cdi-files",
+    "writes_files_later": "cdi-files",
+    "leaves_cdi_files": "cdi-removed",
+    "keeps_devices": "unprepare",
+    "answers_no_unprepare": "unprepare",
+    "unprepares_what_it_knows": "unprepare-again",
+    "asks_the_api_to_unprepare": "unprepare-deleted",
+    "shares_state_among_calls": "parallel-calls",
+    "forgets_shares": "shares",
+    "leaves_out_devices": "health-report",
+    "sends_long_messages": "health-report",
+    "serves_one_health_version": "health-versions",
+    "ends_its_stream": "health-keepalive",
+    "cleans_up_at_its_end": "driver-restarts",
+    "cleans_up_at_its_start": "driver-restarts",
+    "leaves_locks": "driver-killed",
+    "leaves_its_socket": "socket-removed",
+    "names_devices_by_its_pid": "names-stay",
+}
+"""Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
+SILENT = {
+    "hides_its_socket": "registers",
+    "publishes_nothing": "slices-published",
+    "counts_slices_wrongly": "slices-published",
+    "publishes_once": "slices-restored",
+    "begins_at_generation_one": "slices-edited",
+    "leaves_old_slices": "slices-obsolete",
+    "attaches_nothing": "binding-conditions",
+    "reports_changes_only": "health-keepalive",
+    "reports_no_recovery": "health-change",
+    "serves_one_kubelet": "kubelet-restarts",
+    "gives_up_when_rejected": "registration-rejected",
+    "removes_sockets_of_others": "two-instances",
+    "ignores_sigterm": "ends-at-sigterm",
+}
+"""Bugs by which something does not come."""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    plane = Plane()
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.close()
+
+
+@pytest.fixture(scope="module")
+def verdicts(plane: Plane) -> dict[str, Result]:
+    """The result for each bug; several programs run at a time, since most of them wait."""
+    return asyncio.run(judged_all(plane))
+
+
+async def judged_all(plane: Plane) -> dict[str, Result]:
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def judge(bug: str, name: str, timeout: float) -> Result:
+        features = {"shares": ["shared"], "binding-conditions": ["conditions"]}.get(name, [])
+        async with turn:
+            return (await judged(plane, bug, [name], timeout, *features))[0]
+
+    pairs = [
+        *((bug, name, SHORT_S) for bug, name in SILENT.items()),
+        *((bug, name, LONG_S) for bug, name in BUGS.items()),
+    ]
+    results = await asyncio.gather(*(judge(*pair) for pair in pairs))
+    return {pair[0]: result for pair, result in zip(pairs, results, strict=True)}
+
+
+async def judged(plane: Plane, bug: str, names: Sequence[str], timeout: float, *features: str) -> list[Result]:
+    command = (sys.executable, str(SAMPLE), bug, *features)
+    driver = f"{bug.replace('_', '-')}.example.com"
+    with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own, Api(plane.settings.layout) as api:
+        of_plane = {"NODEPLANE_ROOT": str(plane.root), "NODE_NAME": NODE, "CDI_ROOT": f"{kubelet}/cdi"}
+        variables = {**environment(Path(kubelet), of_plane), "PYTHONPATH": str(REPO), "DRIVER_NAME": driver}
+        objects = Objects(api, NODE)
+        stage = DriverStage(Path(kubelet), Path(own), command, variables, timeout, objects, [Path(f"{kubelet}/cdi")])
+        broken = Path(kubelet) / "broken"
+        stage.break_with, stage.mend_with = f"touch {broken}", f"rm {broken}"
+        return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *SILENT])
+def test_bug_is_found(verdicts: dict[str, Result], bug: str) -> None:
+    result = verdicts[bug]
+    assert result.verdict == FAIL, result
+    assert result.reason
+    assert result.advice
+
+
+def test_each_behaviour_has_a_bug_that_it_finds() -> None:
+    assert {*BUGS.values(), *SILENT.values()} == BEHAVIOURS.keys()
+
+
+async def test_correct_driver_has_no_finding(plane: Plane) -> None:
+    results = await judged(plane, "none", list(BEHAVIOURS), LONG_S, "shared", "conditions")
+    assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
+
+
+async def test_driver_with_a_fixed_socket_is_not_judged_for_two_instances(plane: Plane) -> None:
+    [result] = await judged(plane, "shares_its_socket", ["two-instances"], LONG_S)
+    assert (result.verdict, "maxSurge" in result.reason) == (NOT_APPLICABLE, True)
