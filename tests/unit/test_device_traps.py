@@ -18,8 +18,8 @@ from protocols.process.inotify import Changes
 from protocols.process.sockets import SocketInUse, prepare_socket
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.methods import CLIENT_OPTIONS
+from tests.support.product import ROOT, product_modules
 
-ROOT = Path(__file__).parents[2]
 FORKING = {
     "actors/runtime/shim/launcher.py",
     "actors/runtime/shim/child.py",
@@ -32,8 +32,7 @@ FORKING = {
 
 
 def sources() -> dict[str, str]:
-    paths = (path for root in ("actors", "protocols", "supervisor") for path in (ROOT / root).rglob("*.py"))
-    return {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    return {str(path.relative_to(ROOT)): path.read_text() for path in product_modules()}
 
 
 def channels(text: str) -> list[str]:

@@ -8,7 +8,8 @@ import functools
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
+from tests.support.product import ROOT, product_modules
+
 JSON = ("loads", "read_json", "read_json_object", "decode_body", "decode_json", "decode_object", "literal_eval")
 YAML = ("safe_load", "safe_load_all", "load_all", "full_load", "unsafe_load", "read_yaml", "read_documents")
 PROTOBUF = ("FromString", "ParseFromString", "MergeFromString", "Parse", "ParseDict", "decode_protobuf")
@@ -38,10 +39,8 @@ def _decoder(node: ast.Attribute | ast.Name) -> str:
 
 
 def sources() -> list[Path]:
-    """Return our modules: what protoc made is left out, and what `nodeplane new` writes, which is its author's."""
-    made, begun = ("_pb2.py", "_pb2_grpc.py"), ROOT / "supervisor/begin/templates"
-    found = (path for root in ("actors", "protocols", "supervisor") for path in sorted((ROOT / root).rglob("*.py")))
-    return [path for path in found if not path.name.endswith(made) and not path.is_relative_to(begun)]
+    """Return our modules without what protoc made."""
+    return [path for path in product_modules() if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))]
 
 
 @functools.cache

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.devices.model.metrics import DeviceMetrics
 from actors.podworker.pods.workers.metrics import PodMetrics
+from tests.support.product import product_modules
 
-ROOT = Path(__file__).parents[2]
 GO_DEFAULTS = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "+Inf"]
 
 
@@ -23,8 +23,7 @@ def histograms_without_buckets(path: Path) -> list[str]:
 
 def test_histograms_name_their_buckets() -> None:
     """The library's defaults are not those of Go's client."""
-    sources = [path for folder in ("actors", "protocols", "supervisor") for path in (ROOT / folder).rglob("*.py")]
-    assert [place for path in sources for place in histograms_without_buckets(path)] == []
+    assert [place for path in product_modules() for place in histograms_without_buckets(path)] == []
 
 
 @pytest.mark.parametrize(

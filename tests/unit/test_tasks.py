@@ -4,7 +4,6 @@ import ast
 import asyncio
 import logging
 import threading
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -14,9 +13,9 @@ from protocols.actor.context import Context, ContextOptions
 from protocols.actor.heartbeats import LivenessDeadlines
 from protocols.actor.metrics import TaskCollector
 from protocols.process.tasks import FAILURES, HangingCalls, Tasks, Threads, TooManyHung, awaited, restarted
+from tests.support.product import ROOT, product_modules
 from tests.support.waiting import until_async
 
-ROOT = Path(__file__).parents[2]
 OWNER = "protocols/process/tasks.py"
 UNOWNED = {"create_task", "ensure_future", "run_in_executor", "run_coroutine_threadsafe", "TaskGroup"}
 EXECUTORS = {"ThreadPoolExecutor", "ProcessPoolExecutor"}
@@ -180,9 +179,8 @@ def test_lint_finds_what_has_no_owner() -> None:
 
 def test_every_task_has_an_owner() -> None:
     """Start tasks with Context.spawn, Tasks or awaited, and threads with Threads or HangingCalls."""
-    paths = [path for root in ("protocols", "actors", "supervisor") for path in sorted((ROOT / root).rglob("*.py"))]
     found: dict[str, list[str]] = {}
-    for path in paths:
+    for path in product_modules():
         name, text = str(path.relative_to(ROOT)), path.read_text()
         if not any(word in text for word in UNOWNED | EXECUTORS | {"to_thread"}):
             continue  # parsing takes most of the time

@@ -5,6 +5,7 @@ Kinds with a test beside their owner's are not repeated here; the last test says
 
 import ast
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,12 +42,13 @@ from protocols.bus.service import Service
 from protocols.etcd.transport.connection_channel import ConnectionChannel
 from protocols.process.tasks import FAILURES, Tasks, cancel, shared
 from protocols.serving.listener import Listener, Slot
+from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.console.web import server as console
 from supervisor.report import http
 from tests.support.breaks import Breaks
+from tests.support.product import ROOT, product_modules
 from tests.support.waiting import until_async
 
-ROOT = Path(__file__).parents[2]
 Patch = pytest.MonkeyPatch
 Scenario = Callable[[Patch], Awaitable[None]]
 SCENARIOS: dict[str, list[Scenario]] = {}
@@ -77,6 +79,19 @@ async def raises(work: Awaitable[Any]) -> None:
 
 async def restarts(breaks: Breaks) -> None:
     await until_async("restarted", lambda: breaks.calls == 2)
+
+
+# conform
+
+
+@kind("finds sockets")
+async def sockets_are_found_again(patch: Patch) -> None:
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
+        kubelet, breaks = DriverKubelet(Path(directory), Mock(), 1.0, Mock(), ()), Breaks()
+        patch.setattr(kubelet, "_scan", breaks)
+        await kubelet.start()
+        await restarts(breaks)
+        await kubelet.stop()
 
 
 # podworker
@@ -411,7 +426,7 @@ def kinds_of(tree: ast.AST) -> set[str]:
 
 
 def test_every_kind_of_task_has_a_test() -> None:
-    code = [path.read_text() for root in ("protocols", "actors", "supervisor") for path in (ROOT / root).rglob("*.py")]
+    code = [path.read_text() for path in product_modules()]
     kinds = set().union(*(kinds_of(ast.parse(text)) for text in code if "process.tasks" in text or "tasks." in text))
     tests = [path.read_text() for path in (ROOT / "tests/unit").glob("*.py")]
     tested = "".join(text for text in tests if "FAILURES" in text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from protocols.process.sockets import is_socket, prepare_directory
-from protocols.process.tasks import Tasks
+from protocols.process.tasks import Tasks, restarted
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE
 from supervisor.conform.caller import Peer
@@ -68,7 +68,7 @@ class DriverKubelet:
         prepare_directory(self.registry)
         prepare_directory(self.directory / "plugins")
         self._tasks = Tasks()
-        self._tasks.start(self._scan(), "finds sockets")
+        self._tasks.start(restarted(self._scan, "finds sockets"), "finds sockets")
 
     async def stop(self) -> None:
         """End as kubelet does: connections to drivers are closed, and their sockets stay."""
