@@ -82,8 +82,10 @@ class Api:
         return self._kind(version, kind)[1]
 
     def _kind(self, version: str, kind: str) -> tuple[str, bool]:
+        if not version or not kind:
+            raise ApiError(400, "BadRequest", f"an object needs apiVersion and kind: here {version!r} and {kind!r}")
         if (version, kind) not in self._kinds:
-            for row in self.get(_base(version))["resources"]:
+            for row in self.get(_base(version)).get("resources", ()):
                 if "/" not in row["name"]:
                     self._kinds[version, row["kind"]] = (row["name"], row["namespaced"])
         try:

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from protocols.kube.meta import event_time
 from protocols.process.layout import Layout
@@ -53,7 +55,34 @@ def _events(where: Layout) -> str:
     except (OSError, SupervisorError) as error:
         return f"events cannot be read: {error}"
     listed.sort(key=event_time)
-    return "\n".join(map(event_line, listed[-MAX_EVENTS:]))
+    return "\n".join(folded_lines(listed)[-MAX_EVENTS:])
+
+
+def folded_lines(events: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a line per event; those that differ in the names of their objects only share the line of the last one.
+
+    A controller replaces a pod that is rejected, again and again: each one has an event of its own.
+    """
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for event in events:
+        groups.setdefault(_alike(event), []).append(event)
+    ordered = sorted(groups.values(), key=lambda group: event_time(group[-1]))
+    return [_folded(group) for group in ordered]
+
+
+def _alike(event: dict[str, Any]) -> tuple[str, ...]:
+    about = event.get("involvedObject") or {}
+    message = str(event.get("message", ""))
+    for name in (about.get("name"), about.get("uid")):
+        message = message.replace(str(name), "NAME") if name else message
+    return str(event.get("type")), str(event.get("reason")), str(about.get("kind")), message
+
+
+def _folded(group: Sequence[dict[str, Any]]) -> str:
+    times = sum(int(event.get("count") or (event.get("series") or {}).get("count") or 1) for event in group)
+    objects = len({str((event.get("involvedObject") or {}).get("name")) for event in group})
+    more = f", {objects} objects" if objects > 1 else ""
+    return event_line(group[-1]) + (f"  ({times} times{more})" if times > 1 else "")
 
 
 def event_line(event: dict[str, object]) -> str:

@@ -10,9 +10,13 @@ import pytest
 
 import pytest_nodeplane
 from pytest_nodeplane.node import objects_of
-from pytest_nodeplane.processes import Process
+from pytest_nodeplane.processes import Process, program_name
+from pytest_nodeplane.report import end_of, outputs
+from pytest_nodeplane.sentences import devices_sentence, programs_sentence
 from pytest_nodeplane.settings import Settings, settings_of
 from pytest_nodeplane.waiting import NotReached, PodWait, condition, describe, until
+from supervisor.client.devices import DeviceRow
+from supervisor.testing.evidence import folded_lines
 
 
 def settings(directory: Path, text: str) -> Settings:
@@ -85,10 +89,15 @@ def test_description_of_a_pod_says_what_it_lacks() -> None:
 
 
 def test_wait_returns_the_pod_or_says_what_was_seen_last() -> None:
-    wait = PodWait("p", lambda: POD, lambda: ["Warning  Failed"])
+    wait = PodWait("p", lambda: POD, lambda: ["Warning  Failed"], lambda: "It is rejected: no devices")
     assert wait.failed() is POD
-    with pytest.raises(NotReached, match=r"pod p runs: not in 0 s. It is Failed (.|\n)*Warning  Failed"):
-        wait.running(timeout=0)
+    with pytest.raises(NotReached) as raised:
+        wait.running()
+    assert str(raised.value).splitlines() == [
+        "pod p runs: cannot happen any more: it has failed for good. It is rejected: no devices",
+        f"It is {describe(POD)}",
+        "Warning  Failed",
+    ]
     with pytest.raises(NotReached, match="pod p is gone"):
         wait.gone(timeout=0)
     PodWait("p", dict, list).gone()
@@ -136,3 +145,81 @@ def test_children_of_a_process_end_with_it(end: Callable[[Process], None], monke
 
 def is_zombie(pid: int) -> bool:
     return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_wait_does_not_end_for_a_pod_that_another_may_replace() -> None:
+    pods = iter([{**POD, "metadata": {"deletionTimestamp": "t"}}] * 4 + [{"status": {"phase": "Succeeded"}}])
+    assert PodWait("p", lambda: next(pods), list).succeeded()
+
+
+def test_missing_field_is_waited_for_and_named() -> None:
+    found: dict[str, int] = {}
+    with pytest.raises(NotReached, match=r"^x: not in 0 s\. What was read has no field 'a'$"):
+        until("x", lambda: found["a"], timeout=0)
+    with pytest.raises(NotReached, match=r"^x: not in 0 s\. What was read has too few items: list index"):
+        until("x", lambda: [][0], timeout=0)
+
+
+ROWS = [
+    DeviceRow("a.b/c", "c-0", (), "Unhealthy", "ECC", "", ()),
+    DeviceRow("a.b/c", "c-1", (0,), "Healthy", "", "ns/p", ("main",)),
+]
+
+
+def test_devices_are_named_in_a_sentence() -> None:
+    assert devices_sentence("a.b/c", ROWS, "1") == "There are c-0 Unhealthy (ECC), c-1 Healthy; the API offers 1"
+    assert devices_sentence("a.b/d", ROWS, "") == "There is no device of it, only of a.b/c"
+    assert devices_sentence("a.b/d", [], "") == "There is no device of it"
+    many = [DeviceRow("a.b/c", f"c-{at}", (), "Healthy", "", "", ()) for at in range(20)]
+    assert devices_sentence("a.b/c", many, "").endswith("c-7 Healthy, 12 more; the API offers none")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/usr/bin/python3.11", "-u", "/x/plugin.py", "--a"], "plugin.py"),
+        (["sh", "-c", "exec x"], "sh"),
+        (["sh", "run.sh"], "run.sh"),
+        (["/v/nodeplane", "watch", "pods"], "nodeplane watch"),
+        (["./my-plugin", "--x", "y"], "my-plugin"),
+        (["python"], "python"),
+    ],
+)
+def test_program_has_the_name_of_its_script(command: list[str], name: str) -> None:
+    assert program_name(command) == name
+
+
+def test_sections_of_equal_programs_are_numbered_and_begin_at_a_line() -> None:
+    processes = [Process(["sh", "-c", f"echo {number}"], os.environ) for number in range(2)]
+    try:
+        for process in processes:
+            process.wait()
+        assert outputs(processes) == {"output of sh": "0\n", "output of sh (2)": "1\n"}
+        assert programs_sentence(processes).startswith("sh has ended with 0, its last line: 0; sh has")
+        assert all(process.has_ended for process in processes)
+    finally:
+        for process in processes:
+            process.close()
+    text = "\n".join(f"line {number}" for number in range(9000))
+    assert end_of(text).startswith("line ")
+    assert end_of(text).endswith("line 8999")
+    assert end_of("x") == "x"
+
+
+def test_events_that_differ_in_names_only_are_folded() -> None:
+    def event(name: str, message: str, at: int) -> dict[str, object]:
+        about = {"kind": "Pod", "namespace": "n", "name": name}
+        stamp = f"2026-01-01T00:00:{at:02}Z"
+        return {
+            "type": "Warning",
+            "reason": "Rejected",
+            "message": message,
+            "involvedObject": about,
+            "lastTimestamp": stamp,
+        }
+
+    events = [event(f"w-{at}", f"pod w-{at} has no device", at) for at in range(5)] + [event("x", "other", 2)]
+    assert folded_lines(events) == [
+        "Warning  Rejected  pod/n/x  other",
+        "Warning  Rejected  pod/n/w-4  pod w-4 has no device  (5 times, 5 objects)",
+    ]

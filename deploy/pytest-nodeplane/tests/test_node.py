@@ -1,5 +1,6 @@
 """The fixtures, each as a test would use it."""
 
+import re
 import time
 
 import pytest
@@ -63,13 +64,46 @@ def test_killed_actor_is_back_and_pods_run_on(node: Node) -> None:
     assert node.held("a") == [device.device for device in node.wait_devices(GPU, 1)]
 
 
-def test_failed_wait_says_what_the_pod_lacks(node: Node) -> None:
+def first_line(error: pytest.ExceptionInfo[BaseException]) -> str:
+    return str(error.value).splitlines()[0]
+
+
+def test_first_line_of_a_failed_wait_says_why(node: Node) -> None:
     node.apply(pod("a"))
-    with pytest.raises(NotReached, match=r"pod a runs: not in 1 s.*Pending.*Insufficient example.com/gpu") as raised:
+    with pytest.raises(NotReached) as raised:
         node.wait("a").running(timeout=1)
+    shape = "pod a runs: not in 1 s. It is pending: no node can run it: 1 node: Insufficient {0}: .*; plugin of {0}: .*"
+    assert re.fullmatch(shape.format(GPU), first_line(raised))
     assert "FailedScheduling" in str(raised.value)
-    with pytest.raises(NotReached, match="no such pod"):
+    with pytest.raises(NotReached) as raised:
         node.wait("b").ready(timeout=0.1)
+    assert str(raised.value) == "pod b is Ready: not in 0.1 s. There is no such pod"
+    with pytest.raises(NotReached) as raised:
+        node.wait("a").until(lambda pod: pod["status"]["containerStatuses"], "has containers", timeout=0.1)
+    assert "has containers: not in 0.1 s. What was read has no field 'containerStatuses'. It is" in first_line(raised)
+
+
+def test_wait_ends_when_the_pod_has_failed_for_good(node: Node) -> None:
+    failing = pod("a").replace("[sleep, infinity]", '[sh, -c, "echo no license; exit 3"]')
+    node.apply(failing.replace("spec:", "spec:\n  restartPolicy: Never", 1).replace("resources:", "stdin: false #"))
+    begun = time.monotonic()
+    with pytest.raises(NotReached) as raised:
+        node.wait("a").running()
+    assert time.monotonic() - begun < 20  # half a second where nothing else runs
+    assert first_line(raised).startswith("pod a runs: cannot happen any more: it has failed for good. It is failed: ")
+    assert "3" in first_line(raised)
+
+
+def test_wait_ends_when_the_plugin_has_ended(node: Node) -> None:
+    node.run("sh", "-c", "echo no card; exit 4").wait()
+    with pytest.raises(NotReached) as raised:
+        node.wait_devices(GPU, 1)
+    assert first_line(raised).startswith(
+        f"1 healthy devices of {GPU}: cannot happen any more: every program of the test has ended. There is no device"
+    )
+    assert first_line(raised).endswith("sh has ended with 4, its last line: no card")
+    with pytest.raises(NotReached, match=r"registered: cannot happen any more: nodeplane plugin has ended with 2, its"):
+        node.plugin("gpu")
 
 
 def test_name_that_is_not_there_is_an_error_that_helps(node: Node) -> None:
@@ -79,6 +113,8 @@ def test_name_that_is_not_there_is_an_error_that_helps(node: Node) -> None:
         node.prepare("gpu.example.com", "c")
     with pytest.raises(Exception, match="no method is called 'watch'; there are list, "):
         node.pod_resources.requests("watch")
+    with pytest.raises(Exception, match="an object needs apiVersion and kind: here '' and 'Pod'"):
+        node.apply({"kind": "Pod", "metadata": {"name": "a"}})
 
 
 @pytest.mark.parametrize("time", ["first", "second"])

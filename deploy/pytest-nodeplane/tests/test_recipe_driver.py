@@ -37,22 +37,23 @@ def test_preparing_a_claim_again_changes_nothing(node: Node) -> None:
     node.wait("user").running()
     before = cdi_files(node)
     [call] = [call for call in node.calls(DRIVER) if call.method == "NodePrepareResources"]
-    assert call.status == "OK"
+    assert call.status == "OK", f"NodePrepareResources ended with {call.status}: {call.error}"
     [answer] = call.reply["claims"].values()
 
     first = node.prepare(DRIVER, "one-gpu")  # as kubelet does when it was killed before it had noted the answer
     second = node.prepare(DRIVER, "one-gpu")
 
-    assert [(device.device, list(device.cdi)) for device in first] == [
-        (device["device_name"], device["cdi_device_ids"]) for device in answer["devices"]
-    ]
-    assert first == second
-    assert cdi_files(node) == before
+    told = [(device["device_name"], device["cdi_device_ids"]) for device in answer["devices"]]
+    again = [(device.device, list(device.cdi)) for device in first]
+    assert again == told, "a prepared claim that is prepared again gets another answer"
+    assert first == second, "a prepared claim that is prepared again gets another answer"
+    assert cdi_files(node) == before, "preparing a claim again changed the CDI files"
     assert [row.device for row in node.claim_devices] == [f"{DRIVER}/{first[0].pool}/{first[0].device}"]
     driver.stop()
     driver = node.driver(DRIVER, devices=2)  # what it prepared before is not only in its memory
-    assert node.prepare(DRIVER, "one-gpu") == first
-    assert cdi_files(node) == before
+    assert node.prepare(DRIVER, "one-gpu") == first, "the driver gives another answer since it restarted"
+    assert cdi_files(node) == before, "the driver changed the CDI files since it restarted"
     node.restart_kubelet()
-    assert node.wait("user").running()["status"]["containerStatuses"][0]["restartCount"] == 0
-    assert driver.runs
+    restarts = node.wait("user").running()["status"]["containerStatuses"][0]["restartCount"]
+    assert restarts == 0, "the container was restarted with the kubelet"
+    assert driver.runs, "the driver ended when the kubelet restarted"

@@ -26,13 +26,14 @@ def test_plugin_registers_again_after_kubelet_restarts(node: Node) -> None:
     node.restart_kubelet()
 
     node.wait_devices(GPU, 2)
-    assert plugin.runs
-    assert "Register" in [call.method for call in node.calls(GPU)]  # of the new kubelet: the record begins with it
-    assert ids(node) == known  # the same hardware by the same names
-    assert node.held("before") == held
+    assert plugin.runs, "the plugin ended when the kubelet restarted"
+    methods = [call.method for call in node.calls(GPU)]  # of the new kubelet: the record begins with it
+    assert "Register" in methods, "the plugin did not call Register after the kubelet restarted"
+    assert ids(node) == known, "the plugin has other names for the same hardware since the kubelet restarted"
+    assert node.held("before") == held, "the pod lost its device when the kubelet restarted"
     node.apply(pod("after"))
     node.wait("after").running()
-    assert not set(node.held("after")) & set(held)
+    assert not set(node.held("after")) & set(held), "a second pod was given the device of the first"
 
 
 def test_plugin_survives_a_broken_device(node: Node, tmp_path: Path) -> None:
@@ -48,8 +49,8 @@ def test_plugin_survives_a_broken_device(node: Node, tmp_path: Path) -> None:
     node.wait_devices(GPU, 2)
     node.apply(pod("b"))
     node.wait("b").running()
-    assert broken not in node.held("b")
-    assert plugin.runs
+    assert broken not in node.held("b"), "a pod was given the broken device"
+    assert plugin.runs, "the plugin ended when a device broke"
     health.write_text("")
     node.wait_devices(GPU, 3)
 
@@ -106,7 +107,8 @@ def test_no_device_is_given_out_twice_while_workload_and_plugin_roll(node: Node)
         while set(holders.values()) != new_pods:
             watch.next(follow)
     assert len(holders) == 2
-    assert all(asked == answered for asked, answered in given(node))
+    others = [pair for pair in given(node) if pair[0] != pair[1]]
+    assert others == [], "Allocate answers with other devices than the kubelet chose"
     node.wait_devices(GPU, 3)
-    assert ids(node) == known  # else the node takes the same hardware for more
-    assert new.runs
+    assert ids(node) == known, "the new plugin has other names for the same hardware: the node takes it for more"
+    assert new.runs, "the new plugin ended"

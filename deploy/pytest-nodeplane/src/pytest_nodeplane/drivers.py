@@ -13,7 +13,7 @@ CALL_S = 45.0
 
 
 class PrepareFailed(AssertionError):
-    """Raised when a driver answers that a claim cannot be prepared."""
+    """Raised when a driver answers that a claim cannot be prepared, or with an error of gRPC."""
 
 
 class PreparedDevice(NamedTuple):
@@ -24,7 +24,7 @@ class PreparedDevice(NamedTuple):
 
 
 def prepare(endpoint: str, version: str, claims: Sequence[Mapping[str, str]]) -> list[PreparedDevice]:
-    """Return the devices of every claim, sorted. Raises PrepareFailed, grpc.RpcError."""
+    """Return the devices of every claim, sorted. Raises PrepareFailed, also for a call without an answer."""
     method = PREPARE[version]
     with grpc.insecure_channel(f"unix:{endpoint}", options=CLIENT_OPTIONS) as channel:
         call = channel.unary_unary(
@@ -32,11 +32,15 @@ def prepare(endpoint: str, version: str, claims: Sequence[Mapping[str, str]]) ->
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.reply.FromString,
         )
-        reply = call(method.request(claims=claims), timeout=CALL_S)
+        try:
+            reply = call(method.request(claims=claims), timeout=CALL_S)
+        except grpc.RpcError as error:
+            raise PrepareFailed(f"NodePrepareResources ended with {error.code().name}: {error.details()}") from None
     missing = {claim["uid"] for claim in claims} - set(reply.claims)
     errors = [answer.error for answer in reply.claims.values() if answer.error]
     if errors or missing:
-        raise PrepareFailed("; ".join([*errors, *(f"no answer for claim {uid}" for uid in missing)]))
+        reasons = [*errors, *(f"no answer for claim {uid}" for uid in missing)]
+        raise PrepareFailed(f"the driver did not prepare the claim: {'; '.join(reasons)}")
     return sorted(
         PreparedDevice(tuple(each.request_names), each.pool_name, each.device_name, tuple(each.cdi_device_ids))
         for answer in reply.claims.values()

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -18,12 +19,13 @@ from pytest_nodeplane.drivers import PreparedDevice, prepare
 from pytest_nodeplane.plane import Plane
 from pytest_nodeplane.processes import Process
 from pytest_nodeplane.resources import PodResources
+from pytest_nodeplane.sentences import devices_sentence, programs_sentence
 from pytest_nodeplane.waiting import TIMEOUT_S, PodWait, until
 from supervisor.base.errors import Usage
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import ClaimDeviceRow
 from supervisor.testing.api import ApiError
-from supervisor.testing.evidence import event_line
+from supervisor.testing.evidence import folded_lines
 from supervisor.trace.collect import PodTrace
 
 Manifest = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -141,11 +143,19 @@ class Node:
     def wait(self, pod: str | Mapping[str, Any]) -> PodWait:
         """Wait for a pod of the test's namespace: `node.wait("a").running()`."""
         name = pod if isinstance(pod, str) else str(pod["metadata"]["name"])
-        return PodWait(name, lambda: self.pod(name), lambda: map(event_line, self.events(name)))
+
+        def why() -> str:
+            found = (self.plane.why(self.namespace, name), programs_sentence(self.processes))
+            return ". ".join(filter(None, found))
+
+        return PodWait(name, partial(self.pod, name), partial(self._event_lines, name), why)
 
     def until(self, text: str, holds: Callable[[], T], timeout: float = TIMEOUT_S) -> T:
         """Wait until `holds` returns something true, and return that; `text` says in the error what did not happen."""
-        return until(text, holds, timeout, lambda: "\n".join(map(event_line, self.events())))
+        return until(text, holds, timeout, lambda: "\n".join([programs_sentence(self.processes), *self._event_lines()]))
+
+    def _event_lines(self, about: str = "") -> list[str]:
+        return folded_lines(self.events(about))
 
     def events(self, about: str = "") -> list[Object]:
         """Return the events of the namespace, or those about the object of this name, the oldest first."""
@@ -203,13 +213,30 @@ class Node:
         def healthy() -> list[DeviceRow]:
             return [row for row in self.devices if (row.resource, row.health) == (resource, "Healthy")]
 
-        def offered() -> bool:
+        def offered() -> str:
             status = self.get("v1", "Node", self.name).get("status", {})
-            return str(status.get("allocatable", {}).get(resource)) == str(count)
+            return str(status.get("allocatable", {}).get(resource, ""))
+
+        def last() -> str:
+            reasons = (devices_sentence(resource, self.devices, offered()), self.plane.why_plugin(resource))
+            return ". ".join(filter(None, (*reasons, programs_sentence(self.processes))))
 
         text = f"{count} healthy devices of {resource}"
-        until(text, lambda: len(healthy()) == count and offered(), timeout, lambda: f"There are {self.devices}")
+        over = partial(self._nobody_offers, resource) if count else lambda: ""
+        until(text, lambda: len(healthy()) == count and offered() == str(count), timeout, last, over)
         return healthy()
+
+    def _nobody_offers(self, resource: str) -> str:
+        """Return the reason why no plugin of a resource can come any more; empty if one may.
+
+        One may run in a pod, which does not request the resource itself.
+        """
+        if not self.processes or not all(each.has_ended for each in self.processes):
+            return ""
+        served = any(view.state != PLUGIN_GONE for view in self._plugins().get(resource, ()))
+        if served or not all(resource in str(pod["spec"]) for pod in self.objects("v1", "Pod")):
+            return ""
+        return "every program of the test has ended"
 
     def break_device(self, device: str = "", resource: str = "") -> str:
         """Make a device unhealthy whatever its plugin says, and return its id.
@@ -254,7 +281,7 @@ class Node:
     def prepare(self, driver: str, claim: str) -> list[PreparedDevice]:
         """Call NodePrepareResources of a DRA driver, as kubelet does again when it has lost the answer.
 
-        Raises PrepareFailed with the driver's reason, Usage for an unknown driver or claim, and grpc.RpcError.
+        Raises PrepareFailed with the driver's reason, and Usage for an unknown driver or claim.
         """
         found = self.get("resource.k8s.io/v1", "ResourceClaim", claim)
         registered = self.plane.drivers().get(driver)
@@ -277,7 +304,7 @@ class Node:
         """Start the simulated device plugin and wait for its devices; `flags` are those of `nodeplane plugin`."""
         process = self.run("nodeplane", "plugin", *_flags(resource=resource, devices=devices, **flags))
         if "script" not in flags:
-            self.until(f"{resource} is registered", lambda: self._serves(resource, process.pid))
+            self._started(process, f"{resource} is registered", lambda: self._serves(resource, process.pid))
             self.wait_devices(resource, devices)
         return process
 
@@ -286,9 +313,13 @@ class Node:
         words = _flags(driver=name, devices=devices, **flags)
         process = self.run("nodeplane", "dra-driver", *words)
         if "script" not in flags:
-            self.until(f"{name} is registered", lambda: self._prepares(name, process.pid))
-            self.until(f"{name} has published {devices} devices", lambda: self._published(name) >= devices)
+            self._started(process, f"{name} is registered", lambda: self._prepares(name, process.pid))
+            self._started(process, f"{name} has published {devices} devices", lambda: self._published(name) >= devices)
         return process
+
+    def _started(self, process: Process, text: str, holds: Callable[[], bool]) -> None:
+        """Wait for a step of a process, as long as it runs."""
+        until(text, holds, over=lambda: programs_sentence([process]))
 
     def _serves(self, resource: str, pid: int) -> bool:
         """Return True if the plugin of this process serves; its socket is named after the process."""

@@ -1,7 +1,7 @@
 """The plane of a test session: started once, asked by every test."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from protocols.messages.calls import CallRecord
 from protocols.messages.devices import ChaosDevice, DraDriver
 from protocols.messages.supervisor import ActorStatus
 from protocols.process.layout import Layout
+from pytest_nodeplane.sentences import plugin_reason, pod_reason
 from pytest_nodeplane.waiting import until
 from supervisor.base.errors import Usage
 from supervisor.base.groups import NODE, RUNTIME
@@ -27,7 +28,7 @@ from supervisor.trace.collect import PodTrace, pod_trace
 from supervisor.tree.states import SERVING
 
 R = TypeVar("R")
-METRICS_S = 10.0
+METRICS_S, WHY_S = 10.0, 15.0
 FURTHER = f"{NODE}-"
 """Actors that are further nodes: node-2, node-3."""
 
@@ -115,6 +116,20 @@ class Plane:
         """Return the steps of a pod's life. Raises Usage if no process knows it."""
         return self._asking.submit(asyncio.run, pod_trace(self.layout, namespace, pod)).result()
 
+    def why(self, namespace: str, pod: str) -> str:
+        """Return the state of a pod and its reason, as `nodeplane why` says it; empty if the plane does not know it."""
+        return self._reason(pod_reason(self.layout, namespace, pod))
+
+    def why_plugin(self, resource: str) -> str:
+        """Return the state of a resource's plugin with the reason; empty if the plane cannot be asked."""
+        return self._reason(plugin_reason(self.layout, resource))
+
+    def _reason(self, found: Coroutine[None, None, str]) -> str:
+        try:
+            return self._asking.submit(asyncio.run, asyncio.wait_for(found, WHY_S)).result()
+        except (NodeplaneError, OSError, TimeoutError):  # a broken plane must not hide what did not happen
+            return ""
+
     def metric(self, name: str) -> float:
         """Return the sum of a metric's samples, 0 without any."""
         with urlopen(self.environment["NODEPLANE_METRICS_URL"], timeout=METRICS_S) as page:
@@ -201,3 +216,6 @@ class FurtherNode(Plane):
 
     def trace(self, namespace: str, pod: str) -> PodTrace:
         return self._first.trace(namespace, pod)
+
+    def why(self, namespace: str, pod: str) -> str:
+        return self._first.why(namespace, pod)

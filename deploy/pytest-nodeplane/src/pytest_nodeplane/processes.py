@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -39,6 +40,22 @@ class Process:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def name(self) -> str:
+        """The program, or the script that it runs: `my-plugin`, `plugin.py`, `nodeplane watch`."""
+        return program_name(self.command)
+
+    @property
+    def has_ended(self) -> bool:
+        """True when neither the process nor a child of its group runs."""
+        if self.runs:
+            return False
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     @property
     def runs(self) -> bool:
@@ -99,3 +116,18 @@ def _await_end(pid: int, timeout: float) -> None:
         watched.poll(1000 * timeout)
     finally:
         os.close(descriptor)
+
+
+INTERPRETER = re.compile(r"(python|pypy)[\d.]*|sh|bash|node|ruby|perl")
+WITH_COMMANDS = ("nodeplane", "go", "kubectl")
+"""Programs whose first word says more than their name."""
+
+
+def program_name(command: Sequence[str]) -> str:
+    """Return the name of a program for a report; that of the script for an interpreter."""
+    name, words = Path(command[0]).name, [word for word in command[1:] if not word.startswith("-")]
+    if not words:
+        return name
+    if INTERPRETER.fullmatch(name):
+        return name if "-c" in command else Path(words[0]).name
+    return f"{name} {words[0]}" if name in WITH_COMMANDS else name

@@ -1,7 +1,10 @@
 """The evidence of a failed test: what its node and its processes did."""
 
+from collections.abc import Sequence
+
 from pytest_nodeplane.node import Node
-from supervisor.testing.evidence import event_line, evidence, log_tails
+from pytest_nodeplane.processes import Process
+from supervisor.testing.evidence import evidence, folded_lines, log_tails
 from supervisor.trace.collect import PodTrace
 from supervisor.trace.draw import parts, plain, title
 
@@ -12,15 +15,33 @@ MAX_SECTION, MAX_TRACES = 20_000, 4
 def sections(node: Node, first: bool = True) -> list[tuple[str, str]]:
     """Return titles with texts, those that are empty left out; titles of further nodes have their names."""
     of = "nodeplane" if first else f"nodeplane {node.plane.layout.root.name}"
-    return [(f"{of} {name}", text[-MAX_SECTION:]) for name, text in seen(node, first).items() if text.strip()]
+    return [(f"{of} {name}", end_of(text)) for name, text in seen(node, first).items() if text.strip()]
+
+
+def end_of(text: str) -> str:
+    """Return the last MAX_SECTION characters, from the begin of a line."""
+    if len(text) <= MAX_SECTION:
+        return text
+    cut = text[-MAX_SECTION:]
+    return cut.partition("\n")[2] or cut
+
+
+def outputs(processes: Sequence[Process]) -> dict[str, str]:
+    """Return what programs wrote, by their names; equal names are numbered."""
+    found: dict[str, str] = {}
+    for process in processes:
+        name = f"output of {process.name}"
+        number = sum(each == name or each.startswith(f"{name} (") for each in found) + 1
+        found[name if number == 1 else f"{name} ({number})"] = process.output
+    return found
 
 
 def seen(node: Node, first: bool = True) -> dict[str, str]:
     """Return what is known of the node, as texts by name; of the namespace only with the first one."""
-    texts = {f"output of {process.command[0]}": process.output for process in node.processes}
+    texts = outputs(node.processes)
     try:
         if first:
-            texts["events of the test"] = "\n".join(map(event_line, node.events()))
+            texts["events of the test"] = "\n".join(folded_lines(node.events()))
             texts |= {f"trace of {name}": trace_text(node.trace(name)) for name in pods_of(node)[:MAX_TRACES]}
         found = {**evidence(node.plane.layout), **log_tails(node.plane.layout.logs)}
         texts |= {name: text for name, text in found.items() if first or name != "events"}

@@ -20,6 +20,8 @@ METHODS = ("list", "get", "get_allocatable", "list_and_watch", "list_and_watch_a
 """As the metrics of kubelet name them."""
 MAX_EVENTS = 10_000
 """Events of a watch that the test has not read; then the watch ends with an error."""
+MAX_SHOWN = 20
+"""Events that an error names, the last ones."""
 
 
 class Watch:
@@ -47,11 +49,16 @@ class Watch:
             try:
                 event = self._events.get(timeout=timeout)
             except queue.Empty:
-                shown = [f"{each.action.name} {each.pod.namespace}/{each.pod.name}" for each in self.seen[-20:]]
-                raise NotReached(f"no such event in {timeout:g} s; {self._error or ''} seen: {shown}") from None
+                raise NotReached(f"such an event of the watch: not in {timeout:g} s. {self._seen()}") from None
             self.seen.append(event)
             if where(event):
                 return event
+
+    def _seen(self) -> str:
+        """Return the events that were passed, and the error that ended the watch."""
+        last = [f"{each.action.name} {each.pod.namespace}/{each.pod.name}" for each in self.seen[-MAX_SHOWN:]]
+        ended = [f"The watch has ended: {self._error!r}"] if self._error else []
+        return ". ".join([*ended, f"Seen: {', '.join(last) or 'no event'}"])
 
     def _follow(self) -> None:
         try:

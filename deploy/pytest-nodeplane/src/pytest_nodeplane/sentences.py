@@ -1,0 +1,54 @@
+"""Sentences for the first line of a failing test: why a pod, a plugin or a program is not as far."""
+
+from collections.abc import Iterable, Sequence
+
+from protocols.process.layout import Layout
+from protocols.process.texts import printable
+from pytest_nodeplane.processes import Process
+from supervisor.client.devices import DeviceRow
+from supervisor.why.command import diagnose
+from supervisor.why.gather.sources import connected
+from supervisor.why.gather.streams import device_manager, plugin_evidence
+from supervisor.why.others.plugins import plugin_sentence
+from supervisor.why.targets import Target
+
+MAX_DEVICES = 8
+"""Devices that a sentence names."""
+MAX_LINE = 200
+"""Characters of a program's last line."""
+
+
+async def pod_reason(where: Layout, namespace: str, pod: str) -> str:
+    """Return a pod's state with the reason, as `nodeplane why` has them. Raises SupervisorError, Usage."""
+    found = await diagnose(where, Target("pod", pod, namespace))
+    return printable(f"It is {found.state}: {found.reason}")
+
+
+async def plugin_reason(where: Layout, resource: str) -> str:
+    """Return the state of a resource's plugin with the reason. Raises SupervisorError."""
+    async with connected(where) as sources:
+        [found] = plugin_evidence(await device_manager(sources), [resource])
+    return printable(plugin_sentence(found))
+
+
+def devices_sentence(resource: str, rows: Sequence[DeviceRow], offered: str) -> str:
+    """Return which devices of a resource there are, and how many of them the API offers."""
+    mine = [row for row in rows if row.resource == resource]
+    if not mine:
+        others = sorted({row.resource for row in rows})
+        return "There is no device of it" + (f", only of {', '.join(others)}" if others else "")
+    shown = [f"{row.device} {row.health}" + (f" ({row.message})" if row.message else "") for row in mine[:MAX_DEVICES]]
+    more = [f"{len(mine) - MAX_DEVICES} more"] if len(mine) > MAX_DEVICES else []
+    return printable(f"There are {', '.join([*shown, *more])}; the API offers {offered or 'none'}")
+
+
+def programs_sentence(programs: Iterable[Process]) -> str:
+    """Return which programs have ended, each with its last line; empty if all run."""
+    return printable("; ".join(_ended(each) for each in programs if not each.runs))
+
+
+def _ended(program: Process) -> str:
+    lines = [line.strip() for line in program.output.splitlines() if line.strip()]
+    return f"{program.name} has ended with {program.wait(0)}" + (
+        f", its last line: {lines[-1][:MAX_LINE]}" if lines else ""
+    )
