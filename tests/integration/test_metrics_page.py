@@ -1,6 +1,7 @@
 """The metrics page beside clients that hold their connections: whoever scrapes gets the page."""
 
 import asyncio
+import gzip
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -58,6 +59,19 @@ async def test_page_is_served_beside_clients_that_hold_connections(tmp_path: Pat
         assert [await scrape(port) for _ in range(3)] == [len(PAGE)] * 3
         for _, writer in held:
             writer.transport.abort()
+
+
+async def test_page_is_compressed_for_clients_that_read_gzip(tmp_path: Path) -> None:
+    def ask(port: int) -> tuple[str, bytes]:
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return str(answer.headers["Content-Encoding"]), answer.read()
+
+    async with page_served(tmp_path, []) as port:
+        encoding, data = await asyncio.to_thread(ask, port)
+    assert encoding == "gzip"
+    assert len(data) < len(PAGE) / 10
+    assert gzip.decompress(data).decode() == PAGE
 
 
 async def test_page_is_made_once_for_all_who_ask_together(tmp_path: Path) -> None:
