@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from supervisor.cli.operate.conform import environment
+from supervisor.cli.operate.judging import environment
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import behaviours
 from supervisor.conform.stage import Stage
