@@ -4,16 +4,13 @@ One run an operating system process: nothing here is undone.
 """
 
 import concurrent.futures
-import datetime
 import gc
 import logging
 import os
 import random
 import socket
 import sqlite3
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,7 +24,8 @@ from protocols.process import tasks
 from protocols.serving import listener
 from protocols.trace import recorder
 from tests.simulation.world.bus import SimLock, SimSockets
-from tests.simulation.world.ordered import OURS, order_sets
+from tests.simulation.world.clocks import set_clocks
+from tests.simulation.world.ordered import order_sets
 from tests.simulation.world.patching import patch, substitute
 from tests.simulation.world.process import Process, ProcessExit, running
 from tests.simulation.world.sockets import SocketModule
@@ -35,13 +33,10 @@ from tests.simulation.world.sockets import SocketModule
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-EPOCH_S = 1_800_000_000
-"""Wall clock at the world's time 0."""
-
 
 def install(world: "World") -> None:
     """Replace everything for this world. Import what runs in it first: names are replaced in loaded modules."""
-    _clocks(world)
+    set_clocks(world)
     _entropy(world)
     _identity(world)
     _threads(world)
@@ -49,46 +44,6 @@ def install(world: "World") -> None:
     _shared_state(world)
     order_sets()
     gc.disable()
-
-
-def _clocks(world: "World") -> None:
-    def monotonic() -> float:
-        current = world.current
-        return world.now + current.clock.boot if current else world.now
-
-    def wall() -> float:
-        current = world.current
-        return EPOCH_S + (current.clock.wall_time(world.now) if current else world.now)
-
-    def monotonic_ns() -> int:
-        return int(monotonic() * 1e9)
-
-    for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
-        substitute(patch(time, name, monotonic), monotonic)
-    for name in ("monotonic_ns", "perf_counter_ns"):
-        patch(time, name, monotonic_ns)
-    substitute(patch(time, "time", wall), wall)
-    for name, module in list(sys.modules.items()):
-        if name.startswith(OURS) and vars(module).get("datetime") is _REAL_DATETIME:
-            patch(module, "datetime", _Datetime)
-    patch(datetime, "datetime", _Datetime)
-    patch(time, "time_ns", lambda: int((wall() - EPOCH_S) * 1e9) + EPOCH_S * 10**9)
-
-
-class _Kind(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _REAL_DATETIME)
-
-
-_REAL_DATETIME = datetime.datetime
-
-
-class _Datetime(datetime.datetime, metaclass=_Kind):
-    """Knows the time of the process."""
-
-    @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-        return _REAL_DATETIME.fromtimestamp(time.time(), tz)
 
 
 class _Entropy(random.Random):
