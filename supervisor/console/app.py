@@ -27,6 +27,9 @@ from supervisor.console.widgets.frame import TABS
 from supervisor.console.widgets.host import Host
 from supervisor.root.logs import path_of, tail
 from supervisor.trace.collect import pod_trace
+from supervisor.why.command import diagnose
+from supervisor.why.model.text import lines
+from supervisor.why.targets import Target
 
 DRAW_S = 0.5
 """Time between two drawings; nothing is drawn when nothing changed."""
@@ -108,6 +111,12 @@ class Console(Host):
         except (NodeplaneError, OSError) as error:
             return [], str(error)
         return found.rows, ""
+
+    async def why_of(self, pod: Pod) -> list[str]:
+        try:
+            return lines(await diagnose(self.layout, Target("pod", pod.name, pod.namespace)))
+        except (NodeplaneError, OSError) as error:
+            return [f"(no reason: {error})"]
 
     async def log_of(self, pod: Pod, container: str) -> str:
         try:

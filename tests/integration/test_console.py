@@ -248,6 +248,7 @@ async def test_pods_page_has_containers_devices_events_and_log(plane: Plane, pod
         await driven.press("enter")
         await driven.shows("devices: gpu-0, gpu-1", "CONTAINER", "main", "Scheduled", "LOG of main", "my devices:")
         await driven.shows("TRACE", "podworker", "ms")
+        await driven.shows(f"pod/default/{pod}: running", "holds example.com/gpu gpu-0")
         await driven.press("t")
         await driven.until(lambda: "LOG of" not in driven.text, "the whole trace")
         await driven.shows("scheduler", "podworker")

@@ -55,11 +55,36 @@ def test_crash_loop_shows_exit_code_last_steps_and_log_on_80_by_24(monkeypatch: 
     page._trace = [Row(*[None] * len(Row.__struct_fields__))] * 188
     page._log = "\n".join(f"line {number}" for number in range(10))
     page._events = [f"event {number}" for number in range(30)]
+    reason = "container main ended with exit code 3 at 12:00:00 (2 s ago), after 0.1 s; it was restarted 4 times"
+    page._why = [f"pod/default/p: crash loop: {reason}", *(f"  evidence {number}" for number in range(10))]
     text = ["".join(part.text for part in line) for line in page.lines()]
     seen = "\n".join(text[:23])
+    assert text[1].startswith("pod/default/p: crash loop: container main ended")
+    assert all(text[at] for at in range(1, 7)), "the sentence and its first evidence"
+    assert "evidence 9" not in seen
     assert "last run: exit code 3" in seen
     assert [line for line in text if line.startswith("step")] == [f"step {number}" for number in range(183, 188)]
     assert "all 188 steps" in seen
     assert "line 9" in seen
     assert text.index("OLDER LOG") > text.index("event 29")
     assert text[-1] == "line 0"
+
+
+async def test_pod_is_diagnosed_again_when_it_changes_or_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def why_of(pod: Any) -> list[str]:
+        asked.append(pod.status)
+        return [f"pod/default/p: {pod.status}"]
+
+    page = Page(pod_of(crash_loop()))
+    monkeypatch.setattr(page.host, "why_of", why_of, raising=False)
+    await page._ask_why()
+    await page._ask_why()
+    page._pod = pod_of(crash_loop(restartCount=5))
+    await page._ask_why()
+    assert len(asked) == 2
+    monkeypatch.setattr(detail, "WHY_S", 0.0)
+    await page._ask_why()
+    assert len(asked) == 3
+    assert page._why == ["pod/default/p: CrashLoopBackOff"]

@@ -29,6 +29,12 @@ LOG_LINES = 4
 """Lines of the log above the events, so that they are seen without scrolling on a small terminal."""
 
 
+WHY_S = 6.0
+"""Time between two diagnoses of a pod that does not change: each reads the API, the bus and the trace."""
+WHY_LINES = 6
+"""Lines of the diagnosis in the overview of a pod: its sentence, and the first evidence."""
+
+
 class DetailScreen(Screen[None]):
     """A page of lines that is read anew while it is open."""
 
@@ -135,12 +141,13 @@ class DeviceScreen(DetailScreen):
 
 
 class PodScreen(DetailScreen):
-    """Containers, devices, trace, events and the log of a pod."""
+    """Why a pod is in its state; its containers, devices, trace, events and log."""
 
     KIND = "Pod"
     ABOUT = (
-        "Containers, devices, the last steps of the trace, events, and the log of one container. t shows all steps "
-        "with their start, duration and process, as `nodeplane trace` does; l shows the next container's log."
+        "Why it is in its state, containers, devices, the last steps of the trace, events, and the log of one "
+        "container. t shows all steps with their start, duration and process, as `nodeplane trace` does; l shows the "
+        "next container's log."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "whole_trace", "trace"),
@@ -150,6 +157,9 @@ class PodScreen(DetailScreen):
     def __init__(self, pod: Pod) -> None:
         super().__init__()
         self._pod = pod
+        self._why: list[str] = []
+        self._asked: tuple[float, Pod | None] = (0.0, None)
+        """Time and pod of the last diagnosis."""
         self._events: list[str] = []
         self._log = ""
         self._shown = 0
@@ -158,10 +168,20 @@ class PodScreen(DetailScreen):
         self._whole = False
 
     async def read(self) -> None:
+        self.run_worker(self._ask_why(), group="why", exit_on_error=False)
         traced, self._events, self._log = await asyncio.gather(
             self.host.trace_of(self._pod), self.host.events_of(self._pod), self._read_log()
         )
         self._trace, self._untraced = traced
+
+    async def _ask_why(self) -> None:
+        """Diagnose the pod apart from what else is read, which is given up when it is read again."""
+        now, pod = time.monotonic(), self._pod
+        if now - self._asked[0] < WHY_S and self._asked[1] == pod:
+            return
+        self._asked = (now, pod)
+        self._why = await self.host.why_of(pod)
+        self.refresh_world()
 
     async def _read_log(self) -> str:
         container = self._log_container()
@@ -201,6 +221,7 @@ class PodScreen(DetailScreen):
         log: list[Line] = [[Part(cut(entry, width))] for entry in reversed(self._log.splitlines())]
         return [
             head,
+            *self._diagnosis(width),
             [Part(cut(f"devices: {', '.join(world.devices.of_pod(pod.uid)) or '-'}", width))],
             *([[Part(cut(pod.message, width))]] if pod.message else []),
             *self._containers(width),
@@ -217,6 +238,12 @@ class PodScreen(DetailScreen):
             *([Part(line)] for event in self._events or ["none"] for line in wrap(event, width, EVENT_INDENT)),
             *([[], [Part("OLDER LOG", TITLE)], *log[LOG_LINES:]] if log[LOG_LINES:] else []),
         ]
+
+    def _diagnosis(self, width: int) -> list[Line]:
+        """Return the reason in as many lines as it takes, then evidence and advice as far as there is room."""
+        first, *others = self._why or ["why: reading ..."]
+        shown = [*wrap(first, width, 2), *(cut(each, width) for each in others)]
+        return [[Part(line, "" if at else TITLE)] for at, line in enumerate(shown[:WHY_LINES])]
 
     def _containers(self, width: int) -> list[Line]:
         lines: list[Line] = [[Part(f"{'CONTAINER':<20} {'READY':<6}{'RESTARTS':<9} STATE", TITLE)]]

@@ -30,6 +30,10 @@ class Host(App[None]):
         """Return a pod's trace; without one, why."""
         raise NotImplementedError
 
+    async def why_of(self, pod: Pod) -> list[str]:
+        """Return the lines of `nodeplane why` about a pod, or why there are none."""
+        raise NotImplementedError
+
     async def log_of(self, pod: Pod, container: str) -> str:
         """Return the end of a container's log, or why there is none."""
         raise NotImplementedError

@@ -54,13 +54,15 @@ async def connected(where: Layout) -> AsyncIterator[Sources]:
     running(where)  # or raises NotRunning
     plane = layout(str(where.plane), str(where.kubelet) if where.plane == where.root else "")
     client, bus = ApiClient(_options(plane)), Bus(BusOptions(name="", run_dir=where.run))
-    await client.start()
     try:
+        await client.start()
         await bus.start()
         yield Sources(client, bus, plane)
     finally:
-        await bus.close()
-        await client.close()
+        try:
+            await bus.close()
+        finally:
+            await client.close()
 
 
 def _options(plane: Layout) -> ClientOptions:
