@@ -111,6 +111,29 @@ def test_missing_image_and_failing_probe_are_named(plane: Plane) -> None:
     becomes(plane, "pod/unready", "not ready", "readiness probe (exec sh -c", "no model")
 
 
+def steps(plane: Plane, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(plane.nodeplane("trace", f"pod/{name}", "-o", "json"))["spans"]
+    return found
+
+
+def test_missing_volume_is_named_and_its_wait_is_a_step(plane: Plane) -> None:
+    made = pod("volume", volumeMounts=[{"name": "c", "mountPath": "/c"}])
+    made["spec"]["volumes"] = [{"name": "c", "configMap": {"name": "later"}}]
+    plane.apply(made)
+    becomes(plane, "pod/volume", "waiting for its volumes", 'configmap "later" not found')
+    plane.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "later"}, "data": {"a": "b"}})
+    plane.pod_ready("volume", 120)
+    assert [each["actor"] for each in steps(plane, "volume") if each["name"] == "wait for volumes"] == ["podworker"]
+
+
+def test_back_off_is_a_step(plane: Plane) -> None:
+    plane.apply(pod("again", "sh", "-c", "exit 4"))
+    until("it was restarted twice", lambda: any(each["name"] == "back-off" for each in steps(plane, "again")), 90)
+    found = next(each for each in steps(plane, "again") if each["name"] == "back-off")
+    assert found["attributes"] == {"container": "main"}
+    assert found["duration_ns"] > 8_000_000_000
+
+
 def test_finalizer_and_evicting_taint_are_named(plane: Plane) -> None:
     plane.apply(pod("kept", metadata={"finalizers": ["example.com/keep"]}))
     plane.pod_ready("kept")

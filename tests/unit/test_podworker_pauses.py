@@ -176,3 +176,13 @@ def test_a_pod_waits_for_the_runtimes_network_and_one_on_the_hosts_does_not(tmp_
 
     play(story())
     play(on_the_host())
+
+
+def test_pause_that_passed_tells_since_when_and_why() -> None:
+    pauses = Pauses(jitter=lambda: 0.0)
+    pauses.failed(A, "s1", NOW, why="first")
+    pauses.failed(A, "s1", NOW + 5, why="last")
+    passed = pauses.passed("a")
+    assert passed is not None
+    assert (passed.began_ns, passed.why) == (NOW, "last")
+    assert pauses.passed("a") is None

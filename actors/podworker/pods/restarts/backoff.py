@@ -98,6 +98,10 @@ class Pause(msgspec.Struct, frozen=True):
     times: int
     existing: str = ""
     """Id of the container, if it only had to be started."""
+    began_ns: int = 0
+    """When the start failed first."""
+    why: str = ""
+    """Reason of the last failure."""
 
     def holds(self, step: Start, now_ns: int) -> bool:
         """Return True if the step is to wait. A container that was created meanwhile does not."""
@@ -112,18 +116,20 @@ class Pauses:
         self._jitter = jitter
         self._pauses: dict[str, Pause] = {}
 
-    def failed(self, step: Start, sandbox: str, now_ns: int, soon: bool = False) -> Pause:
+    def failed(self, step: Start, sandbox: str, now_ns: int, soon: bool = False, why: str = "") -> Pause:
         name, before = step.name, self._pauses.get(step.name)
         times = before.times + 1 if before is not None and before.sandbox == sandbox else 1
+        began_ns = before.began_ns if before is not None else now_ns
         delay = self._retry_s * (1 + JITTER * self._jitter())
         if soon:
             delay = backoff_delay(times, SOON_S, delay)
-        pause = Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing)
+        pause = Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing, began_ns, why)
         self._pauses[name] = pause
         return pause
 
-    def passed(self, name: str) -> None:
-        self._pauses.pop(name, None)
+    def passed(self, name: str) -> Pause | None:
+        """Drop the pause of a start that succeeded, and return it."""
+        return self._pauses.pop(name, None)
 
     def clear(self) -> bool:
         """Drop all pauses, since their cause may be gone. Returns False if there were none."""

@@ -31,7 +31,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.kube.times import parse_time
 from protocols.messages.pleg import PodStatus
-from protocols.trace import span
+from protocols.trace import clock, from_wall, record, span
 
 EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 log = logging.getLogger("podworker")
@@ -71,8 +71,8 @@ class PodSync:
         self.hold_ns = 0
         """Until then nothing is changed in the runtime, after a failed attempt."""
         self.held_back = False
-        self.volume_faults = False
-        """Volumes could not be set up in the last attempt."""
+        self.volumes_failed = 0
+        """When volumes could not be set up first, by the clock of spans; 0 = they could in the last attempt."""
         self.acted = False
         """The last sync changed the runtime: sync again at once."""
 
@@ -129,7 +129,7 @@ class PodSync:
     @property
     def idle(self) -> bool:
         """True if the last sync found nothing to do and nothing to wait for."""
-        waits = self.acted or self.held_back or self.volume_faults or self.wake_ns or self._state.problems
+        waits = self.acted or self.held_back or self.volumes_failed or self.wake_ns or self._state.problems
         return not waits and self._state.grants is not None and not self._volumes.follow_sources
 
     def close(self) -> None:
@@ -268,10 +268,11 @@ class PodSync:
             self._deps.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
             reason = "PodInitializing" if state.spec.inits else "ContainerCreating"
             state.problems |= {c.name: Waiting(reason, str(error)) for c in state.spec.containers}
-            self.volume_faults = True
+            self.volumes_failed = self.volumes_failed or clock()
             raise SyncFailed(str(error)) from None
-        if self.volume_faults:
-            self.volume_faults = False
+        if self.volumes_failed:
+            record(state.spec.uid, "wait for volumes", self.volumes_failed)
+            self.volumes_failed = 0
             state.problems.clear()
 
     async def _prepare_claims(self, plan: Plan) -> None:
@@ -322,7 +323,7 @@ class PodSync:
                 raise
             self._pause(SANDBOX, "", text)
             return None
-        self._state.pauses.passed(SANDBOX.name)
+        self._passed(SANDBOX)
         return SandboxRef(sandbox_id, plan.create_sandbox)
 
     def _record_unenforced(self, plan: Plan) -> None:
@@ -348,6 +349,8 @@ class PodSync:
             return  # the spec changed meanwhile
         if step.crashed_ns and state.backoffs is not None:
             entry = state.backoffs.get(step.name)
+            if entry is not None and entry.delay_ns:
+                record(state.spec.uid, "back-off", from_wall(step.crashed_ns), container=step.name)
             state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
         container = with_allocated(container, (state.sizes.allocated or {}).get(step.name))
@@ -360,13 +363,19 @@ class PodSync:
             self._pause(step, sandbox.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
             return
         state.problems.pop(step.name, None)
-        state.pauses.passed(step.name)
+        self._passed(step)
         if failure is not None and failure.started is not None:
             state.failed_starts[failure.id] = failure.started
 
+    def _passed(self, step: Start) -> None:
+        """End the pauses of a step that succeeded."""
+        if pause := self._state.pauses.passed(step.name):
+            name = f"wait for {'container' if step.name else 'sandbox'}"
+            record(self._state.spec.uid, name, from_wall(pause.began_ns), container=step.name, reason=pause.why)
+
     def _pause(self, step: Start, sandbox: str, why: str, soon: bool = False) -> None:
         spec, now_ns = self._state.spec, self._clock()
-        pause = self._state.pauses.failed(step, sandbox, now_ns, soon)
+        pause = self._state.pauses.failed(step, sandbox, now_ns, soon, why)
         if pause.times in (1, 8):
             seconds = (pause.until_ns - now_ns) / SECOND
             log.warning("pod start paused pod=%s/%s seconds=%.1f error=%s", spec.namespace, spec.name, seconds, why)
