@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from kubernetes import client, config
+from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
@@ -26,23 +26,56 @@ CDI = Path(os.environ.get("CDI_ROOT", "/var/run/cdi"))
 SOCKET = KUBELET / "plugins" / DRIVER / "dra.sock"
 REGISTRAR = KUBELET / "plugins_registry" / f"{DRIVER}-reg.sock"
 GROUP = ("resource.k8s.io", "v1")
-PUBLISH_S, CALL_S = 5.0, 10.0
-ended, wake = threading.Event(), threading.Event()
+MINE = f"spec.driver={DRIVER},spec.nodeName={NODE}"
+CALL_S, RETRY_S = 10.0, 1.0
+ended = threading.Event()
 
 
-def publish() -> None:
-    """Keep the node's ResourceSlice in the API; the node deletes those of a driver that is gone."""
-    objects, name = client.CustomObjectsApi(), f"{NODE}-{DRIVER}"
-    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+def spec(generation: int) -> dict[str, Any]:
+    """Return the spec of the ResourceSlice: the devices of the node, as the scheduler sees them."""
+    pool = {"name": NODE, "generation": generation, "resourceSliceCount": 1}
     devices = [{"name": name, "attributes": {"index": {"int": at}}} for at, name in enumerate(DEVICES)]
-    spec = {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": devices}
-    found = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
-    try:
-        objects.create_cluster_custom_object(*GROUP, "resourceslices", found, _request_timeout=CALL_S)
-        print(f"published {len(DEVICES)} devices", flush=True)
-    except ApiException as error:
-        if error.status != 409:  # it is there
-            raise
+    return {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": devices}
+
+
+def publish(objects: client.CustomObjectsApi) -> None:
+    """Bring the node's slices in the API into line, whoever has changed or deleted them."""
+    found: Any = objects.list_cluster_custom_object(
+        *GROUP, "resourceslices", field_selector=MINE, _request_timeout=CALL_S
+    )
+    slices = {each["metadata"]["name"]: each for each in found["items"]}
+    newest = max((each["spec"]["pool"]["generation"] for each in slices.values()), default=0)
+    current = slices.pop(f"{NODE}-{DRIVER}", None)
+    for name in slices:  # what an earlier version of this driver published
+        objects.delete_cluster_custom_object(*GROUP, "resourceslices", name, _request_timeout=CALL_S)
+    if current and current["spec"] == spec(newest):
+        return
+    written: dict[str, Any] = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "spec": spec(newest + 1)}
+    written["metadata"] = {"name": f"{NODE}-{DRIVER}"}
+    if current:
+        written["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"]
+        objects.replace_cluster_custom_object(
+            *GROUP, "resourceslices", f"{NODE}-{DRIVER}", written, _request_timeout=CALL_S
+        )
+    else:
+        objects.create_cluster_custom_object(*GROUP, "resourceslices", written, _request_timeout=CALL_S)
+    print(f"published {len(DEVICES)} devices", flush=True)
+
+
+def keep_published() -> None:
+    """Publish now and after each change of the node's slices: the node deletes those of a driver that is gone."""
+    objects = client.CustomObjectsApi()
+    while not ended.is_set():
+        try:
+            publish(objects)
+            following = watch.Watch().stream(
+                objects.list_cluster_custom_object, *GROUP, "resourceslices", field_selector=MINE, timeout_seconds=60
+            )
+            for _ in following:
+                publish(objects)
+        except (ApiException, HTTPError) as error:
+            print(f"not published: {error}", flush=True)
+            ended.wait(RETRY_S)
 
 
 def cdi_name(uid: str, device: str) -> str:
@@ -122,9 +155,8 @@ class Registrar(registration_api.RegistrationServicer):
     def NotifyRegistrationStatus(
         self, request: registration.RegistrationStatus, context: grpc.ServicerContext
     ) -> registration.RegistrationStatusResponse:
-        """Called with the result; after a registration the slice may have to be published again."""
+        """Called with the result."""
         print(f"registered {DRIVER}" if request.plugin_registered else f"not registered: {request.error}", flush=True)
-        wake.set()
         return registration.RegistrationStatusResponse()
 
 
@@ -139,25 +171,15 @@ def serve(path: Path, register: Any, servicer: object) -> grpc.Server:
     return server
 
 
-def end(*_: object) -> None:
-    ended.set()
-    wake.set()
-
-
 def main() -> None:
     """Serve until SIGTERM. The service first: the kubelet connects to it once it has found the other socket."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, lambda *_: ended.set())
     config.load_config()  # of the pod, or KUBECONFIG
     servers = [serve(SOCKET, api.add_DRAPluginServicer_to_server, Driver())]
     servers.append(serve(REGISTRAR, registration_api.add_RegistrationServicer_to_server, Registrar()))
-    while not ended.is_set():
-        try:
-            publish()
-        except (ApiException, HTTPError) as error:
-            print(f"not published: {error}", flush=True)
-        wake.wait(PUBLISH_S)
-        wake.clear()
+    threading.Thread(target=keep_published, daemon=True).start()
+    ended.wait()
     for path in (REGISTRAR, SOCKET):  # no new call arrives
         path.unlink(missing_ok=True)
     for server in servers:
