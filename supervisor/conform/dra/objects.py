@@ -87,7 +87,7 @@ class Objects:
         created = await self.ask("POST", CLAIMS, body)
         if results:
             status = {"allocation": self._allocation(results)}
-            await self.ask("PUT", f"{CLAIMS}/{name}/status", {**created, "status": status})
+            await self._set_status(created, status)
         return Claim(NAMESPACE, created["metadata"]["uid"], name)
 
     def _allocation(self, results: Sequence[Mapping[str, Any]]) -> Object:
@@ -100,7 +100,7 @@ class Objects:
         path = f"{CLAIMS}/{name}"
         try:
             claim = await self.ask("GET", path)
-            await self.ask("PUT", f"{path}/status", {**claim, "status": {}})
+            await self._set_status(claim, {})
         except ApiError as error:
             if error.code not in (404, 409):
                 raise Failed(f"the API keeps claim {name}: {error}") from None
@@ -109,7 +109,13 @@ class Objects:
     async def deallocate(self, name: str) -> None:
         """Take the allocation away, as the claim controller does once the last pod is gone."""
         claim = await self.ask("GET", f"{CLAIMS}/{name}")
-        await self.ask("PUT", f"{CLAIMS}/{name}/status", {**claim, "status": {}})
+        await self._set_status(claim, {})
+
+    async def _set_status(self, claim: Object, status: Object) -> None:
+        """Write whatever else changed it meanwhile: controllers of the plane write claims, too."""
+        metadata = {key: value for key, value in claim["metadata"].items() if key != "resourceVersion"}
+        path = f"{CLAIMS}/{metadata['name']}/status"
+        await self.ask("PUT", path, {**claim, "metadata": metadata, "status": status})
 
 
 def _requests(results: Sequence[Mapping[str, Any]]) -> list[Object]:
