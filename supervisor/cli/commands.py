@@ -56,7 +56,7 @@ COMMANDS = {
     "test": Command("supervisor.testing.command", "run a command beside a plane of its own"),
     "new": Command("operate.begin", "begin a device plugin, DRA driver or agent: a project that works"),
     "protos": Command("operate.begin", "write the .proto files of the APIs that they speak"),
-    "conform": Command("operate.conform", "say what is wrong with a device plugin or DRA driver"),
+    "conform": Command("operate.conform", "say what is wrong with a device plugin, DRA driver or agent"),
     "check": Command("supervisor.machine.check", "say what this machine gives a plane, and what will not work"),
     "completion": Command("completion", "print a shell's completion script: bash, zsh or fish"),
     "version": Command("supervisor.machine.version", "print the version and what it is made of"),

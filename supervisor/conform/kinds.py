@@ -23,4 +23,5 @@ class Kind(NamedTuple):
 
 PLUGIN = Kind("plugin", "a device plugin", FOLDER)
 DRA = Kind("dra", "a DRA driver", FOLDER / "dra", ("two_instances", "ends_at_sigterm"))
-KINDS = {kind.name: kind for kind in (PLUGIN, DRA)}
+AGENT = Kind("agent", "an agent of the pod resources API", FOLDER / "agent", ("ends_at_sigterm",))
+KINDS = {kind.name: kind for kind in (PLUGIN, DRA, AGENT)}

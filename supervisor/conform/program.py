@@ -117,3 +117,17 @@ async def run_shell(script: str, environment: Mapping[str, str], seconds: float)
         raise Usage(f"{script!r} did not end within {seconds:g} s") from None
     if code:
         raise Usage(f"{script!r} ended with code {code}")
+
+
+async def output_of(script: str, environment: Mapping[str, str], seconds: float) -> str:
+    """Return what a command of the user's prints, nothing if it fails. Raises Usage if it does not end in time."""
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        printed, _ = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise Usage(f"{script!r} did not end within {seconds:g} s") from None
+    return "" if process.returncode else printed.decode(errors="replace")

@@ -77,8 +77,8 @@ class Running:
         self.recorder = Recorder()
         self._command = (words, environment, own / "output")
         self.program = self.another_program()
-        self.break_with, self.mend_with = "", ""
-        """Shell commands that make devices unhealthy, and healthy again."""
+        self.break_with, self.mend_with, self.shows_with = "", "", ""
+        """Shell commands that break devices, that mend them, and that print the pods that an agent knows."""
         self.changes = Changes()
         self._begun = False
         self._started = 0.0

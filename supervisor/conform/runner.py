@@ -1,7 +1,7 @@
 """Run behaviours one after another and yield their results."""
 
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 import msgspec
 
@@ -15,7 +15,7 @@ DISTURBING = ("restarts", "end")
 """Phases after whose failures the program is started anew, as after a call that failed: it may hang."""
 
 
-async def run_all(stage: Running, behaviours: Iterable[Behaviour]) -> AsyncIterator[Result]:
+async def run_all(stage: Running, behaviours: Iterable[Behaviour]) -> AsyncGenerator[Result, None]:
     """Yield a result for each; the program is ended afterwards.
 
     A plugin that hangs makes many behaviours fail by waiting: once they took PATIENCE timeouts, the rest is not judged.

@@ -26,3 +26,8 @@ HEALTH_KEP = "KEP-4680 (resource health in the status of pods)"
 HEALTH_API = "staging/src/k8s.io/kubelet/pkg/apis/dra-health/v1alpha1/api.proto"
 SLICES = "staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go"
 RESOURCE_API = "staging/src/k8s.io/api/resource/v1/types.go"
+
+POD_RESOURCES_DOCS = f"{DOCS}#monitoring-device-plugin-resources"
+POD_RESOURCES_SERVER = "pkg/kubelet/apis/podresources/server_v1.go; pkg/kubelet/server/server.go"
+POD_RESOURCES_CLIENT = "pkg/kubelet/apis/podresources/client.go"
+POD_RESOURCES_KEP = "KEP-2043 (pod resources, concrete assignments: ListAndWatch)"

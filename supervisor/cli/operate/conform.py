@@ -1,10 +1,11 @@
-"""`nodeplane conform -- COMMAND...`: what is wrong with a device plugin or DRA driver, behaviour by behaviour."""
+"""`nodeplane conform -- COMMAND...`: what is wrong with a device plugin, DRA driver or agent, rule by rule."""
 
 import argparse
 import asyncio
 import shutil
 import signal
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +29,7 @@ KIND_HELP = "what COMMAND is (default plugin)"
 TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take three times as long (default 10)"
 BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change needs it"
 MEND_HELP = "a shell command that makes them healthy again"
+SHOWS_HELP = "a shell command that prints the pods that the agent knows; shows-pods needs it"
 FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
 DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
 NOT_BUILT = {
@@ -47,7 +49,7 @@ class Interrupted(SupervisorError):
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser(
         "conform",
-        help="say what is wrong with a device plugin or DRA driver",
+        help="say what is wrong with a device plugin, DRA driver or agent",
         allow_abbrev=False,
         usage="%(prog)s [flags] -- COMMAND",
     )
@@ -74,6 +76,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--kubelet-dir", metavar="DIR", default="", help=DIRECTORY_HELP)
     parser.add_argument("--break", dest="break_with", metavar="SHELL", default="", help=BREAK_HELP)
     parser.add_argument("--mend", dest="mend_with", metavar="SHELL", default="", help=MEND_HELP)
+    parser.add_argument("--shows", dest="shows_with", metavar="SHELL", default="", help=SHOWS_HELP)
     for name in NOT_BUILT:
         parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program")
@@ -124,7 +127,7 @@ def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behavio
     adopt_orphans()
     try:
         with stage_of(KINDS[args.kind], words, args.kubelet_dir, args.timeout) as stage:
-            stage.break_with, stage.mend_with = args.break_with, args.mend_with
+            stage.break_with, stage.mend_with, stage.shows_with = args.break_with, args.mend_with, args.shows_with
             return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
     except asyncio.CancelledError:
         raise Interrupted("a signal ended it before all behaviours were judged") from None
@@ -141,10 +144,11 @@ async def _judge(stage: Running, chosen: Sequence[Behaviour], printer: Printer |
     results = []
     if printer:
         printer.begin(chosen)
-    async for result in run_all(stage, chosen):
-        results.append(result)
-        if printer:
-            printer.result(result)
+    async with aclosing(run_all(stage, chosen)) as judged:
+        async for result in judged:
+            results.append(result)
+            if printer:
+                printer.result(result)
     if printer:
         printer.end()
     return results

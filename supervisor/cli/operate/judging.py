@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from protocols.process.layout import SYSTEM_CDI
+from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Objects
-from supervisor.conform.kinds import DRA, PLUGIN, Kind
+from supervisor.conform.kinds import AGENT, DRA, PLUGIN, Kind
 from supervisor.conform.program_stage import Running
 from supervisor.conform.stage import Stage
 from supervisor.testing.api import Api
@@ -40,6 +41,12 @@ def _driver(stack: ExitStack, directory: Path, own: Path, words: Sequence[str], 
     return driver_stage(plane, stack, directory, own, words, timeout)
 
 
+def _agent(stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float) -> AgentStage:
+    socket = directory / "pod-resources" / "kubelet.sock"
+    variables = environment(directory, {"NODEPLANE_POD_RESOURCES": str(socket)})
+    return AgentStage(directory, own, words, variables, timeout)
+
+
 def driver_stage(
     plane: TestPlane, stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float
 ) -> DriverStage:
@@ -53,6 +60,7 @@ def driver_stage(
 STAGES: Mapping[str, Callable[[ExitStack, Path, Path, Sequence[str], float], Running]] = {
     PLUGIN.name: _plugin,
     DRA.name: _driver,
+    AGENT.name: _agent,
 }
 
 

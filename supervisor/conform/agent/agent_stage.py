@@ -1,0 +1,96 @@
+"""The stage of a script about agents: programs that ask the pod resources API which pod has which device."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from protocols.wire.pod_resources import LIST_AND_WATCH
+from supervisor.conform.agent.resources_server import ResourcesServer, Served
+from supervisor.conform.program import output_of
+from supervisor.conform.program_stage import START_FACTOR, NotServing, Running
+from supervisor.conform.verdict import Failed, NotApplicable
+
+WATCH = LIST_AND_WATCH.name
+FIRST_PODS = ("first", "second")
+POLL_S = 0.2
+SETTLE_S = 1.0
+"""Time in which an agent makes all the calls that it begins with."""
+
+
+class AgentStage(Running):
+    SUBJECT: ClassVar[str] = "agent"
+
+    def __init__(
+        self, directory: Path, own: Path, words: Sequence[str], environment: Mapping[str, str], timeout: float
+    ) -> None:
+        """`directory` is the kubelet's, `own` one for files that the program does not see."""
+        super().__init__(own, words, environment, timeout)
+        self.server = ResourcesServer(directory, self.recorder)
+        self.changes = self.server.changes
+        self._environment = environment
+
+    async def peers(self) -> list[Served]:
+        """Return the calls since the program began, at least one. Raises NotServing."""
+        self._check_able()
+        begins = not (self._begun and self.program.runs and self.calls())
+        if begins:
+            await self._begin()
+        if not await self.until(lambda: bool(self.calls()), self.timeout * START_FACTOR):
+            why = self.silence("call of the pod resources API", self.timeout * START_FACTOR)
+            self._unable = why
+            raise NotServing(self.SUBJECT, why)
+        if begins:
+            await asyncio.sleep(SETTLE_S)
+        return self.calls()
+
+    async def _begin(self) -> None:
+        """Start a server with two pods, and the program."""
+        await self.end()
+        self.restore()
+        await self.server.start()
+        await self.start_program()
+
+    def restore(self) -> None:
+        """Serve as a healthy kubelet."""
+        self.server.failing, self.server.unsupported = "", ()
+        self.server.pods.clear()
+        for name in FIRST_PODS:
+            self.server.pods.add(name)
+        self.server.changes.notify()
+
+    def calls(self, since: float = 0.0) -> list[Served]:
+        """Return the calls since then, and since the program began."""
+        return [call for call in self.server.calls if call.at >= max(since, self._started)]
+
+    async def watches(self) -> bool:
+        """Return True if it has a stream of ListAndWatch, or asked for one."""
+        return any(call.method == WATCH for call in await self.peers())
+
+    async def needs_watch(self) -> None:
+        """Raise NotApplicable for an agent that polls."""
+        if not await self.watches():
+            raise NotApplicable("it polls: it does not call ListAndWatch")
+
+    async def returns(self, what: str, since: float, seconds: float = 0.0) -> None:
+        """Wait for a call, or a stream, since then. Raises Failed."""
+        seconds = seconds or self.timeout
+        if not await self.until(lambda: bool(self.calls(since)), seconds):
+            if not self.program.runs:
+                raise Failed(f"{what} {self.program.end}")
+            raise Failed(f"{what} no call came within {seconds:g} s")
+
+    async def shown(self, holds: Callable[[str], bool], what: str) -> None:
+        """Wait until the user's command prints it. Raises Failed, NotApplicable."""
+        if not self.shows_with:
+            raise NotApplicable("it needs --shows, a command that prints the pods that the agent knows")
+        deadline = time.monotonic() + self.timeout
+        while not holds(await output_of(self.shows_with, self._environment, self.timeout)):
+            if time.monotonic() > deadline:
+                raise Failed(f"{what}, {self.timeout:g} s later")
+            await asyncio.sleep(POLL_S)
+
+    async def end(self) -> None:
+        await super().end()
+        await self.server.stop()

@@ -1,0 +1,172 @@
+"""The played server of the pod resources API: it counts calls, fails on order, ends and starts anew.
+
+The socket is bound at another path and then linked, so that an agent never sees one that does not listen yet.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from protocols.process.sockets import prepare_socket
+from protocols.wire import podresources_v1_pb2 as pb
+from protocols.wire.methods import LIMITS, Method, Service
+from protocols.wire.pod_resources import (
+    GET,
+    GET_ALLOCATABLE,
+    LIST,
+    LIST_AND_WATCH,
+    LIST_AND_WATCH_ALLOCATABLE,
+    LIST_V1ALPHA1,
+    RESUME,
+    REVISION,
+    SEQUENCE,
+    SNAPSHOT,
+)
+from supervisor.conform.agent.node_pods import LINEAGE, Event, NodePods
+from supervisor.conform.exchange import Recorder, Sent
+from supervisor.conform.waiting import Changes
+
+Context = grpc.aio.ServicerContext[Any, Any]
+MAX_CALLS = 10_000
+WAIT_S = 3600.0
+UNARY = (LIST, GET, GET_ALLOCATABLE, LIST_V1ALPHA1)
+STREAMS = (LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE)
+CODES = {code.name: code for code in grpc.StatusCode}
+
+
+class Served(NamedTuple):
+    """One call of an agent."""
+
+    method: str
+    at: float
+    """Of time.monotonic."""
+    streams: bool
+    metadata: dict[str, str]
+    seconds: float | None
+    """The deadline that it has; None without one."""
+
+
+class ResourcesServer:
+    """Serves `DIRECTORY/pod-resources/kubelet.sock`."""
+
+    def __init__(self, directory: Path, recorder: Recorder) -> None:
+        self.socket = directory / "pod-resources" / "kubelet.sock"
+        self.recorder = recorder
+        self.changes = Changes()
+        self.pods = NodePods()
+        self.calls: deque[Served] = deque(maxlen=MAX_CALLS)
+        self.failing = ""
+        """Code of all calls, empty for none."""
+        self.unsupported: tuple[str, ...] = ()
+        """Methods that are answered with UNIMPLEMENTED."""
+        self.open = 0
+        """Streams that are open."""
+        self.sent = 0
+        """Position of the last event that a stream took."""
+        self._hidden, self._previous = directory / "bound.sock", directory / "previous.sock"
+        self._server: grpc.aio.Server | None = None
+        self._incarnation = 0
+
+    async def start(self) -> None:
+        """Raises SocketInUse."""
+        prepare_socket(self.socket)
+        self._incarnation += 1
+        self._server = grpc.aio.server(options=LIMITS)
+        self._server.add_generic_rpc_handlers(tuple(service.handler() for service in self._services()))
+        self._server.add_insecure_port(f"unix:{self._hidden}")
+        await self._server.start()
+        os.link(self._hidden, self.socket)
+
+    async def stop(self) -> None:
+        """End as a killed kubelet does: connections break, and the socket is gone with the start of the next."""
+        self.socket.unlink(missing_ok=True)
+        if self._server is not None:
+            self._hidden.replace(self._previous)  # as long as it is there, the next socket has another inode number
+            self._incarnation += 1
+            self.changes.notify()
+            await self._server.stop(0)
+            self._server = None
+
+    def _services(self) -> list[Service]:
+        lister = Service().unary(LIST, self._unary(LIST, lambda request: self.pods.listed()))
+        lister.unary(GET, self._unary(GET, self._get))
+        lister.unary(GET_ALLOCATABLE, self._unary(GET_ALLOCATABLE, lambda request: self.pods.allocatable()))
+        for method in STREAMS:
+            lister.stream(method, self._stream(method))
+        old = self._unary(LIST_V1ALPHA1, lambda request: self.pods.listed_v1alpha1())
+        return [lister, Service().unary(LIST_V1ALPHA1, old)]
+
+    def _get(self, request: pb.GetPodResourcesRequest) -> pb.GetPodResourcesResponse:
+        return pb.GetPodResourcesResponse(pod_resources=self.pods.pods.get(request.pod_name))
+
+    def _unary(
+        self, method: Method[Any, Any], answer: Callable[[Any], Message]
+    ) -> Callable[[Any, Context], Awaitable[Message]]:
+        async def call(request: Any, context: Context) -> Message:
+            sent = Sent(method, "agent", incoming=True, request=request.SerializeToString())
+            await self._begin(sent, context)
+            reply = answer(request)
+            sent.reply = reply.SerializeToString()
+            self.recorder.add(sent.done())
+            return reply
+
+        return call
+
+    async def _begin(self, sent: Sent, context: Context) -> Served:
+        """Count the call, and fail it if that is ordered."""
+        metadata = {key: str(value) for key, value in context.invocation_metadata() or ()}
+        seconds = context.time_remaining()
+        streams = sent.method in STREAMS
+        served = Served(sent.method.name, time.monotonic(), streams, metadata, seconds)
+        self.calls.append(served)
+        self.changes.notify()
+        code = "UNIMPLEMENTED" if sent.method.name in self.unsupported else self.failing
+        if code:
+            sent.status, sent.error = code, "nodeplane conform answers so"
+            self.recorder.add(sent.done())
+            await context.abort(CODES[code], sent.error)
+        return served
+
+    def _stream(self, method: Method[Any, Any]) -> Callable[[Any, Context], AsyncIterator[Any]]:
+        async def call(request: Any, context: Context) -> AsyncIterator[Any]:
+            sent = Sent(method, "agent", incoming=True, request=request.SerializeToString(), streamed=True)
+            begin = self.pods.count
+            served = await self._begin(sent, context)
+            self.recorder.add(sent.done())
+            await context.send_initial_metadata(((REVISION, f"{LINEAGE}-{begin}"),))
+            self.open += 1
+            try:
+                async for event in self._events(served.metadata, method, begin):
+                    yield event
+            finally:
+                self.open -= 1
+
+        return call
+
+    async def _events(self, metadata: dict[str, str], method: Method[Any, Any], at: int) -> AsyncIterator[Any]:
+        """Yield events until this incarnation ends."""
+        incarnation = self._incarnation
+        if RESUME in metadata:
+            at = int(metadata[RESUME].rpartition("-")[2] or 0)
+        elif SNAPSHOT in metadata and method is LIST_AND_WATCH:
+            for event in self.pods.snapshot():
+                yield event
+        while incarnation == self._incarnation:
+            for change in [each for each in self.pods.log if each.position > at] if method is LIST_AND_WATCH else ():
+                event = Event()
+                event.CopyFrom(change.event)
+                event.sequence = change.position if SEQUENCE in metadata else 0
+                yield event
+                at = change.position
+                self.sent = max(self.sent, at)
+            await self._newer(at, incarnation)
+
+    async def _newer(self, at: int, incarnation: int) -> None:
+        await self.changes.until(lambda: self.pods.count > at or incarnation != self._incarnation, WAIT_S)

@@ -1,0 +1,1 @@
+"""The behaviours of agents, a script each."""

@@ -1,0 +1,15 @@
+"""The agent lives on when calls are answered with FAILED_PRECONDITION, and calls again with a pause."""
+
+from supervisor.conform.agent.agent_stage import AgentStage
+from supervisor.conform.agent.failures import survives
+from supervisor.conform.sources import POD_RESOURCES_SERVER
+
+PHASE = "restarts"
+RULE = "The kubelet does not know its pods yet, or a feature gate is off; only the first passes by."
+SOURCE = POD_RESOURCES_SERVER
+ADVICE = "Treat the code as temporary: log it, wait with a back-off, and call again; do not exit, and do not spin."
+
+
+async def run(stage: AgentStage) -> None:
+    """Fail all calls for a while."""
+    await survives(stage, "FAILED_PRECONDITION")

@@ -1,0 +1,21 @@
+"""The agent shows pods that come, and not those that are gone."""
+
+from supervisor.conform.agent.agent_stage import AgentStage
+from supervisor.conform.sources import POD_RESOURCES_KEP
+
+PHASE = "calls"
+RULE = "A pod in ADDED or List has its devices; one in DELETED, or no longer in List, has none: they may be another's."
+SOURCE = POD_RESOURCES_KEP
+ADVICE = "Handle DELETED, which has no containers, by name and namespace; replace the whole picture at each List."
+NAME = "comes-and-goes"
+
+
+async def run(stage: AgentStage) -> None:
+    """Add a pod, and delete it."""
+    await stage.peers()
+    stage.server.pods.add(NAME)
+    stage.server.changes.notify()
+    await stage.shown(lambda text: NAME in text, f"pod {NAME} was added and is not shown")
+    stage.server.pods.delete(NAME)
+    stage.server.changes.notify()
+    await stage.shown(lambda text: NAME not in text, f"pod {NAME} was deleted and is still shown")

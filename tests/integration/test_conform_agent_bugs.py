@@ -1,0 +1,92 @@
+"""Each behaviour finds the agent with the bug that it is about, as a process; correct ones pass all that apply."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from supervisor.cli.operate.judging import environment
+from supervisor.conform.agent.agent_stage import AgentStage
+from supervisor.conform.kinds import AGENT
+from supervisor.conform.runner import run_all
+from supervisor.conform.scripts import behaviours
+from supervisor.conform.verdict import FAIL, PASS, Result
+from tests.support.plane import REPO
+
+SAMPLE = REPO / "tests" / "support" / "conform_agent.py"
+BEHAVIOURS = {each.name: each for each in behaviours(kind=AGENT)}
+TIMEOUT_S, AT_ONCE = 5.0, 4
+OF_WATCHES = {"burst", "no-watch", "resumes", "stream-stays", "whole-picture"}
+POLL, WATCH = "poll", "watch"
+
+BUGS = {
+    "never_calls": (POLL, "calls"),
+    "polls_all_the_time": (POLL, "rate"),
+    "has_no_deadline": (POLL, "deadlines"),
+    "never_lists": (WATCH, "whole-picture"),
+    "lists_before_it_watches": (WATCH, "whole-picture"),
+    "watches_briefly": (WATCH, "stream-stays"),
+    "reads_slowly": (WATCH, "burst"),
+    "ignores_deleted": (WATCH, "shows-pods"),
+    "takes_small_messages": (POLL, "large-list"),
+    "ends_when_unavailable": (POLL, "unavailable"),
+    "has_no_back_off": (WATCH, "unavailable"),
+    "ends_when_exhausted": (POLL, "resource-exhausted"),
+    "ends_when_not_ready": (WATCH, "failed-precondition"),
+    "never_connects_again": (WATCH, "server-restarts"),
+    "ends_without_kubelet": (POLL, "server-away"),
+    "gives_up_without_kubelet": (POLL, "server-starts-later"),
+    "lists_once": (WATCH, "resumes"),
+    "needs_a_watch": (WATCH, "no-watch"),
+    "ignores_sigterm": (POLL, "ends-at-sigterm"),
+}
+"""How the agent learns, and the behaviour that finds the bug."""
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, Result]:
+    """The result for each bug; several programs run at a time, since most of them wait."""
+    return asyncio.run(judged_all())
+
+
+async def judged_all() -> dict[str, Result]:
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def judge(bug: str, way: str, name: str) -> Result:
+        async with turn:
+            return (await judged(bug, way, [name], TIMEOUT_S))[0]
+
+    results = await asyncio.gather(*(judge(bug, *about) for bug, about in BUGS.items()))
+    return dict(zip(BUGS, results, strict=True))
+
+
+async def judged(bug: str, way: str, names: Sequence[str], timeout: float) -> list[Result]:
+    command = (sys.executable, str(SAMPLE), bug, way)
+    with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
+        mine = {"NODEPLANE_POD_RESOURCES": f"{kubelet}/pod-resources/kubelet.sock"}
+        variables = {**environment(Path(kubelet), mine), "PYTHONPATH": str(REPO)}
+        stage = AgentStage(Path(kubelet), Path(own), command, variables, timeout)
+        stage.shows_with = f"cat {kubelet}/shown"
+        return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_bug_is_found(verdicts: dict[str, Result], bug: str) -> None:
+    result = verdicts[bug]
+    assert result.verdict == FAIL, result
+    assert result.reason
+    assert result.advice
+
+
+def test_each_behaviour_has_a_bug_that_it_finds() -> None:
+    assert {name for _, name in BUGS.values()} == BEHAVIOURS.keys()
+
+
+@pytest.mark.parametrize(("way", "left_out"), [(POLL, OF_WATCHES), (WATCH, set())])
+async def test_correct_agent_has_no_finding(way: str, left_out: set[str]) -> None:
+    results = await judged("none", way, list(BEHAVIOURS), 20.0)
+    assert {result.name: result.reason for result in results if result.verdict == FAIL} == {}
+    assert {result.name for result in results if result.verdict != PASS} == left_out
