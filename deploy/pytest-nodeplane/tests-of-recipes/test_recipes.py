@@ -35,7 +35,7 @@ CASES = [
         registers_again,
         faulty.registers_once,
         "wait_devices(GPU, 2)",
-        r"2 healthy devices of example.com/gpu: not in 10 s\. There .* Unknown .*no plugin has registered .* since",
+        r"2 healthy devices .*: not in 10 s\. There .* Unknown .*: did not come back: .*, no Register since",
     ),
     Case(
         registers_again,
@@ -109,7 +109,9 @@ CASES = [
         "the driver did not prepare the claim: the file .* exists already",
     ),
     Case(agent_resumes, faulty.polls, "opened == 1", "the agent opened 0 watches instead of one"),
-    Case(agent_resumes, faulty.polls_beside_its_watch, "listed <= 1", r"the agent polls: \d+ calls of List"),
+    Case(
+        agent_resumes, faulty.polls_beside_its_watch, "assert listed", r"the agent (polls|lists).*: \d+ calls of List"
+    ),
     Case(
         agent_resumes,
         faulty.gives_up_when_the_stream_breaks,
