@@ -3,13 +3,18 @@
 import argparse
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from protocols.kube.resources import PODS
+from protocols.messages.devices import Device, ResourceInventory
 from supervisor.base.errors import Usage
 from supervisor.why import command
-from supervisor.why.gather.sources import Reader, unknown
+from supervisor.why.gather import streams
+from supervisor.why.gather.sources import Reader, get, unknown
+from supervisor.why.gather.streams import DeviceManager
 from supervisor.why.model.types import Diagnosis
 from supervisor.why.targets import Target, target_of
 
@@ -75,3 +80,24 @@ def test_source_that_fails_is_named() -> None:
     reader = Reader()
     assert asyncio.run(reader.read("events", failing(), 7)) == 7
     assert reader.unread == ["events could not be read: no such file"]
+
+
+async def test_plugin_of_the_node_where_it_serves_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "example.com/gpu"
+    served = DeviceManager(inventory={name: ResourceInventory(name, True, (Device(name, "a"),))})
+    gone = DeviceManager(inventory={name: ResourceInventory(name, False)})
+
+    async def managers(_: object) -> AsyncIterator[tuple[None, DeviceManager]]:
+        for each in (DeviceManager(), gone, served, gone):
+            yield None, each
+
+    monkeypatch.setattr(streams, "managers", managers)
+    sources: Any = None
+    (found,) = await streams.best_plugins(sources, {name})
+    assert (found.connected, found.capacity) == (True, 1)
+    assert await streams.best_plugins(sources, set()) == ()
+
+
+async def test_name_that_no_object_can_have_is_not_asked_for() -> None:
+    client: Any = None
+    assert await get(client, PODS, "x/../y", "default") is None

@@ -1,7 +1,6 @@
 """Evidence about a device, plugin, claim or node."""
 
 import time
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import msgspec
@@ -19,12 +18,10 @@ from supervisor.dra.sources import RESOURCES, list_objects
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
 from supervisor.why.gather.sources import MOST, Reader, Sources, get, names, node_bus, unknown
-from supervisor.why.gather.streams import DeviceManager, device_manager, driver_evidence, plugin_evidence
+from supervisor.why.gather.streams import DeviceManager, device_manager, driver_evidence, managers, plugin_evidence
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 
-MOST_NODES = 32
-"""Nodes of a plane whose device managers are asked."""
 DEVICES = "devices"
 """The process of the device manager."""
 
@@ -32,26 +29,21 @@ DEVICES = "devices"
 async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverEvidence:
     """Return what is known of a resource's plugins, or of a DRA driver. Raises Usage if nobody knows the name."""
     known: set[str] = set()
+    away: PluginEvidence | None = None
     published = await _published(sources, name)
-    async for near, manager in _managers(sources):
+    async for near, manager in managers(sources):
         resources, drivers = manager.resources(), {row.driver.name for row in manager.drivers.drivers}
         if name in resources:
             (found,) = plugin_evidence(manager, [name])
-            return found if found.connected else await _with_restart(near, found)
-        if name in drivers or published:
+            if found.connected:
+                return found
+            away = away or await _with_restart(near, found)
+        elif name in drivers or published:
             return driver_evidence(manager, name, published)
         known |= {*resources, *drivers}
+    if away is not None:
+        return away
     raise unknown("plugin or driver", name, sorted(known), "nodeplane devices --plugins")
-
-
-async def _managers(sources: Sources) -> AsyncIterator[tuple[Sources, DeviceManager]]:
-    """Yield the device managers of the plane's nodes on this machine, the first node's first."""
-    yield sources, await device_manager(sources)
-    further = sorted(path.name for path in (sources.layout.root / "nodes").glob("*") if path.is_dir())
-    for node in further[:MOST_NODES]:
-        async with node_bus(sources, node) as near:
-            with suppress(NodeplaneError):
-                yield near, await device_manager(near)
 
 
 async def _with_restart(sources: Sources, found: PluginEvidence) -> PluginEvidence:
@@ -90,7 +82,7 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
     """Return what is known of RESOURCE/ID or DRIVER/POOL/DEVICE. Raises Usage if nobody knows it."""
     known: list[str] = []
     first: DeviceManager | None = None
-    async for near, manager in _managers(sources):
+    async for near, manager in managers(sources):
         first = first or manager
         row = next((row for row in manager.rows if name == f"{row.resource}/{row.device}"), None)
         if row is not None:

@@ -13,7 +13,7 @@ from supervisor.base.errors import NotRunning, Usage
 from supervisor.trace.collect import pod_trace
 from supervisor.why.gather.dra import scheduling, taints_of
 from supervisor.why.gather.sources import Reader, Sources, get, names, node_bus, unknown
-from supervisor.why.gather.streams import DeviceManager, device_manager, plugin_evidence
+from supervisor.why.gather.streams import DeviceManager, best_plugins, device_manager, plugin_evidence
 from supervisor.why.model.fields import number, seconds
 from supervisor.why.model.types import Event, PodEvidence
 from supervisor.why.pods.ending import evicting_device
@@ -45,14 +45,18 @@ def _sealed(found: PodEvidence, reader: Reader) -> PodEvidence:
 
 
 async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
-    node = node_of(pod)
-    async with node_bus(sources, node) as near:
-        manager = await reader.read("devices", device_manager(near), DeviceManager())
+    node, manager = node_of(pod), DeviceManager()
+    if node:
+        async with node_bus(sources, node) as near:
+            manager = await reader.read("devices", device_manager(near), manager)
+        plugins = plugin_evidence(manager, requested(pod))
+    else:
+        plugins = await reader.read("devices", best_plugins(sources, requested(pod)), ())
     answer = None if node else await reader.read("scheduling", scheduling(sources, pod), None)
     found = msgspec.structs.replace(
         found,
         calls=tuple(call for call in manager.calls if call.subject.partition(" ")[0] == found.key),
-        plugins=plugin_evidence(manager, requested(pod)),
+        plugins=plugins,
         devices=tuple(row for row in manager.rows if row.pod == found.key),
         scheduling=answer,
         logs=await reader.read("logs", _logs(sources, pod), {}),

@@ -1,6 +1,7 @@
 """Connections to a running plane: its API as administrator, and the bus of a node."""
 
 import difflib
+import string
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeVar
@@ -18,6 +19,8 @@ from supervisor.client.connection import Asking, running
 
 T = TypeVar("T")
 READ_S = 10.0
+NAME = frozenset(string.ascii_letters + string.digits + "-.:_")
+"""Characters of names of objects."""
 MOST = 500
 """Objects of a list that are read for names."""
 
@@ -89,10 +92,12 @@ async def node_bus(sources: Sources, node: str) -> AsyncIterator[Sources]:
 
 async def get(client: ApiClient, resource: Resource, name: str, namespace: str = "") -> Object | None:
     """Return an object; None if there is none. Raises ApiError, ApiAway."""
+    if not set(name + namespace) <= NAME:
+        return None  # no object is called so, and another path could be meant
     try:
         return await client.get(resource, name, namespace)
     except ApiError as error:
-        if error.code in (400, 404):  # no object has a name that is none
+        if error.code == 404:
             return None
         raise
 

@@ -1,12 +1,14 @@
 """Streams of a node's device manager, followed once for all evidence: resources, plugins, health, holders."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from protocols.bus import Following, Replica
+from protocols.errors import NodeplaneError
 from protocols.messages import devices as messages
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
@@ -14,8 +16,11 @@ from supervisor.calls.client import read_calls
 from supervisor.client.connection import devices_known
 from supervisor.client.devices import DeviceRow, rows_of
 from supervisor.client.drivers import DriversView, drivers_view_of
-from supervisor.why.gather.sources import Sources
+from supervisor.why.gather.sources import Sources, node_bus
 from supervisor.why.model.types import DriverEvidence, PluginEvidence
+
+MOST_NODES = 32
+"""Nodes of a plane whose device managers are asked."""
 
 
 class DeviceManager(msgspec.Struct, frozen=True):
@@ -68,8 +73,34 @@ async def device_manager(sources: Sources) -> DeviceManager:
     )
 
 
+async def managers(sources: Sources) -> AsyncIterator[tuple[Sources, DeviceManager]]:
+    """Yield the device managers of the plane's nodes on this machine, the first node's first."""
+    yield sources, await device_manager(sources)
+    further = sorted(path.name for path in (sources.layout.root / "nodes").glob("*") if path.is_dir())
+    for node in further[:MOST_NODES]:
+        async with node_bus(sources, node) as near:
+            with suppress(NodeplaneError):
+                yield near, await device_manager(near)
+
+
 def plugin_evidence(manager: DeviceManager, resources: Iterable[str]) -> tuple[PluginEvidence, ...]:
     return tuple(_plugin(manager, name) for name in sorted(resources))
+
+
+async def best_plugins(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
+    """Return for each resource the evidence of the node whose plugin serves it, else of one that knows it.
+
+    Raises NotRunning, SupervisorError.
+    """
+    best: dict[str, PluginEvidence] = {}
+    if not resources:
+        return ()
+    async for _, manager in managers(sources):
+        for each in plugin_evidence(manager, resources):
+            before = best.setdefault(each.resource, each)
+            if (each.connected, each.known) > (before.connected, before.known):
+                best[each.resource] = each
+    return tuple(best.values())
 
 
 def _plugin(manager: DeviceManager, name: str) -> PluginEvidence:
