@@ -94,3 +94,52 @@ def test_lines_are_bounded() -> None:
     assert len(shown) == 32
     assert max(map(len, shown)) < 600
     assert shown[-1] == "  and 70 more lines; -o json shows all"
+
+
+def test_container_that_ended_while_others_run_is_named() -> None:
+    found = recorded("failed")
+    assert found.pod is not None
+    pod = msgspec.json.decode(msgspec.json.encode(found.pod))
+    pod["status"]["phase"] = "Running"
+    partly = diagnose_pod(msgspec.structs.replace(found, pod=pod))
+    assert partly.state == "container ended"
+    assert "container main ended with exit code 7" in partly.reason
+    assert "its restart policy is Never" in partly.reason
+
+
+def test_pod_of_a_lost_node_names_the_node() -> None:
+    found = recorded("fine")
+    assert found.node is not None
+    node = msgspec.json.decode(msgspec.json.encode(found.node))
+    for each in node["status"]["conditions"]:
+        each["status"] = "Unknown"
+    lost = diagnose_pod(msgspec.structs.replace(found, node=node))
+    assert lost.state == "node not ready"
+    assert "its node vm is not Ready" in lost.reason
+
+
+def test_pod_that_its_node_has_not_seen_waits_for_its_node() -> None:
+    found = recorded("hanging")
+    unseen = tuple(row for row in found.steps if row.actor != "podworker")
+    waiting = diagnose_pod(msgspec.structs.replace(found, calls=(), steps=unseen))
+    assert (waiting.state, waiting.reason) == ("waiting for its node", "node vm has not seen it yet")
+    seen = diagnose_pod(msgspec.structs.replace(found, calls=()))
+    assert "node vm saw it at" in seen.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("FailedCreatePodSandBox", "waiting for its sandbox"),
+        ("NetworkNotReady", "waiting for its sandbox"),
+        ("FailedPrepareDynamicResources", "waiting for its driver"),
+    ],
+)
+def test_failure_before_the_containers_is_that_of_its_event(reason: str, state: str) -> None:
+    found = recorded("novolume")
+    assert found.pod is not None
+    event = msgspec.structs.replace(found.events[-1], at=found.now, reason=reason, message="no room")
+    failing = diagnose_pod(msgspec.structs.replace(found, events=(event,)))
+    assert (failing.state, failing.reason) == (state, "no room")
+    old = msgspec.structs.replace(event, at=found.now - 3600)
+    assert diagnose_pod(msgspec.structs.replace(found, events=(old,))).state == "starting"

@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     admission.waits_for_plugin,
     admission.not_admitted,
     running.crash_loop,
+    running.partly_ended,
     starting.image,
     starting.configuration,
     starting.claims,

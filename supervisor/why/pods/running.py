@@ -104,6 +104,19 @@ def _log_command(found: PodEvidence, container: Container) -> str:
     return f"kubectl logs{where} {name} -c {container.name} --previous"
 
 
+def partly_ended(found: PodEvidence) -> Finding | None:
+    """A container ended while others run, or is about to be started again."""
+    pod = found.pod or {}
+    over = [(each, each.ended) for each in containers(pod) if each.kind == APP and each.ended]
+    if status_of(pod).get("phase") != "Running" or not over:
+        return None
+    container, run = next(((each, run) for each, run in over if run.code), over[0])
+    policy = container.spec.get("restartPolicy") or spec_of(pod).get("restartPolicy")
+    reason = f"container {container.name} {how(run, found.now)}; its restart policy is {policy}"
+    evidence = (*_message(run), *log(found, container.name), *_before(found, run))
+    return Finding("container ended", reason, evidence)
+
+
 def restarted(found: PodEvidence) -> Finding | None:
     """All containers run, one of them again since a short time."""
     for container in containers(found.pod or {}):

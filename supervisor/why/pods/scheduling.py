@@ -61,7 +61,7 @@ def no_node(found: PodEvidence) -> Finding | None:
 
 def _about_to(found: PodEvidence, answer: Answer) -> Finding:
     if answer.message:
-        reason = f"room suffices on {answer.fitting[0]} now, the scheduler tries it again soon: {answer.message}"
+        reason = f"room suffices on {answer.fitting[0]}; the scheduler's last answer: {answer.message}"
     else:
         reason = "the scheduler has not tried it yet"
     waits = [wait for claim in answer.claims for wait in claim.waits]

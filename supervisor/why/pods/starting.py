@@ -11,8 +11,8 @@ IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "Inval
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
 VOLUMES, CLAIMS = "FailedMount", "FailedPrepareDynamicResources"
 SANDBOX_EVENTS = ("FailedCreatePodSandBox", "NetworkNotReady")
-RECENT_S = 90.0
-"""A failure older than this has been tried again since, with another result: resyncs come at least as often."""
+RECENT_S = 600.0
+"""An older failure has been tried again since, with another result: resyncs come each 90 s."""
 
 
 def image(found: PodEvidence) -> Finding | None:
