@@ -50,7 +50,7 @@ def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
         (("--", "no-such-program"), "no-such-program: not found"),
         ((), "a command is missing"),
         (("--only", "nope", "--", "true"), "no behaviour is called 'nope'"),
-        (("--profile", "nvidia", "--", "true"), "--profile is not built"),
+        (("--socket", "a.sock", "--", "true"), "--socket is not built"),
         (("--timeout", "0", "--", "true"), "--timeout must be"),
     ],
 )
@@ -84,3 +84,25 @@ def test_signal_ends_the_program_and_the_run(tmp_path: Path) -> None:
     _, errors = run.communicate(timeout=60)
     assert (run.returncode, errors) == (1, "nodeplane: a signal ended it before all behaviours were judged\n")
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+
+
+def test_simulated_driver_passes_on_a_plane_of_its_own(tmp_path: Path) -> None:
+    driver = [str(BIN / "nodeplane"), "dra-driver", "--devices", "2"]
+    only = "registers,slices-published,prepare-again,errors-apart,cdi-files,unprepare-again,health-report"
+    files = ["--junit", str(tmp_path / "junit.xml")]
+    done = conform("--kind", "dra", "-o", "json", "--timeout", "20", "--only", only, *files, "--", *driver)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["counts"] == {"pass": len(only.split(",")), "fail": 0, "not applicable": 0}
+    calls = {each["method"] for behaviour in report["behaviours"] for each in behaviour["exchanges"]}
+    assert {"GetInfo", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources"} <= calls
+
+
+def test_watch_command_passes_as_agent_of_a_profile(tmp_path: Path) -> None:
+    script = f'cd {tmp_path}; exec nodeplane watch pods -o json --retry --socket "$NODEPLANE_POD_RESOURCES" > shown'
+    shows = ["--shows", f"tail -n 1 {tmp_path}/shown | grep -v DELETED"]
+    flags = ["--profile", "nvidia", "--timeout", "20", "--only", "calls,shows-pods,server-restarts", *shows]
+    done = conform("--kind", "agent", "-o", "json", *flags, "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["counts"] == {"pass": 3, "fail": 0, "not applicable": 0}
+    assert "nvidia.com/gpu" in done.stdout

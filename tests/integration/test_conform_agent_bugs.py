@@ -18,7 +18,7 @@ from tests.support.plane import REPO
 
 SAMPLE = REPO / "tests" / "support" / "conform_agent.py"
 BEHAVIOURS = {each.name: each for each in behaviours(kind=AGENT)}
-TIMEOUT_S, AT_ONCE = 5.0, 4
+TIMEOUT_S, AT_ONCE = 5.0, 3
 OF_WATCHES = {"burst", "no-watch", "resumes", "stream-stays", "whole-picture"}
 POLL, WATCH = "poll", "watch"
 
@@ -35,7 +35,6 @@ BUGS = {
     "ends_when_unavailable": (POLL, "unavailable"),
     "has_no_back_off": (WATCH, "unavailable"),
     "ends_when_exhausted": (POLL, "resource-exhausted"),
-    "ends_when_not_ready": (WATCH, "failed-precondition"),
     "never_connects_again": (WATCH, "server-restarts"),
     "ends_without_kubelet": (POLL, "server-away"),
     "gives_up_without_kubelet": (POLL, "server-starts-later"),

@@ -25,7 +25,6 @@ OPTIONS = (("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_reconnec
 FATAL = {
     "ends_when_unavailable": grpc.StatusCode.UNAVAILABLE,
     "ends_when_exhausted": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "ends_when_not_ready": grpc.StatusCode.FAILED_PRECONDITION,
 }
 Event = pb.ListAndWatchPodResourcesResponse
 pods: set[str] = set()

@@ -13,6 +13,7 @@ from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import print_json, table
 from supervisor.cli.operate.judging import stage_of
 from supervisor.conform.kinds import KINDS, PLUGIN
+from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.html import html_page
 from supervisor.conform.report.json import run_json
@@ -30,10 +31,10 @@ TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take th
 BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change needs it"
 MEND_HELP = "a shell command that makes them healthy again"
 SHOWS_HELP = "a shell command that prints the pods that the agent knows; shows-pods needs it"
+PROFILE_HELP = "names and number of the devices that an agent is shown (default generic)"
 FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
 DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
 NOT_BUILT = {
-    "profile": "profile of a vendor",
     "socket": "plugin that runs already",
     "manifest": "DaemonSet of a manifest",
 }
@@ -77,6 +78,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--break", dest="break_with", metavar="SHELL", default="", help=BREAK_HELP)
     parser.add_argument("--mend", dest="mend_with", metavar="SHELL", default="", help=MEND_HELP)
     parser.add_argument("--shows", dest="shows_with", metavar="SHELL", default="", help=SHOWS_HELP)
+    parser.add_argument("--profile", choices=tuple(PROFILES), default=GENERIC, help=PROFILE_HELP)
     for name in NOT_BUILT:
         parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program")
@@ -126,7 +128,7 @@ def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behavio
     """Judge the behaviours."""
     adopt_orphans()
     try:
-        with stage_of(KINDS[args.kind], words, args.kubelet_dir, args.timeout) as stage:
+        with stage_of(KINDS[args.kind], words, args.kubelet_dir, args.timeout, args.profile) as stage:
             stage.break_with, stage.mend_with, stage.shows_with = args.break_with, args.mend_with, args.shows_with
             return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
     except asyncio.CancelledError:

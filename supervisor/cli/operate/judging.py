@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from protocols.process.layout import SYSTEM_CDI
 from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Objects
-from supervisor.conform.kinds import AGENT, DRA, PLUGIN, Kind
+from supervisor.conform.kinds import AGENT, DRA, Kind
+from supervisor.conform.profiles import GENERIC, PROFILES, Profile
 from supervisor.conform.program_stage import Running
 from supervisor.conform.stage import Stage
 from supervisor.testing.api import Api
@@ -18,50 +19,40 @@ from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, TestPlane, sear
 
 
 @contextmanager
-def stage_of(kind: Kind, words: Sequence[str], kubelet_dir: str, timeout: float) -> Iterator[Running]:
+def stage_of(
+    kind: Kind, words: Sequence[str], kubelet_dir: str, timeout: float, profile: str = GENERIC
+) -> Iterator[Running]:
     """Yield the stage; its directories are removed afterwards, unless one was given. Raises PlaneNotStarted."""
     with ExitStack() as stack:
         own = _temporary(stack)
         directory = Path(os.path.abspath(kubelet_dir)) if kubelet_dir else _temporary(stack)
-        yield STAGES[kind.name](stack, directory, own, words, timeout)
+        if kind is AGENT:
+            yield _agent(directory, own, words, timeout, PROFILES[profile])
+        elif kind is DRA:
+            yield _driver(stack, directory, own, words, timeout)
+        else:
+            yield Stage(directory, own, words, environment(directory), timeout)
 
 
 def _temporary(stack: ExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=SHORT)))
 
 
-def _plugin(stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float) -> Stage:
-    return Stage(directory, own, words, environment(directory), timeout)
+def _agent(directory: Path, own: Path, words: Sequence[str], timeout: float, profile: Profile) -> AgentStage:
+    socket = directory / "pod-resources" / "kubelet.sock"
+    variables = environment(directory, {"NODEPLANE_POD_RESOURCES": str(socket)})
+    return AgentStage(directory, own, words, variables, timeout, profile)
 
 
 def _driver(stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float) -> DriverStage:
+    """Start a plane, too; its node does not see the program, whose kubelet directory is another."""
     plane = TestPlane()
     stack.callback(plane.stop)
     plane.start()
-    return driver_stage(plane, stack, directory, own, words, timeout)
-
-
-def _agent(stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float) -> AgentStage:
-    socket = directory / "pod-resources" / "kubelet.sock"
-    variables = environment(directory, {"NODEPLANE_POD_RESOURCES": str(socket)})
-    return AgentStage(directory, own, words, variables, timeout)
-
-
-def driver_stage(
-    plane: TestPlane, stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float
-) -> DriverStage:
-    """Return a stage on a plane that runs; its node does not see the program, whose kubelet directory is another."""
     variables = plane.environment()
     objects = Objects(stack.enter_context(Api(plane.layout)), variables["NODE_NAME"])
     folders = (Path(variables["CDI_ROOT"]), *SYSTEM_CDI)
     return DriverStage(directory, own, words, environment(directory, variables), timeout, objects, folders)
-
-
-STAGES: Mapping[str, Callable[[ExitStack, Path, Path, Sequence[str], float], Running]] = {
-    PLUGIN.name: _plugin,
-    DRA.name: _driver,
-    AGENT.name: _agent,
-}
 
 
 def environment(directory: Path, of_plane: Mapping[str, str] | None = None) -> dict[str, str]:

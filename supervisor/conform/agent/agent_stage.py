@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from protocols.wire.pod_resources import LIST_AND_WATCH
 from supervisor.conform.agent.resources_server import ResourcesServer, Served
+from supervisor.conform.profiles import GENERIC, PROFILES, Profile
 from supervisor.conform.program import output_of
 from supervisor.conform.program_stage import START_FACTOR, NotServing, Running
 from supervisor.conform.verdict import Failed, NotApplicable
 
 WATCH = LIST_AND_WATCH.name
-FIRST_PODS = ("first", "second")
 POLL_S = 0.2
 SETTLE_S = 1.0
 """Time in which an agent makes all the calls that it begins with."""
@@ -23,12 +23,20 @@ class AgentStage(Running):
     SUBJECT: ClassVar[str] = "agent"
 
     def __init__(
-        self, directory: Path, own: Path, words: Sequence[str], environment: Mapping[str, str], timeout: float
+        self,
+        directory: Path,
+        own: Path,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        timeout: float,
+        profile: Profile = PROFILES[GENERIC],
     ) -> None:
         """`directory` is the kubelet's, `own` one for files that the program does not see."""
         super().__init__(own, words, environment, timeout)
-        self.server = ResourcesServer(directory, self.recorder)
+        self.server = ResourcesServer(directory, self.recorder, profile)
         self.changes = self.server.changes
+        self.started_in = 0.0
+        """Seconds from the start of the program to its first call."""
         self._environment = environment
 
     async def peers(self) -> list[Served]:
@@ -42,11 +50,12 @@ class AgentStage(Running):
             self._unable = why
             raise NotServing(self.SUBJECT, why)
         if begins:
+            self.started_in = self.calls()[0].at - self._started
             await asyncio.sleep(SETTLE_S)
         return self.calls()
 
     async def _begin(self) -> None:
-        """Start a server with two pods, and the program."""
+        """Start a server with the pods of the profile, and the program."""
         await self.end()
         self.restore()
         await self.server.start()
@@ -56,8 +65,8 @@ class AgentStage(Running):
         """Serve as a healthy kubelet."""
         self.server.failing, self.server.unsupported = "", ()
         self.server.pods.clear()
-        for name in FIRST_PODS:
-            self.server.pods.add(name)
+        for number in range(self.server.pods.profile.pods):
+            self.server.pods.add(f"pod-{number}")
         self.server.changes.notify()
 
     def calls(self, since: float = 0.0) -> list[Served]:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from protocols.wire import podresources_v1_pb2 as pb
 from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
+from supervisor.conform.profiles import Profile
 
-RESOURCE, NAMESPACE = "example.com/gpu", "conform"
-LINEAGE = "conform"
+NAMESPACE = "conform"
 Event = pb.ListAndWatchPodResourcesResponse
 
 
@@ -20,7 +20,8 @@ class Change(NamedTuple):
 class NodePods:
     """Pods by name, each with one container and one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         self.pods: dict[str, pb.PodResources] = {}
         self.log: list[Change] = []
 
@@ -32,7 +33,7 @@ class NodePods:
         """Add a pod that has a device; `padding` are characters of its container's name."""
         pod = pb.PodResources(name=name, namespace=NAMESPACE)
         container = pod.containers.add(name=f"main{'-' * padding}")
-        container.devices.add(resource_name=RESOURCE, device_ids=[f"gpu-of-{name}"])
+        container.devices.add(resource_name=self.profile.resource, device_ids=[self._device(name)])
         self.pods[name] = pod
         self._note(Event.ADDED, pod)
 
@@ -55,11 +56,12 @@ class NodePods:
         return v1alpha1.ListPodResourcesResponse.FromString(self.listed().SerializeToString())
 
     def allocatable(self) -> pb.AllocatableResourcesResponse:
-        devices = [pb.ContainerDevices(resource_name=RESOURCE, device_ids=[f"gpu-of-{name}"]) for name in self.pods]
+        resource = self.profile.resource
+        devices = [pb.ContainerDevices(resource_name=resource, device_ids=[self._device(name)]) for name in self.pods]
         return pb.AllocatableResourcesResponse(devices=devices)
 
-    def snapshot(self) -> list[Event]:
-        return [*(_event(Event.ADDED, pod) for pod in self.pods.values()), Event(action=Event.BOOKMARK)]
+    def _device(self, pod: str) -> str:
+        return f"{self.profile.device}-of-{pod}"
 
 
 def _event(action: int, pod: pb.PodResources) -> Event:

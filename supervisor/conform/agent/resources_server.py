@@ -1,5 +1,7 @@
 """The played server of the pod resources API: it counts calls, fails on order, ends and starts anew.
 
+It serves what is published, without the extensions of nodeplane: an agent must do without them beside a kubelet.
+
 The socket is bound at another path and then linked, so that an agent never sees one that does not listen yet.
 """
 
@@ -24,13 +26,10 @@ from protocols.wire.pod_resources import (
     LIST_AND_WATCH,
     LIST_AND_WATCH_ALLOCATABLE,
     LIST_V1ALPHA1,
-    RESUME,
-    REVISION,
-    SEQUENCE,
-    SNAPSHOT,
 )
-from supervisor.conform.agent.node_pods import LINEAGE, Event, NodePods
+from supervisor.conform.agent.node_pods import NodePods
 from supervisor.conform.exchange import Recorder, Sent
+from supervisor.conform.profiles import Profile
 from supervisor.conform.waiting import Changes
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -48,7 +47,6 @@ class Served(NamedTuple):
     at: float
     """Of time.monotonic."""
     streams: bool
-    metadata: dict[str, str]
     seconds: float | None
     """The deadline that it has; None without one."""
 
@@ -56,11 +54,11 @@ class Served(NamedTuple):
 class ResourcesServer:
     """Serves `DIRECTORY/pod-resources/kubelet.sock`."""
 
-    def __init__(self, directory: Path, recorder: Recorder) -> None:
+    def __init__(self, directory: Path, recorder: Recorder, profile: Profile) -> None:
         self.socket = directory / "pod-resources" / "kubelet.sock"
         self.recorder = recorder
         self.changes = Changes()
-        self.pods = NodePods()
+        self.pods = NodePods(profile)
         self.calls: deque[Served] = deque(maxlen=MAX_CALLS)
         self.failing = ""
         """Code of all calls, empty for none."""
@@ -119,51 +117,41 @@ class ResourcesServer:
 
         return call
 
-    async def _begin(self, sent: Sent, context: Context) -> Served:
+    async def _begin(self, sent: Sent, context: Context) -> None:
         """Count the call, and fail it if that is ordered."""
-        metadata = {key: str(value) for key, value in context.invocation_metadata() or ()}
         seconds = context.time_remaining()
         streams = sent.method in STREAMS
-        served = Served(sent.method.name, time.monotonic(), streams, metadata, seconds)
-        self.calls.append(served)
+        self.calls.append(Served(sent.method.name, time.monotonic(), streams, seconds))
         self.changes.notify()
         code = "UNIMPLEMENTED" if sent.method.name in self.unsupported else self.failing
         if code:
             sent.status, sent.error = code, "nodeplane conform answers so"
             self.recorder.add(sent.done())
             await context.abort(CODES[code], sent.error)
-        return served
 
     def _stream(self, method: Method[Any, Any]) -> Callable[[Any, Context], AsyncIterator[Any]]:
         async def call(request: Any, context: Context) -> AsyncIterator[Any]:
             sent = Sent(method, "agent", incoming=True, request=request.SerializeToString(), streamed=True)
             begin = self.pods.count
-            served = await self._begin(sent, context)
+            await self._begin(sent, context)
             self.recorder.add(sent.done())
-            await context.send_initial_metadata(((REVISION, f"{LINEAGE}-{begin}"),))
+            await context.send_initial_metadata(())
             self.open += 1
             try:
-                async for event in self._events(served.metadata, method, begin):
+                async for event in self._events(method, begin):
                     yield event
             finally:
                 self.open -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the kubelet ends")  # a killed one ends no stream cleanly
 
         return call
 
-    async def _events(self, metadata: dict[str, str], method: Method[Any, Any], at: int) -> AsyncIterator[Any]:
+    async def _events(self, method: Method[Any, Any], at: int) -> AsyncIterator[Any]:
         """Yield events until this incarnation ends."""
         incarnation = self._incarnation
-        if RESUME in metadata:
-            at = int(metadata[RESUME].rpartition("-")[2] or 0)
-        elif SNAPSHOT in metadata and method is LIST_AND_WATCH:
-            for event in self.pods.snapshot():
-                yield event
         while incarnation == self._incarnation:
             for change in [each for each in self.pods.log if each.position > at] if method is LIST_AND_WATCH else ():
-                event = Event()
-                event.CopyFrom(change.event)
-                event.sequence = change.position if SEQUENCE in metadata else 0
-                yield event
+                yield change.event
                 at = change.position
                 self.sent = max(self.sent, at)
             await self._newer(at, incarnation)

@@ -11,7 +11,7 @@ PHASE = "restarts"
 RULE = "An agent may start while the kubelet restarts; it calls once the socket is there."
 SOURCE = POD_RESOURCES_DOCS
 ADVICE = "Try again while the socket is missing, with a pause, instead of failing at the first dial."
-HEAD_START_S = 2.0
+HEAD_START_S, FACTOR = 2.0, 2
 
 
 async def run(stage: AgentStage) -> None:
@@ -19,7 +19,7 @@ async def run(stage: AgentStage) -> None:
     await stage.peers()
     await stage.end()
     await stage.start_program()
-    await asyncio.sleep(HEAD_START_S)
+    await asyncio.sleep(max(HEAD_START_S, FACTOR * stage.started_in))  # until it has looked for the socket
     if not stage.program.runs:
         stage.soil()
         raise NotApplicable(f"without the socket {stage.program.end}: its container is started again, with back-off")

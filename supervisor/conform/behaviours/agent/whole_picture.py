@@ -9,7 +9,7 @@ from supervisor.conform.verdict import Failed
 PHASE = "calls"
 RULE = "ListAndWatch sends changes only: a pod that exists is silent until it does. List after the stream's headers."
 SOURCE = POD_RESOURCES_KEP
-ADVICE = "Open the stream, wait for its headers, call List, then apply events; or send nodeplane-snapshot: 1."
+ADVICE = "Open the stream, wait for its headers, call List, then apply events: a deleted pod may be unknown."
 SETTLE_S = 1.0
 
 
@@ -19,8 +19,7 @@ async def run(stage: AgentStage) -> None:
     await asyncio.sleep(SETTLE_S)
     calls = stage.calls()
     first = next(call for call in calls if call.method == WATCH)
-    known = "nodeplane-snapshot" in first.metadata or "nodeplane-resume" in first.metadata
-    if not known and not any(call.method == "List" and call.at >= first.at for call in calls):
+    if not any(call.method == "List" and call.at >= first.at for call in calls):
         before = any(call.method == "List" for call in calls)
         raise Failed(
             f"ListAndWatch was opened {'after List: changes between them are lost' if before else 'without List'}"
