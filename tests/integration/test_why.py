@@ -160,3 +160,18 @@ def test_unknown_names_are_errors_with_the_nearest_name(plane: Plane) -> None:
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "no pod is called 'default/alonee'; did you mean alone?" in wrong.stderr
     assert why(plane, f"node/{plane.list('node')[0]['metadata']['name']}")["state"] == "ready"
+
+
+def test_pod_whose_plugin_is_gone_after_a_restart_is_rejected_after_a_wait(plane: Plane) -> None:
+    resource = "example.com/late"
+    plugin = plane.plugin(resource, devices=1)
+    plane.apply(pod("late", resources={"limits": {resource: 1}}))
+    plane.pod_ready("late")
+    plugin.send_signal(signal.SIGKILL)
+    plane.down()
+    plane.up()
+    becomes(
+        plane, "pod/late", "waiting for its plugin", f"the plugin of {resource} does not serve", "no Register since"
+    )
+    found = becomes(plane, "pod/late", "rejected", "no healthy devices present")
+    assert any(line.startswith("it waited ") for line in found["evidence"]), found

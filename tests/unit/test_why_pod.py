@@ -42,6 +42,8 @@ def diagnosed(name: str) -> Diagnosis:
         ("gone", "gone", ["kubernetes-admin deleted it"]),
         ("noimage", "waiting for its image", ["'registry.invalid/nope:1' of container main", "was not imported"]),
         ("hanging", "waiting for its plugin", ["Allocate of example.com/gpu is in progress for"]),
+        ("waits-for-plugin", "waiting for its plugin", ["example.com/gpu does not serve", "no Register since"]),
+        ("rejected-after-wait", "rejected", ["no healthy devices present"]),
         ("sick", "running on a broken device", ["device example.com/nic nic-0 is Un"]),
         ("rejected", "rejected", ["node vm rejected it", "UnexpectedAdmissionError", "Requested: 7, Available: 1"]),
         ("prestop", "terminating", ["still runs its preStop hook (exec sleep 590)", "SIGKILL follows in", "of 600 s"]),
@@ -68,6 +70,10 @@ def test_state_names_the_reason(name: str, state: str, words: list[str]) -> None
 
 def test_crash_loop_shows_the_last_lines_of_the_log() -> None:
     assert "log of main: cannot open /dev/nope" in diagnosed("crash").evidence
+
+
+def test_rejection_tells_how_long_the_plugin_was_waited_for() -> None:
+    assert "it waited 9.7 s for the plugin of example.com/gpu" in diagnosed("rejected-after-wait").evidence
 
 
 def test_start_names_its_longest_part() -> None:

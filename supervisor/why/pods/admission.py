@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition_true, name_of
+from protocols.trace import Row
 from supervisor.calls.text import record_lines
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import Finding, PodEvidence
@@ -11,8 +12,8 @@ from supervisor.why.pods.view import containers, node_of, requested, status_of
 
 REJECTED = "Pod was rejected: "
 """Begin of the status message of a pod that a node rejected."""
-ADMIT, SANDBOX, WAIT = "admit", "sandbox", "wait for plugin"
-"""Names of steps."""
+WAIT, FURTHER = "wait for plugin", ("admit", "sync", "sandbox")
+"""Names of steps; those that a pod takes once it is admitted, or rejected."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -25,7 +26,7 @@ def rejected(found: PodEvidence) -> Finding | None:
     return Finding(
         "rejected",
         reason + message.removeprefix(REJECTED),
-        (*_failed_calls(found), *found.unread),
+        (*_failed_calls(found), *_waited(found), *found.unread),
         ("a rejected pod is never tried again: delete it and create it anew, its controller does so by itself",),
     )
 
@@ -64,7 +65,7 @@ def not_admitted(found: PodEvidence) -> Finding | None:
     if not _unadmitted(found):
         return None
     node = node_of(found.pod or {})
-    seen = next((row for row in found.steps if row.name == "seen" and row.actor.endswith("podworker")), None)
+    seen = _seen(found)
     if seen is None:
         reason = f"node {node} has not seen it yet"
         return Finding("waiting for its node", reason, found.unread, ("see `nodeplane status` for podworker",))
@@ -74,13 +75,21 @@ def not_admitted(found: PodEvidence) -> Finding | None:
 
 
 def _unadmitted(found: PodEvidence) -> bool:
-    """Return True if the pod is bound and no step, container or status shows that it got further."""
+    """Return True if the pod is bound, nothing of it runs, and its node has not admitted it, perhaps not again."""
     pod = found.pod or {}
-    status = status_of(pod)
-    if not node_of(pod) or status.get("phase") != "Pending":
+    mine, status = containers(pod), status_of(pod)
+    if not node_of(pod) or status.get("phase") in ENDED or any(each.running for each in mine):
         return False
-    further = any(each.running or each.ended or each.last or each.message for each in containers(pod))
-    return not further and not any(row.name in ("sync", SANDBOX) for row in found.steps) and not status.get("podIP")
+    if any(row.name in FURTHER for row in found.steps):
+        return False
+    if status.get("podIP") or any(each.ended or each.last or each.message for each in mine):
+        return _seen(found) is not None  # it ran before its node restarted
+    return status.get("phase") == "Pending"
+
+
+def _seen(found: PodEvidence) -> Row | None:
+    """Return the step in which the node's present process received the pod."""
+    return next((row for row in found.steps if row.name == "seen" and row.actor.endswith("podworker")), None)
 
 
 def _failed_calls(found: PodEvidence) -> Iterator[str]:
