@@ -134,10 +134,10 @@ class ResourcesServer:
             sent = Sent(method, "agent", incoming=True, request=request.SerializeToString(), streamed=True)
             begin = self.pods.count
             await self._begin(sent, context)
-            self.recorder.add(sent.done())
-            await context.send_initial_metadata(())
-            self.open += 1
+            self.open += 1  # with the call, before anything is awaited: who sees the call must see the stream
             try:
+                self.recorder.add(sent.done())
+                await context.send_initial_metadata(())
                 async for event in self._events(method, begin):
                     yield event
             finally:
