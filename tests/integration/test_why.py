@@ -143,6 +143,13 @@ def test_finalizer_and_evicting_taint_are_named(plane: Plane) -> None:
     plane.apply(Path("examples/gpu-claim.yaml"))
     plane.pod_ready("gpu-claim")
     assert "gpu-claim" in why(plane, f"claim/{claim_of(plane)}")["reason"]
+    node = plane.list("node")[0]["metadata"]["name"]
+    held = why(plane, f"device/{DRIVER}/{node}/gpu-0")
+    assert (held["state"], f"claim default/{claim_of(plane)} (pod gpu-claim) holds it" in held["reason"]) == (
+        "held",
+        True,
+    )
+    assert why(plane, f"plugin/{DRIVER}")["state"] == "serves"
     taint = {"key": "example.com/burnt", "effect": "NoExecute"}
     spec = {"devices": {"priority": 7, "filter": {"driver": DRIVER}, "taints": [taint]}}
     patch = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch", "metadata": {"name": "burnt"}}

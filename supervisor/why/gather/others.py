@@ -81,20 +81,19 @@ async def _published(sources: Sources, driver: str) -> int:
 async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
     """Return what is known of RESOURCE/ID or DRIVER/POOL/DEVICE. Raises Usage if nobody knows it."""
     known: list[str] = []
-    first: DeviceManager | None = None
+    owner = DeviceManager()
     async for near, manager in managers(sources):
-        first = first or manager
         row = next((row for row in manager.rows if name == f"{row.resource}/{row.device}"), None)
         if row is not None:
             (plugin,) = plugin_evidence(manager, [row.resource])
             plugin = plugin if plugin.connected else await _with_restart(near, plugin)
             health = manager.health.get(f"{row.resource} {row.device}")
             return DeviceEvidence(name=name, now=time.time(), row=row, plugin=plugin, health=health)
-        if name in manager.health:
-            first = manager
+        serves = name.partition("/")[0] in {each.driver.name for each in manager.drivers.drivers}
+        if name in manager.health or (serves and name not in owner.health):
+            owner = manager
         known += [f"{row.resource}/{row.device}" for row in manager.rows]
-    assert first is not None
-    return await _dra_device(sources, name, first, known)
+    return await _dra_device(sources, name, owner, known)
 
 
 async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known: list[str]) -> DeviceEvidence:

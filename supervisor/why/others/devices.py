@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from supervisor.client.devices import DeviceRow
 from supervisor.why.model.text import ago, joined
 from supervisor.why.model.types import DeviceEvidence, DriverEvidence, Finding
 from supervisor.why.others.drivers import diagnose_driver
@@ -11,12 +12,11 @@ HEALTHY = "Healthy"
 
 
 def diagnose_device(found: DeviceEvidence) -> Finding:
-    return _of_plugin(found) if found.row else _of_driver(found)
+    return _of_plugin(found, found.row) if found.row else _of_driver(found)
 
 
-def _of_plugin(found: DeviceEvidence) -> Finding:
-    row, plugin = found.row, found.plugin
-    assert row is not None
+def _of_plugin(found: DeviceEvidence, row: DeviceRow) -> Finding:
+    plugin = found.plugin
     holder = f"pod {row.pod} holds it (container {joined(row.containers)})" if row.pod else "nobody holds it"
     reason = f"it is {row.health}{_since(found)}; {holder}"
     word = odd_words(plugin).get(row.device) if plugin else None
