@@ -121,7 +121,8 @@ def flaky(chance: random.Random) -> Fault:
     return lambda verb, resource, name: chance.choice([conflict, away])() if chance.random() < 0.08 else None
 
 
-until = functools.partial(until_async, every=0.002)
+until = functools.partial(until_async, timeout=30.0, every=0.002)
+"""It ends before the tests do, and so says what did not come about."""
 
 
 # objects
