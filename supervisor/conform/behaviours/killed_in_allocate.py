@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from protocols.process.tasks import awaited
+from supervisor.conform.peer import PluginPeer
 from supervisor.conform.sources import DOCS, MANAGER
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import CallFailed, Failed
@@ -12,23 +13,28 @@ PHASE = "restarts"
 RULE = "The pod of a failed Allocate is rejected; the device is free for another."
 SOURCE = f"{DOCS}; {MANAGER}"
 ADVICE = "Write no lock or state in Allocate that a killed process leaves behind, or clean it up at the start."
-SENT_S = 0.01
-"""From the call until the kill: the request is sent by then, the answer may be."""
+SENT_S = (0.01, 0.2)
+"""From the call until the kill, each time: the request is sent by then, the answer may be."""
 
 
 async def run(stage: Stage) -> None:
-    """Kill during the call, start again, and allocate the same."""
-    plugin = (await stage.plugins())[0]
-    ids = plugin.healthy()[:1]
-    call = awaited(plugin.allocate(ids))
-    await asyncio.sleep(SENT_S)
-    await stage.restart_program()
-    with suppress(CallFailed):
-        await call
-    again = next(each for each in await stage.serve_started() if each.resource == plugin.resource)
-    if not set(ids) <= set(again.ids):
+    """Kill during the call, early and late, start again, and allocate the same."""
+    for sent in SENT_S:
+        plugin = (await stage.plugins())[0]
+        ids = plugin.healthy()[:1]
+        call = awaited(plugin.allocate(ids))
+        await asyncio.sleep(sent)
+        await stage.restart_program()
+        with suppress(CallFailed):
+            await call
+        again = next(each for each in await stage.serve_started() if each.resource == plugin.resource)
+        await _allocates(again, ids)
+
+
+async def _allocates(plugin: PluginPeer, ids: list[str]) -> None:
+    if not set(ids) <= set(plugin.ids):
         raise Failed(f"{ids[0]} is no longer listed")
     try:
-        await again.allocate(ids)
+        await plugin.allocate(ids)
     except CallFailed as error:
         raise Failed(f"{ids[0]}, after the restart: {error}") from None
