@@ -1,4 +1,4 @@
-"""What a played node has: names and numbers of devices, as programs of a vendor expect them."""
+"""Devices of the played node: names and numbers as programs of a vendor expect them."""
 
 from typing import NamedTuple
 

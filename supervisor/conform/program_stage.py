@@ -1,4 +1,4 @@
-"""What every stage has: the program, the played kubelet, and the connections to what the program serves.
+"""The parts of every stage: the program, the played kubelet, and the connections to what the program serves.
 
 `peers` makes everything run and serve first, so that each script may leave the stage as it likes.
 """
@@ -32,7 +32,7 @@ class Registration(Protocol):
 
     @property
     def name(self) -> str:
-        """What it registered."""
+        """Name that it registered."""
 
     @property
     def exchanges(self) -> Iterable[Exchange | None]: ...

@@ -1,1 +1,1 @@
-"""What is played for an agent: the server of the pod resources API."""
+"""The played node of an agent: the server of the pod resources API."""

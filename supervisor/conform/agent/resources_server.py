@@ -45,7 +45,7 @@ class Served(NamedTuple):
 
     method: str
     at: float
-    """Of time.monotonic."""
+    """Time of time.monotonic."""
     streams: bool
     seconds: float | None
     """The deadline that it has; None without one."""

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Claim(NamedTuple):
-    """What the calls to drivers say of a claim."""
+    """A claim as calls to drivers name it."""
 
     namespace: str
     uid: str

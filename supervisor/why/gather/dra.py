@@ -1,4 +1,4 @@
-"""What the API's DRA objects say of a pod that waits, and of a device."""
+"""Evidence in the API's DRA objects about a waiting pod, and about a device."""
 
 import asyncio
 from collections.abc import Iterable

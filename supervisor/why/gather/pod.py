@@ -21,7 +21,7 @@ from supervisor.why.pods.view import containers, node_of, requested
 
 MAX_EVENTS = 50
 LOG_LINES, LOG_BYTES, LOGS = 5, 4096, 3
-"""Of each container that ended, and how many of those."""
+"""Limits for the log of each container that ended, and the number of those containers."""
 
 
 async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence:

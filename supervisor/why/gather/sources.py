@@ -28,9 +28,9 @@ MOST = 500
 class Sources(NamedTuple):
     client: ApiClient
     bus: Bus
-    """That of the first node, or of the root itself."""
+    """Bus of the first node, or of the root itself."""
     layout: Layout
-    """Of the plane."""
+    """Layout of the plane."""
 
     @property
     def asking(self) -> Asking:
@@ -38,7 +38,7 @@ class Sources(NamedTuple):
 
 
 class Reader:
-    """Reads sources one of which may fail: the others still tell something."""
+    """Reads sources one of which may fail: the others are read all the same."""
 
     def __init__(self) -> None:
         self.unread: list[str] = []

@@ -24,7 +24,7 @@ MOST_NODES = 32
 
 
 class DeviceManager(msgspec.Struct, frozen=True):
-    """What one device manager knows."""
+    """State of one device manager."""
 
     calls: tuple[CallRecord, ...] = ()
     inventory: dict[str, ResourceInventory] = {}

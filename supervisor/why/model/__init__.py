@@ -1,1 +1,1 @@
-"""What is known of a target, the conclusion, and their words."""
+"""Evidence about a target, the conclusion, and their text."""

@@ -1,4 +1,4 @@
-"""What is known of a target, and the conclusion."""
+"""Evidence about a target, and the conclusion."""
 
 from collections.abc import Mapping
 
@@ -61,7 +61,7 @@ class PluginEvidence(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[PluginView, ...] = ()
     """The one that serves comes first."""
     calls: tuple[CallRecord, ...] = ()
-    """Of this resource, oldest first; calls in progress included."""
+    """Calls for this resource, oldest first; calls in progress included."""
     socket_since: float = 0.0
     """When kubelet.sock was created; 0 = there is none."""
     unhealthy: tuple[DeviceRow, ...] = ()

@@ -164,7 +164,7 @@ def succeeded(found: PodEvidence) -> Finding | None:
 
 
 def gone(found: PodEvidence) -> Finding | None:
-    """The API has the pod no more: events and trace tell what became of it."""
+    """The API has the pod no more: events and trace say how it ended."""
     if found.pod is not None:
         return None
     detail = eviction_detail(found)

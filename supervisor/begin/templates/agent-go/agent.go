@@ -26,7 +26,7 @@ const retry = 500 * time.Millisecond
 // Agent knows where its watch goes on.
 type Agent struct {
 	Client   podresources.PodResourcesListerClient
-	Tell     func(action, pod string, devices []string)
+	Report   func(action, pod string, devices []string)
 	position string
 }
 
@@ -74,7 +74,7 @@ func (a *Agent) watch(ctx context.Context) error {
 			continue
 		}
 		for _, pod := range event.PodResources {
-			a.Tell(event.Action.String(), pod.Namespace+"/"+pod.Name, devices(pod))
+			a.Report(event.Action.String(), pod.Namespace+"/"+pod.Name, devices(pod))
 		}
 		if event.Sequence > 0 {
 			a.position = fmt.Sprintf("%s-%d", lineage, event.Sequence)
@@ -113,7 +113,7 @@ func main() {
 	defer stop()
 	agent := &Agent{
 		Client: podresources.NewPodResourcesListerClient(connection),
-		Tell:   func(action, pod string, devices []string) { fmt.Println(action, pod, devices) },
+		Report: func(action, pod string, devices []string) { fmt.Println(action, pod, devices) },
 	}
 	if err := agent.Run(ctx); err != nil {
 		log.Fatal(err)

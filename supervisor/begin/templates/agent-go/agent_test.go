@@ -41,10 +41,10 @@ func TestAgentSeesTheDeviceOfAPod(t *testing.T) {
 	if err := plugin.Start(); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, 100)
+	lines := make(chan string, 100)
 	agent := &Agent{
 		Client: podresources.NewPodResourcesListerClient(connection),
-		Tell:   func(action, pod string, devices []string) { told <- action + " " + pod + " " + strings.Join(devices, " ") },
+		Report: func(action, pod string, devices []string) { lines <- action + " " + pod + " " + strings.Join(devices, " ") },
 	}
 	go func() { _ = agent.Run(ctx) }()
 	apply := exec.CommandContext(ctx, "kubectl", "apply", "-f", "-")
@@ -54,7 +54,7 @@ func TestAgentSeesTheDeviceOfAPod(t *testing.T) {
 	}
 	for deadline := time.After(30 * time.Second); ; {
 		select {
-		case line := <-told:
+		case line := <-lines:
 			if strings.HasPrefix(line, "ADDED default/holder example.com/gpu=") {
 				return
 			}

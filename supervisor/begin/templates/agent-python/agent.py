@@ -30,7 +30,7 @@ def devices(pod: pb.PodResources) -> list[str]:
 
 
 class Agent:
-    """What the agent knows, and where its watch goes on."""
+    """The pods with devices, and the position at which the watch resumes."""
 
     def __init__(self, stub: api.PodResourcesListerStub) -> None:
         self.stub = stub
@@ -40,13 +40,13 @@ class Agent:
     def became(self, pods: Pods) -> None:
         """Print the difference: what is gone first, since its devices may be another pod's now."""
         for key in self.pods.keys() - pods.keys():
-            self.tell("DELETED", key, [])
+            self.report("DELETED", key, [])
         for key, held in pods.items():
             if self.pods.get(key) != held:
-                self.tell("UPDATED" if key in self.pods else "ADDED", key, held)
+                self.report("UPDATED" if key in self.pods else "ADDED", key, held)
         self.pods = pods
 
-    def tell(self, action: str, key: tuple[str, str], held: list[str]) -> None:
+    def report(self, action: str, key: tuple[str, str], held: list[str]) -> None:
         """The place for what your agent does."""
         line = {"action": action, "namespace": key[0], "name": key[1], "devices": held}
         print(json.dumps(line), flush=True)

@@ -145,7 +145,7 @@ class Driver(api.DRAPluginServicer):
 
 
 class Registrar(registration_api.RegistrationServicer):
-    """What the kubelet asks a socket that it finds in plugins_registry/."""
+    """The registration service: the kubelet calls it on a socket in plugins_registry/."""
 
     def GetInfo(self, request: registration.InfoRequest, context: grpc.ServicerContext) -> registration.PluginInfo:
         """Name the driver, its socket and the services on it."""

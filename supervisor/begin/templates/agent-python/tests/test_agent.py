@@ -18,7 +18,7 @@ def pod(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def told(agent: Process, name: str) -> list[tuple[str, list[str]]]:
+def reported(agent: Process, name: str) -> list[tuple[str, list[str]]]:
     """Return the actions with devices that the agent printed of a pod."""
     events = [json.loads(line) for line in agent.output.splitlines() if line.startswith("{")]
     return [(event["action"], event["devices"]) for event in events if event["name"] == name]
@@ -31,13 +31,13 @@ def test_agent_follows_pods_and_resumes(node: Node) -> None:
     node.apply(pod("a"))
     node.wait("a").running()
     added = ("ADDED", [f"{RESOURCE}={node.held('a')[0]}"])
-    node.until("the agent sees the pod", lambda: told(agent, "a") == [added])
+    node.until("the agent sees the pod", lambda: reported(agent, "a") == [added])
     assert node.pod_resources.requests("list") == lists  # it watches
 
     node.kill("frontdoor")  # the stream breaks
     node.apply(pod("b"))
-    node.until("the agent sees the second pod", lambda: len(told(agent, "b")) == 1)
-    assert told(agent, "a") == [added]  # it resumed: nothing is told twice
+    node.until("the agent sees the second pod", lambda: len(reported(agent, "b")) == 1)
+    assert reported(agent, "a") == [added]  # it resumed: nothing is reported twice
     node.delete("v1", "Pod", "a", grace_s=0)
-    node.until("the agent sees that the pod is gone", lambda: told(agent, "a") == [added, ("DELETED", [])])
+    node.until("the agent sees that the pod is gone", lambda: reported(agent, "a") == [added, ("DELETED", [])])
     assert agent.runs
