@@ -87,6 +87,7 @@ BUS = (
         old="            if proven is None:\n                raise\n",
         new="            if proven is None:\n                return Written(False, 0)\n",
         mistake="A write whose answer was lost, and that no read proves, is reported as a conflict.",
+        commit="99a745c7",
     ),
     Mutant(
         "lost-is-own",
@@ -109,6 +110,16 @@ BUS = (
         new="        return self._transport is not None and self._transport.is_closing()\n",
         mistake="A connection that breaks before its channel holds it is kept: every call of the process times out.",
         commit="b11fe5fb",
+    ),
+    Mutant(
+        "member-unconnected",
+        "protocols/etcd/calls.py",
+        old="        await members.channels[member].stands(timeout)\n",
+        new="        pass\n",
+        mistake="A member is asked for its status without connecting, which is left to other calls.",
+        profile="control",
+        commit="6b71e944",
+        missed=True,
     ),
     Mutant(
         "restart-forgotten",

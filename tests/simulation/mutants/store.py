@@ -39,6 +39,22 @@ STORE = (
         mistake="Commits are not fsynced: a power cut takes back what was acknowledged.",
     ),
     Mutant(
+        "wal-shown-unsynced",
+        LOG,
+        old="                sync_wal(path)\n",
+        new="                pass\n",
+        mistake="A killed store shows commits that are not on disk; a power cut gives their revisions to others.",
+        commit="6aa95aba",
+    ),
+    Mutant(
+        "watch-unheard",
+        "actors/store/server/private_endpoint.py",
+        old="        except NodeplaneError as error:\n            # The end of a watch",
+        new="        except NodeplaneError as error:\n            raise\n            # The end of a watch",
+        mistake="A watch whose history cannot be read ends unheard.",
+        commit="0d2c8846",
+    ),
+    Mutant(
         "half-commit",
         LOG,
         old="""\

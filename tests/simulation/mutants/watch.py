@@ -66,6 +66,16 @@ WATCH = (
         missed=True,
     ),
     Mutant(
+        "skipped-unmarked",
+        "actors/watchcache/cache/store_state.py",
+        old="            cache.position = max(cache.position, revision)\n",
+        new="",
+        mistake="A watch cache that skipped compacted history shows its list under an older revision.",
+        profile="control",
+        commit="4f5879b8",
+        missed=True,
+    ),
+    Mutant(
         "replica-gap",
         REPLICA,
         old="        if snapshot.floor <= self._settled:\n",
@@ -78,6 +88,7 @@ WATCH = (
         old="        if snapshot.floor <= self._settled:\n",
         new="        if snapshot.floor <= self.mark:\n",
         mistake="A replica with a part of a revision takes a history that begins after it, and never gets the rest.",
+        commit="d06ff818",
     ),
     Mutant(
         "read-stale",
