@@ -9,10 +9,11 @@ import pytest
 from protocols.wire import podresources_v1_pb2 as pb
 from protocols.wire.pod_resources import LIST_AND_WATCH
 from supervisor.conform.agent.resources_server import ResourcesServer
+from supervisor.conform.profiles import PROFILES
 
 
 async def test_stream_is_open_as_soon_as_its_call_is_counted(tmp_path: Path) -> None:
-    server = ResourcesServer(tmp_path, Mock())
+    server = ResourcesServer(tmp_path, Mock(), PROFILES["generic"])
     seen: list[tuple[int, int]] = []
 
     async def headers(metadata: Any) -> None:

@@ -233,7 +233,7 @@ async def test_a_hundred_pods_get_a_hundred_devices(seed: int) -> None:
             put_pod(api, f"p{at}", f"c{at}")
         async with Life(api):
             api.fault, api.lose = fault, lose
-            await until("a hundred bound", lambda: len(bound(api)) == 100, 40)
+            await until("a hundred bound", lambda: len(bound(api)) == 100, timeout=40)
         taken = held_by_all(api)
         assert len(taken) == len(set(taken)) == 100
 
