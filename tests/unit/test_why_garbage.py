@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,6 @@ def test_field_of_a_wrong_type_is_no_traceback(path: Path) -> None:
         obj = getattr(found, "pod", None) or getattr(found, "claim", None) or getattr(found, "node", None)
         for _ in range(dice.randint(1, 3)):
             holder, key = dice.choice(list(places(obj)) or [({}, "x")])
-            holder[key] = dice.choice(GARBAGE)
+            holder[key] = deepcopy(dice.choice(GARBAGE))  # it may be changed itself next
         with suppress(SupervisorError):
             assert judge(found).state
