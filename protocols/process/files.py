@@ -71,8 +71,16 @@ def sweep_once(directory: Path) -> None:
     _swept.add(directory)
     for path in directory.glob(".*.tmp"):
         words = path.name.rsplit(".", 2)
-        if len(words) == 3 and words[1].isdigit() and not Path(f"/proc/{words[1]}").exists():
+        if len(words) == 3 and words[1].isdigit() and not is_running(int(words[1])):
             path.unlink(missing_ok=True)
+
+
+def is_running(pid: int) -> bool:
+    """Return False also for a zombie, which only its parent can remove, and some parents never do."""
+    try:
+        return pid > 0 and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def set_aside(path: Path) -> Path:

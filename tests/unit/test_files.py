@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,19 @@ def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path: Path) -> None:
-    (tmp_path / f".state.{DEAD}.tmp").touch()
-    (tmp_path / f".other.{DEAD}.tmp").touch()
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    """A process that has ended and whose parent has not noticed."""
+    process = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path: Path, zombie: int) -> None:
+    for pid in (DEAD, zombie):
+        (tmp_path / f".state.{pid}.tmp").touch()
+        (tmp_path / f".other.{pid}.tmp").touch()
     alive = {f".state.{os.getppid()}.tmp", ".no.number.tmp", ".short.tmp", f"visible.{DEAD}.tmp"}
     for name in alive:
         (tmp_path / name).touch()

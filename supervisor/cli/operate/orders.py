@@ -5,11 +5,11 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import STOP, Empty, StopPlane
+from protocols.process.files import is_running
 from protocols.process.layout import Layout, layout
 from supervisor.base.errors import NotRunning, SupervisorError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers
@@ -84,7 +84,7 @@ async def _actors(asking: Asking) -> dict[str, int]:
 
 
 def _show_left(shown: Progress, actors: Mapping[str, int]) -> None:
-    left = [name for name, pid in actors.items() if _runs(pid)]
+    left = [name for name, pid in actors.items() if is_running(pid)]
     shown.at(f"stopping {', '.join(reversed(left)) or 'the supervisor'}", len(actors) - len(left))
 
 
@@ -101,19 +101,11 @@ async def _order_stop(asking: Asking, name: str, order: StopPlane) -> None:
 async def _wait_gone(asking: Asking, name: str, pid: int, waiting: Callable[[], None]) -> None:
     """Wait for the locks, which are released first, and for the process."""
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while name in supervisors(asking.layout.run) or _runs(pid):
+    while name in supervisors(asking.layout.run) or is_running(pid):
         if time.monotonic() > deadline:
             raise SupervisorError(f"{name} did not end in {STOP_TIMEOUT_S:g} s; see {asking.layout.logs}")
         waiting()
         await asyncio.sleep(POLL_S)
-
-
-def _runs(pid: int) -> bool:
-    """Return False also for a zombie, which only its parent can remove."""
-    try:
-        return pid > 0 and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _stop_order(name: str) -> int:
