@@ -420,16 +420,21 @@ def run() -> None:
 
 def attach() -> None:
     """Report the binding condition of each allocated device."""
-    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     while not ended.wait(POLL_S):
-        for claim in api().get(claims)["items"]:
-            status = claim.get("status") or {}
-            if status.get("allocation") and not status.get("devices"):
-                with_devices = {
-                    **status,
-                    "devices": [attached(each) for each in status["allocation"]["devices"]["results"]],
-                }
-                api().ask("PUT", f"{claims}/{claim['metadata']['name']}/status", {**claim, "status": with_devices})
+        try:
+            attach_all()
+        except (ApiError, OSError) as error:
+            print(f"not attached: {error}", flush=True)
+
+
+def attach_all() -> None:
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    for claim in api().get(claims)["items"]:
+        status = claim.get("status") or {}
+        if status.get("allocation") and not status.get("devices"):
+            devices = [attached(each) for each in status["allocation"]["devices"]["results"]]
+            body = {**claim, "status": {**status, "devices": devices}}
+            api().ask("PUT", f"{claims}/{claim['metadata']['name']}/status", body)
 
 
 def attached(result: dict[str, Any]) -> dict[str, Any]:
