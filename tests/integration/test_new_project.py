@@ -27,6 +27,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PYTEST_PLUGINS": "pytest_nodeplane.plugin",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "MYPY_CACHE_DIR": str(tmp_path_factory.mktemp("mypy")),
     }
 
 
