@@ -1,8 +1,4 @@
-"""The played kubelet: a Registration server that stops, starts anew and rejects as a script orders.
-
-The socket is bound at another path and then linked into the directory: an ended server of gRPC removes the path that it
-was bound to, whoever has it by then, and a plugin never sees a socket that does not listen yet.
-"""
+"""The played kubelet: a Registration server that stops, starts anew and rejects as a script orders."""
 
 import os
 import time
@@ -16,19 +12,16 @@ from google.protobuf.message import DecodeError
 
 from protocols.process.sockets import is_socket, prepare_directory, prepare_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.methods import LIMITS
 from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
 from protocols.wire.plugins import REGISTER
 from supervisor.conform.exchange import Exchange, Recorder, Sent
+from supervisor.conform.linked_server import LinkedServer
 from supervisor.conform.peer import PluginPeer
+from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
 from supervisor.conform.verdict import CallFailed
-from supervisor.conform.waiting import Changes
 
 DIAL_S = 10.0
 """kubelet's deadline for the answer of a plugin that registers."""
-MAX_ATTEMPTS = 200
-"""Register calls retained of one incarnation; further ones are rejected."""
-REJECTED = "the kubelet is not ready; try again"
 
 
 @dataclass
@@ -65,21 +58,15 @@ class Attempt:
         return self.request.resource_name
 
 
-class Kubelet:
-    """Serves `DIRECTORY/device-plugins/kubelet.sock`; retains what one incarnation sees."""
+class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
+    """Serves `DIRECTORY/device-plugins/kubelet.sock`."""
 
     def __init__(self, directory: Path, recorder: Recorder, timeout: float) -> None:
+        super().__init__(recorder, timeout)
         self.plugins = directory / "device-plugins"
         self.socket = self.plugins / "kubelet.sock"
-        self.recorder, self.timeout = recorder, timeout
-        self.attempts: list[Attempt] = []
-        self.rejecting = 0
-        """Number of Register calls to reject."""
-        self._hidden = directory / "bound.sock"
-        self._previous = directory / "previous.sock"
         self._registry = directory / "plugins_registry"
-        self._server: grpc.aio.Server | None = None
-        self.changes = Changes()
+        self._server = LinkedServer(directory, self.socket)
 
     async def start(self) -> None:
         """Remove the sockets of all plugins, as kubelet does, and serve. Raises SocketInUse."""
@@ -88,39 +75,18 @@ class Kubelet:
         for path in self.plugins.iterdir():
             if is_socket(path):
                 path.unlink(missing_ok=True)
-        self._server = grpc.aio.server(options=LIMITS)
         handler: Any = grpc.unary_unary_rpc_method_handler(self._register)
-        services = grpc.method_handlers_generic_handler(REGISTER.service, {REGISTER.name: handler})
-        self._server.add_generic_rpc_handlers((services,))
-        self._server.add_insecure_port(f"unix:{self._hidden}")
-        await self._server.start()
-        os.link(self._hidden, self.socket)
+        await self._server.start([grpc.method_handlers_generic_handler(REGISTER.service, {REGISTER.name: handler})])
 
     async def stop(self) -> None:
         """End as kubelet does: connections to plugins are closed, its socket is gone."""
-        self.socket.unlink(missing_ok=True)
-        if self._server is not None:
-            self._hidden.replace(self._previous)  # as long as it is there, the next socket has another inode number
+        self._server.hide()
         await self.forget()
-        if self._server is not None:
-            await self._server.stop(0)
-            self._server = None
-
-    async def forget(self) -> None:
-        """Close all connections: the program at their other end is gone."""
-        attempts, self.attempts = self.attempts, []
-        for attempt in attempts:
-            if attempt.peer:
-                await attempt.peer.close()
+        await self._server.stop()
 
     def other_sockets(self) -> list[Path]:
         """Return the sockets of plugins that wait for a kubelet to find them."""
         return [path for path in self._registry.iterdir() if is_socket(path)]
-
-    @property
-    def serving(self) -> dict[str, PluginPeer]:
-        """The newest connection of each resource."""
-        return {attempt.resource: attempt.peer for attempt in self.attempts if attempt.peer}
 
     async def _register(self, raw: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
         sent = Sent(REGISTER, "", incoming=True, request=raw)
@@ -155,9 +121,8 @@ class Kubelet:
         attempt.socket_fault = "" if attempt.endpoint_fault else _socket_fault(socket)
         if len(self.attempts) >= MAX_ATTEMPTS:
             return f"more than {MAX_ATTEMPTS} Register calls"
-        if self.rejecting > 0:
-            self.rejecting -= 1
-            return REJECTED
+        if fault := self.rejection():
+            return fault
         faults = (version_fault(request.version), resource_fault(request.resource_name), attempt.endpoint_fault)
         return next(filter(None, (*faults, attempt.socket_fault)), "") or await self._connect(attempt, socket)
 

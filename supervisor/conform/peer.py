@@ -7,8 +7,7 @@ from typing import ClassVar, TypeAlias
 from protocols.messages.devices import HEALTHY
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
-from supervisor.conform.caller import NO_ANSWER as NO_ANSWER
-from supervisor.conform.caller import Peer, Stream
+from supervisor.conform.caller import NO_ANSWER, Peer, Stream
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 

@@ -6,56 +6,23 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic
 
-from supervisor.conform.caller import Peer
 from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.played import P, PlayedKubelet, R
 from supervisor.conform.program import Program, run_shell
 from supervisor.conform.verdict import Failed, NotApplicable
 from supervisor.conform.waiting import Changes
 
 START_FACTOR = 3
 """A program may take that many times as long to start as it may to answer."""
+HEAD_START = 2
+"""A program that starts alone gets so many times as long as its start took before, to look for what it calls."""
 SETTLE_S = 0.5
 """Time without a further registration after which the program has registered all it has."""
-P = TypeVar("P", bound=Peer)
-
-
-class Registration(Protocol):
-    """One registration, accepted or not."""
-
-    at: float
-    fault: str
-
-    @property
-    def name(self) -> str:
-        """Name that it registered."""
-
-    @property
-    def exchanges(self) -> Iterable[Exchange | None]: ...
-
-
-R = TypeVar("R", bound=Registration)
-
-
-class PlayedKubelet(Protocol[P, R]):
-    """A kubelet that stops and starts anew; retains what one incarnation sees."""
-
-    attempts: list[R]
-    changes: Changes
-    recorder: Recorder
-
-    @property
-    def serving(self) -> dict[str, P]:
-        """The newest connection by name."""
-
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def forget(self) -> None:
-        """Close all connections: the program at their other end is gone."""
 
 
 class NotServing(NotApplicable):
@@ -82,6 +49,8 @@ class Running:
         self.changes = Changes()
         self._begun = False
         self._started = 0.0
+        self.started_in = 0.0
+        """Seconds from the start of the program to its first call or registration."""
         self._unable = ""
         """Why the program has never served; no script tries it again."""
 
@@ -93,6 +62,15 @@ class Running:
         self._started = time.monotonic()
         await self.program.start()
         self._begun = True
+
+    async def start_alone(self, least: float, missing: str) -> None:
+        """Start the program without what it calls, and let it look for that. Raises NotApplicable if it ends."""
+        await self.end()
+        await self.start_program()
+        await asyncio.sleep(max(least, HEAD_START * self.started_in))
+        if not self.program.runs:
+            self.soil()
+            raise NotApplicable(f"without {missing} {self.program.end}: its container is started again, with back-off")
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Wait until it holds; return False if it does not in time, or the program has ended."""
@@ -152,8 +130,6 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         self.history: list[dict[str, list[str]]] = []
         """Devices by name, for each time that the program served anew."""
         self._served: list[P] = []
-        self.started_in = 0.0
-        """Seconds from the start of the program to its first registration."""
         self._first: R | None = None
 
     @abstractmethod
@@ -240,6 +216,20 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         await self.played.stop()
         await asyncio.sleep(away)
         await self.played.start()
+
+    async def restart_rejecting(self) -> None:
+        """Restart kubelet, which then rejects one registration of each name. Raises Failed, NotApplicable."""
+        await self.played.stop()
+        self.played.rejecting = len(self.names)
+        await self.played.start()
+        try:
+            await self.returns()
+        except Failed:
+            if self.played.attempts and not self.program.runs:
+                raise NotApplicable(f"it ends after the error: {self.program.end}") from None
+            raise
+        finally:
+            self.played.rejecting = 0
 
     async def returns(self) -> tuple[list[P], float]:
         """Wait until the program serves the new kubelet; return its peers and the seconds that took. Raises Failed."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 from supervisor.conform.exchange import Recorder
 from supervisor.conform.kubelet import Attempt, Kubelet
 from supervisor.conform.peer import PluginPeer
-from supervisor.conform.program_stage import NotServing as NotServing
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import Failed
 

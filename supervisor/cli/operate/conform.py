@@ -63,7 +63,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="S",
         type=float,
         default=TIMEOUT_S,
-        help="seconds for an answer, or to register again; a start may take three times as long (default 10)",
+        help=TIMEOUT_HELP,
     )
     parser.add_argument("--junit", metavar="FILE", help="write JUnit XML")
     parser.add_argument("--html", metavar="FILE", help="write a page of HTML")

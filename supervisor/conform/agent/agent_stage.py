@@ -35,8 +35,6 @@ class AgentStage(Running):
         super().__init__(own, words, environment, timeout)
         self.server = ResourcesServer(directory, self.recorder, profile)
         self.changes = self.server.changes
-        self.started_in = 0.0
-        """Seconds from the start of the program to its first call."""
         self._environment = environment
 
     async def peers(self) -> list[Served]:

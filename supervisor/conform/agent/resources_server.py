@@ -1,11 +1,8 @@
 """The played server of the pod resources API: it counts calls, fails on order, ends and starts anew.
 
 It serves what is published, without the extensions of nodeplane: an agent must do without them beside a kubelet.
-
-The socket is bound at another path and then linked, so that an agent never sees one that does not listen yet.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +15,7 @@ from google.protobuf.message import Message
 
 from protocols.process.sockets import prepare_socket
 from protocols.wire import podresources_v1_pb2 as pb
-from protocols.wire.methods import LIMITS, Method, Service
+from protocols.wire.methods import Method, Service
 from protocols.wire.pod_resources import (
     GET,
     GET_ALLOCATABLE,
@@ -29,6 +26,7 @@ from protocols.wire.pod_resources import (
 )
 from supervisor.conform.agent.node_pods import NodePods
 from supervisor.conform.exchange import Recorder, Sent
+from supervisor.conform.linked_server import LinkedServer
 from supervisor.conform.profiles import Profile
 from supervisor.conform.waiting import Changes
 
@@ -68,29 +66,21 @@ class ResourcesServer:
         """Streams that are open."""
         self.sent = 0
         """Position of the last event that a stream took."""
-        self._hidden, self._previous = directory / "bound.sock", directory / "previous.sock"
-        self._server: grpc.aio.Server | None = None
+        self._server = LinkedServer(directory, self.socket)
         self._incarnation = 0
 
     async def start(self) -> None:
         """Raises SocketInUse."""
         prepare_socket(self.socket)
         self._incarnation += 1
-        self._server = grpc.aio.server(options=LIMITS)
-        self._server.add_generic_rpc_handlers(tuple(service.handler() for service in self._services()))
-        self._server.add_insecure_port(f"unix:{self._hidden}")
-        await self._server.start()
-        os.link(self._hidden, self.socket)
+        await self._server.start(service.handler() for service in self._services())
 
     async def stop(self) -> None:
         """End as a killed kubelet does: connections break, and the socket is gone with the start of the next."""
-        self.socket.unlink(missing_ok=True)
-        if self._server is not None:
-            self._hidden.replace(self._previous)  # as long as it is there, the next socket has another inode number
-            self._incarnation += 1
-            self.changes.notify()
-            await self._server.stop(0)
-            self._server = None
+        self._server.hide()
+        self._incarnation += 1
+        self.changes.notify()
+        await self._server.stop()
 
     def _services(self) -> list[Service]:
         lister = Service().unary(LIST, self._unary(LIST, lambda request: self.pods.listed()))

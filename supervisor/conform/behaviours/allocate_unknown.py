@@ -1,6 +1,7 @@
 """Allocate rejects a device that the plugin does not list."""
 
-from supervisor.conform.peer import NO_ANSWER, PluginPeer
+from supervisor.conform.caller import NO_ANSWER
+from supervisor.conform.peer import PluginPeer
 from supervisor.conform.sources import DOCS
 from supervisor.conform.verdict import CallFailed, Failed
 

@@ -1,7 +1,8 @@
 """ListAndWatch sends the whole list at once, in a message that the kubelet takes."""
 
+from supervisor.conform.program_stage import NotServing
 from supervisor.conform.sources import API, DOCS
-from supervisor.conform.stage import NotServing, Stage
+from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed
 
 PHASE, ORDER = "list", 0

@@ -2,7 +2,6 @@
 
 from supervisor.conform.sources import SERVER
 from supervisor.conform.stage import Stage
-from supervisor.conform.verdict import Failed, NotApplicable
 
 PHASE = "restarts"
 RULE = "Register may fail, such as by a deadline while the kubelet starts; only the plugin can repeat it."
@@ -15,14 +14,4 @@ ADVICE = (
 async def run(stage: Stage) -> None:
     """Restart the kubelet, which then rejects one call of each resource."""
     await stage.plugins()
-    await stage.kubelet.stop()
-    stage.kubelet.rejecting = len(stage.names)
-    await stage.kubelet.start()
-    try:
-        await stage.returns()
-    except Failed:
-        if stage.kubelet.attempts and not stage.program.runs:
-            raise NotApplicable(f"it ends after the error: {stage.program.end}") from None
-        raise
-    finally:
-        stage.kubelet.rejecting = 0
+    await stage.restart_rejecting()

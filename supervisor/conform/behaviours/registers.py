@@ -1,7 +1,8 @@
 """The program calls Register on kubelet.sock."""
 
+from supervisor.conform.program_stage import NotServing
 from supervisor.conform.sources import DOCS
-from supervisor.conform.stage import NotServing, Stage
+from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed
 
 PHASE, ORDER = "registration", 0

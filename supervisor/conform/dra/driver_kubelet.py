@@ -19,13 +19,10 @@ from supervisor.conform.caller import Peer
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.objects import Objects
 from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
 from supervisor.conform.verdict import CallFailed
-from supervisor.conform.waiting import Changes
 
 SCAN_S, RETRY_S = 0.05, 0.5
-MAX_ATTEMPTS = 200
-"""Attempts retained of one incarnation; after them no socket is asked any more."""
-REJECTED = "the kubelet is not ready; try again"
 NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -48,19 +45,15 @@ class DriverAttempt:
         return self.info.name
 
 
-class DriverKubelet:
-    """Retains what one incarnation sees."""
+class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
+    """Finds sockets below `DIRECTORY/plugins_registry`; after MAX_ATTEMPTS none is asked any more."""
 
     def __init__(
         self, directory: Path, recorder: Recorder, timeout: float, objects: Objects, cdi: Sequence[Path]
     ) -> None:
-        self.directory, self.recorder, self.timeout, self.objects = directory, recorder, timeout, objects
-        self.cdi = cdi
+        super().__init__(recorder, timeout)
+        self.directory, self.objects, self.cdi = directory, objects, cdi
         self.registry = directory / "plugins_registry"
-        self.attempts: list[DriverAttempt] = []
-        self.changes = Changes()
-        self.rejecting = 0
-        """Number of registrations to reject."""
         self._known: dict[Path, tuple[int, int]] = {}
         self._tasks = Tasks()
 
@@ -75,18 +68,6 @@ class DriverKubelet:
         await self._tasks.close()
         await self.forget()
         self._known.clear()
-
-    async def forget(self) -> None:
-        """Close all connections: the program at their other end is gone."""
-        attempts, self.attempts = self.attempts, []
-        for attempt in attempts:
-            if attempt.peer:
-                await attempt.peer.close()
-
-    @property
-    def serving(self) -> dict[str, DriverPeer]:
-        """The newest connection of each driver."""
-        return {attempt.name: attempt.peer for attempt in self.attempts if attempt.peer}
 
     async def _scan(self) -> None:
         while True:
@@ -157,9 +138,8 @@ class DriverKubelet:
 
     def _fault(self, attempt: DriverAttempt) -> str:
         """Check in kubelet's order."""
-        if self.rejecting > 0:
-            self.rejecting -= 1
-            return REJECTED
+        if fault := self.rejection():
+            return fault
         info = attempt.info
         others = [each.peer for each in self.attempts if each.peer and each.name == info.name]
         faults = (type_fault(info), name_fault(info), versions_fault(info), endpoint_fault(attempt))

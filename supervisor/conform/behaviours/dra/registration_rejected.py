@@ -2,7 +2,6 @@
 
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.sources import RECONCILER
-from supervisor.conform.verdict import Failed, NotApplicable
 
 PHASE = "restarts"
 RULE = "NotifyRegistrationStatus may report an error; the kubelet asks the same socket again, with back-off."
@@ -13,14 +12,4 @@ ADVICE = "Print the error and keep serving, or end with it so that the container
 async def run(stage: DriverStage) -> None:
     """Restart the kubelet, which then rejects one registration of each."""
     await stage.drivers()
-    await stage.kubelet.stop()
-    stage.kubelet.rejecting = len(stage.names)
-    await stage.kubelet.start()
-    try:
-        await stage.returns()
-    except Failed:
-        if stage.kubelet.attempts and not stage.program.runs:
-            raise NotApplicable(f"it ends after the error: {stage.program.end}") from None
-        raise
-    finally:
-        stage.kubelet.rejecting = 0
+    await stage.restart_rejecting()

@@ -1,0 +1,43 @@
+"""A gRPC server whose socket appears once it listens.
+
+The socket is bound at another path and then linked into its place: an ended server of gRPC removes the path that it was
+bound to, whoever has it by then, and a program never sees a socket that does not listen yet.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from protocols.wire.methods import LIMITS
+
+
+class LinkedServer:
+    """Starts and stops any number of times; `directory` is on the file system of the socket."""
+
+    def __init__(self, directory: Path, socket: Path) -> None:
+        self.socket = socket
+        self._hidden, self._previous = directory / "bound.sock", directory / "previous.sock"
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        """Serve where no other socket is any more."""
+        self._server = grpc.aio.server(options=LIMITS)
+        self._server.add_generic_rpc_handlers(tuple(handlers))
+        self._server.add_insecure_port(f"unix:{self._hidden}")
+        await self._server.start()
+        os.link(self._hidden, self.socket)
+
+    def hide(self) -> None:
+        """Remove the socket; connections stay until the stop."""
+        self.socket.unlink(missing_ok=True)
+        if self._server is not None:
+            self._hidden.replace(self._previous)  # as long as it is there, the next socket has another inode number
+
+    async def stop(self) -> None:
+        """Break all connections of the hidden server."""
+        if self._server is not None:
+            await self._server.stop(0)
+            self._server = None

@@ -1,0 +1,72 @@
+"""What every played kubelet has: registrations, accepted or not, and the connections that they make."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from supervisor.conform.caller import Peer
+from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.waiting import Changes
+
+MAX_ATTEMPTS = 200
+"""Registrations retained of one incarnation; after them none is accepted."""
+REJECTED = "the kubelet is not ready; try again"
+P = TypeVar("P", bound=Peer)
+P_co = TypeVar("P_co", bound=Peer, covariant=True)
+
+
+class Registration(Protocol[P_co]):
+    """One registration, accepted or not."""
+
+    at: float
+    fault: str
+
+    @property
+    def name(self) -> str:
+        """Name that it registered."""
+
+    @property
+    def peer(self) -> P_co | None:
+        """Connection of one that was accepted, as long as it is open."""
+
+    @property
+    def exchanges(self) -> Iterable[Exchange | None]: ...
+
+
+R = TypeVar("R", bound=Registration[Any])
+
+
+class PlayedKubelet(ABC, Generic[P, R]):
+    """A kubelet that stops and starts anew; retains what one incarnation sees."""
+
+    def __init__(self, recorder: Recorder, timeout: float) -> None:
+        self.recorder, self.timeout = recorder, timeout
+        self.attempts: list[R] = []
+        self.changes = Changes()
+        self.rejecting = 0
+        """Number of registrations to reject."""
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    @property
+    def serving(self) -> dict[str, P]:
+        """The newest connection by name."""
+        return {attempt.name: attempt.peer for attempt in self.attempts if attempt.peer}
+
+    def rejection(self) -> str:
+        """Return the fault of a registration that is to be rejected; empty for others."""
+        if self.rejecting <= 0:
+            return ""
+        self.rejecting -= 1
+        return REJECTED
+
+    async def forget(self) -> None:
+        """Close all connections: the program at their other end is gone."""
+        attempts, self.attempts = self.attempts, []
+        for attempt in attempts:
+            if attempt.peer:
+                await attempt.peer.close()
