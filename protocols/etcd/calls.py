@@ -59,9 +59,9 @@ async def ask(method: Method, member: int, request: Message, timeout: float) -> 
 
 
 def _worth_another(error: EtcdError, retry: bool, several: bool) -> bool:
-    if not retry or isinstance(error, NotSent):
-        return isinstance(error, NotSent)
-    return type(error) is Unavailable or (several and type(error) is DeadlineExceeded)
+    if isinstance(error, NotSent):
+        return True
+    return retry and (type(error) is Unavailable or (several and type(error) is DeadlineExceeded))
 
 
 def _without_answer(error: EtcdError, retry: bool) -> EtcdError:
