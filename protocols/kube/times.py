@@ -41,3 +41,11 @@ def parse_time(text: str) -> float:
     if parsed is None or parsed.tzinfo is None or "T" not in text.upper():
         raise TimeInvalid(f"not an RFC 3339 time: {text!r}; write it as 2026-01-31T12:00:00Z")
     return parsed.timestamp()
+
+
+def time_or(value: object, otherwise: float = 0.0) -> float:
+    """Return the seconds of a time; `otherwise` for none, and for one that cannot be read."""
+    try:
+        return parse_time(value) if isinstance(value, str) else otherwise
+    except TimeInvalid:
+        return otherwise

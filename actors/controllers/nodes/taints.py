@@ -10,10 +10,9 @@ Source: pkg/controller/nodelifecycle and pkg/controller/tainteviction of Kuberne
 
 from collections.abc import Iterable
 
-from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, meta
 from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_tolerated, taint_text
-from protocols.kube.times import now, parse_time
+from protocols.kube.times import now, time_or
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -94,20 +93,12 @@ def eviction_time(pod: Object, taints: Iterable[Object]) -> tuple[float, str] | 
     controller does not extend them.
     """
     tolerations = (pod.get("spec") or {}).get("tolerations") or ()
-    started = _seconds((pod.get("status") or {}).get("startTime") or meta(pod).get("creationTimestamp"))
+    started = time_or((pod.get("status") or {}).get("startTime") or meta(pod).get("creationTimestamp"))
     found = []
     for taint in taints:
         key, effect = _identity(taint)
         read = Taint(key, str(taint.get("value") or ""), effect)
         borne = seconds_tolerated(read, tolerations)
         if borne is not None:
-            found.append((max(started, _seconds(taint.get("timeAdded"))) + borne, taint_text(read)))
+            found.append((max(started, time_or(taint.get("timeAdded"))) + borne, taint_text(read)))
     return min(found, default=None)
-
-
-def _seconds(text: object) -> float:
-    """Return the time in seconds; 0 without a valid one."""
-    try:
-        return parse_time(text) if isinstance(text, str) else 0.0
-    except TimeInvalid:
-        return 0.0

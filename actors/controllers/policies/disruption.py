@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.errors import SelectorInvalid, TimeInvalid
+from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, condition_true, labels_of, meta, name_of, terminating
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
-from protocols.kube.times import format_time, parse_time
+from protocols.kube.times import format_time, time_or
 
 LONGEST_NUMBER = 9
 TIMEOUT_S = 120.0
@@ -89,19 +89,12 @@ def disrupted(budget: Object, pods: Iterable[Object], now: float) -> dict[str, s
     """Return the evicted pods whose deletion has not begun yet, with the times of their eviction."""
     known = (budget.get("status") or {}).get("disruptedPods") or {}
     waiting = {name_of(pod) for pod in pods if not terminating(pod)}
-    return {name: at for name, at in known.items() if name in waiting and _moment(at) + TIMEOUT_S >= now}
+    return {name: at for name, at in known.items() if name in waiting and time_or(at) + TIMEOUT_S >= now}
 
 
 def next_check(waiting: Mapping[str, str]) -> float | None:
     """Return the time at which the first of these evictions has timed out."""
-    return min((_moment(at) + TIMEOUT_S for at in waiting.values()), default=None)
-
-
-def _moment(text: str) -> float:
-    try:
-        return parse_time(text)
-    except TimeInvalid:
-        return 0.0
+    return min((time_or(at) + TIMEOUT_S for at in waiting.values()), default=None)
 
 
 def healthy(pods: Iterable[Object], waiting: Mapping[str, str]) -> int:
@@ -115,7 +108,7 @@ def stale_in(pod: Object, now: float) -> float | None:
     held = next((each for each in found if each.get("status") == "True"), None)
     if held is None or terminating(pod) or status.get("phase") in ENDED or held.get("reason") == BY_KUBELET:
         return None
-    return max(0.0, _moment(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
+    return max(0.0, time_or(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
 
 
 def status_of(budget: Object, pods: list[Object], expected: Expectation, now: float) -> Object:

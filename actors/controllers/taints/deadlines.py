@@ -10,10 +10,9 @@ from typing import NamedTuple
 from protocols.dra.allocator import Catalog
 from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for, results_of
 from protocols.dra.types import DeviceId, Filter, Rule
-from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, uid_of
 from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated, taint_text
-from protocols.kube.times import parse_time
+from protocols.kube.times import time_or
 
 
 class Deadline(NamedTuple):
@@ -101,7 +100,4 @@ def _uses(pod: Object, claim: Object, made: bool) -> bool:
 
 def _since(taint: Taint, now: float) -> float:
     """Return when the taint was added; a taint without a valid time counts from now."""
-    try:
-        return parse_time(taint.added)
-    except TimeInvalid:
-        return now
+    return time_or(taint.added, now)

@@ -22,9 +22,8 @@ from actors.scheduler.preemption.budgets import Budget, budgets_of
 from actors.scheduler.preemption.selection import best, candidate_count, select_victims
 from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Rejection, Trial
 from protocols.dra.allocator import Holdings, held_by_picks
-from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, condition, labels_of, meta, split_key, terminating, uid_of
-from protocols.kube.times import parse_time
+from protocols.kube.times import time_or
 from protocols.scheduling.host_ports import NO_PORTS
 
 NOT_HELPFUL, NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
@@ -293,10 +292,7 @@ def picked(fit: Fit) -> Holdings:
 
 
 def _started(pod: Object) -> float:
-    try:
-        return parse_time((pod.get("status") or {}).get("startTime") or "")
-    except TimeInvalid:
-        return time.time()
+    return time_or((pod.get("status") or {}).get("startTime"), time.time())
 
 
 def preempted(pod: Object) -> bool:

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.errors import TimeInvalid
-from protocols.kube.times import parse_time
+from protocols.kube.times import time_or
 
 MOST_CONTAINERS = 64
 MOST_MESSAGE = 200
@@ -82,7 +81,7 @@ def pod_of(obj: dict[str, Any]) -> Pod:
         containers=containers,
         restarts=sum(each.restarts for each in containers),
         node=str(spec.get("nodeName") or ""),
-        created=_time(metadata.get("creationTimestamp")),
+        created=time_or(metadata.get("creationTimestamp")),
         message=str(status.get("message") or "")[:1000],
     )
 
@@ -103,7 +102,7 @@ def _ended(status: dict[str, Any]) -> str:
     last = next(filter(None, runs), None)
     if last is None:
         return ""
-    finished = _time(last.get("finishedAt"))
+    finished = time_or(last.get("finishedAt"))
     at = f" at {time.strftime('%H:%M:%S', time.localtime(finished))}" if finished else ""
     parts = (str(last.get("reason") or ""), str(last.get("message") or "")[:MOST_MESSAGE])
     return ", ".join(filter(None, (f"exit code {last.get('exitCode')}{at}", *parts)))
@@ -114,13 +113,6 @@ def _status(phase: str, status: dict[str, Any], containers: Iterable[Container])
         return str(reason)
     reasons = [each.state.partition(": ")[2] for each in containers if not each.state.startswith("running")]
     return next(filter(None, reasons), phase) if phase in ("Pending", "Running") else phase
-
-
-def _time(value: Any) -> float:
-    try:
-        return parse_time(value)
-    except TimeInvalid:
-        return 0.0
 
 
 def _map(value: Any) -> dict[str, Any]:

@@ -7,14 +7,15 @@ import msgspec
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, name_of, namespace_of, uid_of
 from protocols.kube.resources import EVENTS, NODES, PODS
+from protocols.kube.times import time_or
 from protocols.process.layout import Layout
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage
 from supervisor.trace.collect import pod_trace
 from supervisor.why.gather.dra import scheduling, taints_of
-from supervisor.why.gather.sources import Reader, Sources, get, names, node_bus, unknown
+from supervisor.why.gather.sources import MOST, Reader, Sources, get, names, node_bus, unknown
 from supervisor.why.gather.streams import DeviceManager, best_plugins, device_manager, plugin_evidence
-from supervisor.why.model.fields import number, seconds
+from supervisor.why.model.fields import number
 from supervisor.why.model.types import Event, PodEvidence
 from supervisor.why.pods.ending import evicting_device
 from supervisor.why.pods.view import containers, node_of, requested
@@ -72,14 +73,14 @@ async def _events(sources: Sources, namespace: str, name: str, pod: Object | Non
 
 async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[Event, ...]:
     """Return the newest events of an object, oldest first."""
-    found = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
+    found = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": str(MOST)})
     items = sorted(found.get("items") or (), key=event_time)[-MAX_EVENTS:]
     return tuple(_event(each) for each in items)
 
 
 def _event(event: Object) -> Event:
     return Event(
-        seconds(event_time(event)),
+        time_or(event_time(event)),
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
         str(event.get("message") or ""),

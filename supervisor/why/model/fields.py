@@ -2,16 +2,7 @@
 
 from typing import Any
 
-from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object
-from protocols.kube.times import parse_time
-
-
-def seconds(value: Any) -> float:
-    try:
-        return parse_time(value)
-    except TimeInvalid:
-        return 0.0
 
 
 def number(value: Any) -> int:

@@ -8,9 +8,10 @@ from protocols.dra.diagnosis.types import Report
 from protocols.dra.pods import FINALIZER, allocation_of, device_of, results_of
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import condition, key_of, meta
+from protocols.kube.times import time_or
 from protocols.messages.devices import DeviceHealth
 from supervisor.base.errors import SupervisorError
-from supervisor.why.model.fields import mapping, rows, seconds
+from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined
 from supervisor.why.model.types import ClaimEvidence, Finding
 
@@ -26,7 +27,7 @@ def diagnose_claim(found: ClaimEvidence) -> Finding:
 
 
 def deleted(found: ClaimEvidence) -> Finding | None:
-    if not (since := seconds(meta(found.claim).get("deletionTimestamp"))):
+    if not (since := time_or(meta(found.claim).get("deletionTimestamp"))):
         return None
     finalizers = [str(each) for each in meta(found.claim).get("finalizers") or ()]
     reason = f"its deletion was requested at {ago(since, found.now)}"
@@ -72,7 +73,7 @@ def not_bound(found: ClaimEvidence) -> Finding | None:
 def allocated(found: ClaimEvidence) -> Finding:
     pods = _reserved(found)
     use = f"reserved for {joined(pods)}" if pods else "no pod uses it now"
-    since = seconds(mapping(mapping(found.claim.get("status")).get("allocation")).get("allocationTimestamp"))
+    since = time_or(mapping(mapping(found.claim.get("status")).get("allocation")).get("allocationTimestamp"))
     when = f" since {ago(since, found.now)}" if since else ""
     sick = [f"device {name} is {each.health}{f': {each.message}' if each.message else ''}"
             for name, each in _health(found) if each.health != "Healthy"]  # fmt: skip

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition
 from protocols.kube.taints import node_taints, taint_text
+from protocols.kube.times import time_or
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError
-from supervisor.why.model.fields import mapping, rows, seconds
+from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined
 from supervisor.why.model.types import Finding, NodeEvidence
 
@@ -42,9 +43,7 @@ def not_ready(found: NodeEvidence) -> Finding | None:
 
 
 def pressure(found: NodeEvidence) -> Finding | None:
-    odd = [
-        each for each in _conditions(found.node) if each.get("status") != EXPECTED.get(str(each.get("type")), "False")
-    ]
+    odd = _odd_conditions(found.node)
     if not odd:
         return None
     reason = f"condition {odd[0].get('type')} is {_condition(odd[0], found.now)}"
@@ -77,12 +76,13 @@ RULES: tuple[Rule, ...] = (not_ready, pressure, unschedulable, tainted, ready)
 """Tried in order; the last one always matches."""
 
 
-def _conditions(node: Object) -> list[Object]:
-    return rows(mapping(node.get("status")).get("conditions"))
+def _odd_conditions(node: Object) -> list[Object]:
+    conditions = rows(mapping(node.get("status")).get("conditions"))
+    return [each for each in conditions if each.get("status") != EXPECTED.get(str(each.get("type")), "False")]
 
 
 def _condition(entry: Object, now: float) -> str:
-    since = seconds(entry.get("lastTransitionTime"))
+    since = time_or(entry.get("lastTransitionTime"))
     text = f"{entry.get('status')}{f' since {ago(since, now)}' if since else ''}"
     return f"{text}: {entry.get('reason')}: {entry.get('message')}"
 
@@ -102,8 +102,7 @@ def _processes(found: NodeEvidence) -> Iterator[str]:
 
 def _evidence(found: NodeEvidence) -> Iterator[str]:
     yield from _processes(found)
-    for each in _conditions(found.node):
-        if each.get("status") != EXPECTED.get(str(each.get("type")), "False"):
-            yield f"condition {each.get('type')} is {_condition(each, found.now)}"
+    for each in _odd_conditions(found.node):
+        yield f"condition {each.get('type')} is {_condition(each, found.now)}"
     yield from (f"taint {taint_text(each)}" for each in node_taints(found.node))
     yield from (event_line(event) for event in found.events[-4:])

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition, condition_true, meta
+from protocols.kube.times import time_or
 from protocols.trace import Row
-from supervisor.why.model.fields import mapping, rows, seconds
+from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, at, event_line, joined, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.running import how, log, probe_text
@@ -35,7 +36,7 @@ def evicted(found: PodEvidence) -> Finding | None:
         return None
     why = EVICTED.get(str(target.get("reason")), str(target.get("message") or target.get("reason")))
     detail = eviction_detail(found)
-    when = ago(seconds(target.get("lastTransitionTime")), found.now)
+    when = ago(time_or(target.get("lastTransitionTime")), found.now)
     reason = f"it was evicted at {when}: {why}{f' ({detail})' if detail else ''}"
     state = "preempted" if target.get("reason") == "PreemptionByScheduler" else "evicted"
     evidence = (*_events(found), *(_terminating(found).evidence if deleted_at(pod) else ()))
@@ -86,7 +87,7 @@ def _terminating(found: PodEvidence) -> Finding:
 
 def _stopping(found: PodEvidence, since: str, alive: list[Container]) -> Finding:
     pod = found.pod or {}
-    left = seconds(meta(pod).get("deletionTimestamp")) - found.now
+    left = time_or(meta(pod).get("deletionTimestamp")) - found.now
     hooked = [each for each in alive if mapping(mapping(each.spec.get("lifecycle")).get("preStop"))]
     ends = f"SIGKILL follows in {span_text(left)}, at the end of its grace period of {_grace(pod)} s"
     if left < 0:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from protocols.kube.meta import Object, meta
-from supervisor.why.model.fields import mapping, number, rows, seconds
+from protocols.kube.times import time_or
+from supervisor.why.model.fields import mapping, number, rows
 
 INIT, APP = "init container", "container"
 
@@ -71,7 +72,7 @@ def _container(name: str, kind: str, spec: Object, status: Object) -> Container:
         ready=status.get("ready") is True,
         started=status.get("started") is True,
         restarts=number(status.get("restartCount")),
-        running=seconds(running.get("startedAt")),
+        running=time_or(running.get("startedAt")),
         waiting=str(waiting.get("reason") or ""),
         message=str(waiting.get("message") or ""),
         ended=_ended(state),
@@ -87,8 +88,8 @@ def _ended(state: Object) -> Ended | None:
         number(found.get("exitCode")),
         str(found.get("reason") or ""),
         str(found.get("message") or "").strip(),
-        seconds(found.get("startedAt")),
-        seconds(found.get("finishedAt")),
+        time_or(found.get("startedAt")),
+        time_or(found.get("finishedAt")),
     )
 
 
@@ -106,7 +107,7 @@ def node_of(pod: Object) -> str:
 
 def deleted_at(pod: Object) -> float:
     """Return when the deletion was requested; the API stores the end of the grace period."""
-    ends = seconds(meta(pod).get("deletionTimestamp"))
+    ends = time_or(meta(pod).get("deletionTimestamp"))
     return ends - number(meta(pod).get("deletionGracePeriodSeconds")) if ends else 0.0
 
 

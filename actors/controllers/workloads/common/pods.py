@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, annotations_of, condition, labels_of, meta, name_of, namespace_of, uid_of
-from protocols.kube.times import parse_time
+from protocols.kube.times import time_or
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -95,9 +94,9 @@ def pod_view(pod: Object) -> PodView:
         target=target_of(pod),
         phase=str(status.get("phase") or "Pending"),
         deleting=bool(metadata.get("deletionTimestamp")),
-        created=seconds(metadata.get("creationTimestamp")),
+        created=time_or(metadata.get("creationTimestamp")),
         ready=ready.get("status") == "True",
-        ready_since=seconds(ready.get("lastTransitionTime")),
+        ready_since=time_or(ready.get("lastTransitionTime")),
         restarts=sum(int(each.get("restartCount") or 0) for each in containers),
         cost=_integer(annotations_of(pod).get(DELETION_COST)) or 0,
         index=_integer(annotations_of(pod).get(COMPLETION_INDEX)),
@@ -140,14 +139,6 @@ def _required_affinity(pod: Object) -> Mapping[str, Any]:
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
 
 
-def seconds(text: object) -> float:
-    """Return the time in seconds; 0 for none and for one that cannot be read."""
-    try:
-        return parse_time(text) if isinstance(text, str) and text else 0.0
-    except TimeInvalid:
-        return 0.0
-
-
 def _integer(text: object) -> int | None:
     try:
         return int(text) if isinstance(text, str) else None
@@ -165,10 +156,10 @@ def _exits(containers: Iterable[Mapping[str, Any]]) -> Iterable[Exit]:
 def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[str, Any]) -> float:
     if (pod.get("status") or {}).get("phase") not in FINISHED:
         return 0.0
-    ends = [seconds(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) for each in containers]
+    ends = [time_or(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) for each in containers]
     metadata = meta(pod)
     others = (ready.get("lastTransitionTime"), metadata.get("deletionTimestamp"), metadata.get("creationTimestamp"))
-    return max(ends, default=0.0) or next((at for text in others if (at := seconds(text))), 0.0)
+    return max(ends, default=0.0) or next((at for text in others if (at := time_or(text))), 0.0)
 
 
 def trim_pod(pod: Object) -> Object:

@@ -15,7 +15,7 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from actors.controllers.workloads.common.conditions import find, without
-from actors.controllers.workloads.common.pods import PodView, seconds
+from actors.controllers.workloads.common.pods import PodView
 from actors.controllers.workloads.common.ranking import deletion_order
 from actors.controllers.workloads.jobs.accounting import Account, account
 from actors.controllers.workloads.jobs.indexes import (
@@ -28,7 +28,7 @@ from actors.controllers.workloads.jobs.indexes import (
 )
 from actors.controllers.workloads.jobs.spec import IGNORE, JobSpec, job_spec, judge, missing_indexes, parse_indexes
 from protocols.kube.meta import Object, terminating
-from protocols.kube.times import format_time
+from protocols.kube.times import format_time, time_or
 from protocols.process.rates import backoff_delay
 
 FAILING, SUCCEEDING, FAILED, COMPLETE, SUSPENDED = (
@@ -86,7 +86,7 @@ class _Pass:
         self._terminating = [pod for pod in pods if pod.deleting and not pod.finished]
         self._account = account(self._spec, self._status, pods, gone, ending=self._ending)
         self._plan = Plan(status={}, account=self._account)
-        self._start = seconds(self._status.get("startTime"))
+        self._start = time_or(self._status.get("startTime"))
 
     def run(self, settled: bool) -> Plan:
         if finished(self._job) is None:
@@ -266,7 +266,7 @@ class _Pass:
         done = finished(self._job) or {}
         if self._spec.ttl is None or terminating(self._job):
             return
-        left = seconds(done.get("lastTransitionTime")) + self._spec.ttl - self._now
+        left = time_or(done.get("lastTransitionTime")) + self._spec.ttl - self._now
         if left <= 0:
             self._plan.expired = True
         else:

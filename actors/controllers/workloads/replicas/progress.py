@@ -6,10 +6,9 @@ Source: pkg/controller/deployment/progress.go and sync.go of Kubernetes 1.36.
 from collections.abc import Sequence
 
 from actors.controllers.workloads.common.conditions import entry, find, put, without
-from actors.controllers.workloads.common.pods import seconds
 from actors.controllers.workloads.replicas.views import Rollout, SetView
 from protocols.kube.meta import Object, meta, name_of
-from protocols.kube.times import format_time
+from protocols.kube.times import format_time, time_or
 
 AVAILABLE, PROGRESSING, FAILURE = "Available", "Progressing", "ReplicaFailure"
 COMPLETE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
@@ -121,7 +120,7 @@ def _progressing(before: Object, status: Object) -> bool:
 
 
 def _updated(known: Object) -> float:
-    return seconds(known.get("lastUpdateTime")) or seconds(known.get("lastTransitionTime"))
+    return time_or(known.get("lastUpdateTime")) or time_or(known.get("lastTransitionTime"))
 
 
 def _entry(kind: str, status: str, reason: str, message: str, now: float) -> Object:

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from actors.controllers.workloads.common.pods import seconds
 from actors.controllers.workloads.common.templates import scaled_value
 from protocols.kube.meta import Object, annotations_of, meta, name_of, terminating, uid_of
+from protocols.kube.times import time_or
 
 PREFIX = "deployment.kubernetes.io"
 REVISION, HISTORY = f"{PREFIX}/revision", f"{PREFIX}/revision-history"
@@ -95,7 +95,7 @@ def set_view(obj: Object) -> SetView:
         ready=int(status.get("readyReplicas") or 0),
         available=int(status.get("availableReplicas") or 0),
         terminating_pods=int(status.get("terminatingReplicas") or 0),
-        created=seconds(meta(obj).get("creationTimestamp")),
+        created=time_or(meta(obj).get("creationTimestamp")),
         revision=number(notes.get(REVISION)) or 0,
         desired=number(notes.get(DESIRED)),
         most=number(notes.get(MOST)),
