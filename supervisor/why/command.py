@@ -5,7 +5,7 @@ import asyncio
 
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.layout import Layout
-from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.base.errors import NotRunning, SupervisorError
 from supervisor.base.terminal import print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.why.gather.sources import connected
@@ -39,8 +39,6 @@ async def diagnose(where: Layout, target: Target) -> Diagnosis:
     try:
         async with connected(where) as sources:
             return await KINDS[target.kind](sources, target)
-    except (Usage, SupervisorError):
-        raise
     except ApiError as error:
         raise SupervisorError(f"the API rejects the request: {error}") from None
     except ApiAway as error:

@@ -10,10 +10,8 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.messages.supervisor import ActorStatus
-from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError
-from supervisor.client.connection import Asking
 from supervisor.dra.sources import RESOURCES, list_objects
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
@@ -57,14 +55,9 @@ async def _with_restart(sources: Sources, found: PluginEvidence) -> PluginEviden
 
 async def _process(sources: Sources, instance: str) -> ActorStatus | None:
     with suppress(NodeplaneError):
-        status = await Asking(sources.bus, _node_layout(sources)).status()
+        status = await sources.asking.status()
         return next((each for each in status.actors if each.instance == instance), None)
     return None
-
-
-def _node_layout(sources: Sources) -> Layout:
-    run = sources.bus.options.run_dir
-    return sources.layout if run == sources.layout.run else sources.layout.node(run.parent.name)
 
 
 async def _published(sources: Sources, driver: str) -> int:
@@ -122,7 +115,7 @@ def _holds(claim: Object, name: str) -> bool:
 
 def _holder(claim: Object) -> str:
     pods = [str(each.get("name")) for each in rows(mapping(claim.get("status")).get("reservedFor"))]
-    return f"{key_of(claim)}{f' (pod {chr(44).join(pods)})' if pods else ''}"
+    return key_of(claim) + (f" (pod {','.join(pods)})" if pods else "")
 
 
 async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvidence:
@@ -160,7 +153,7 @@ async def gather_node(sources: Sources, name: str) -> NodeEvidence:
         return found  # on another machine
     async with node_bus(sources, name) as near:
         try:
-            status = await Asking(near.bus, _node_layout(near)).status()
+            status = await near.asking.status()
         except SupervisorError:
             return msgspec.structs.replace(found, running=False)
     return msgspec.structs.replace(found, actors=status.actors)

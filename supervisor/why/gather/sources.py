@@ -33,8 +33,14 @@ class Sources(NamedTuple):
     """Layout of the plane."""
 
     @property
+    def node_layout(self) -> Layout:
+        """Layout of the node whose bus this is."""
+        run = self.bus.options.run_dir
+        return self.layout if run == self.layout.run else self.layout.node(run.parent.name)
+
+    @property
     def asking(self) -> Asking:
-        return Asking(self.bus, self.layout)
+        return Asking(self.bus, self.node_layout)
 
 
 class Reader:

@@ -133,9 +133,7 @@ def driver_evidence(manager: DeviceManager, name: str, slices: int) -> DriverEvi
 
 
 def _socket_since(sources: Sources) -> float:
-    run = sources.bus.options.run_dir
-    where = sources.layout if run == sources.layout.run else sources.layout.node(run.parent.name)
     try:
-        return where.registration_socket.stat().st_mtime
+        return sources.node_layout.registration_socket.stat().st_mtime
     except OSError:
         return 0.0

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from protocols.messages.calls import CallRecord
-from protocols.messages.devices import PLUGIN_GONE, PLUGIN_SERVES, PLUGIN_SILENT, PluginView
+from protocols.messages.devices import HEALTHY, PLUGIN_GONE, PLUGIN_SERVES, PLUGIN_SILENT, UNHEALTHY, PluginView
 from supervisor.calls.text import record_lines
 from supervisor.why.model.text import ago, at, joined, plural
 from supervisor.why.model.types import Finding, PluginEvidence
 
 LIST, REGISTER = "ListAndWatch", "Register"
-WORDS = ("Healthy", "Unhealthy")
+WORDS = (HEALTHY, UNHEALTHY)
 LAST_CALLS = 3
 NAMED = 5
 """Devices named in a sentence."""
@@ -148,7 +148,7 @@ def _changes(call: CallRecord) -> list[dict[str, Any]]:
 
 def _last_calls(found: PluginEvidence) -> Iterator[str]:
     for call in found.calls[-LAST_CALLS:]:
-        yield from (line for line in record_lines(call))
+        yield from record_lines(call)
 
 
 def _moment(call: CallRecord) -> str:
