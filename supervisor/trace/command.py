@@ -4,17 +4,22 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from pathlib import Path
 
 import msgspec
 
 from protocols.kube.times import format_micro
 from protocols.trace import Row
+from supervisor.base.errors import Usage
 from supervisor.base.terminal import json_text, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.trace.collect import PodTrace, follow, pod_trace
+from supervisor.trace.compare import compare, table
 from supervisor.trace.draw import CUT, draw, is_cut, line, parts, plain, title
 
 HELP = "a pod's life: created, scheduled, admitted, started, died; works after the fact, also for deleted pods"
+MAX_FILE = 16 << 20
+"""Bytes of a saved trace."""
 EPILOG = "Each process retains its newest 4096 steps and loses them when it ends; see docs/explanation/trace.md."
 
 
@@ -37,7 +42,10 @@ class JsonTrace(msgspec.Struct, frozen=True):
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("trace", help=HELP, epilog=EPILOG, allow_abbrev=False)
-    parser.add_argument("pod", metavar="pod/NAME", help="pod/NAME, NAME or the pod's uid")
+    parser.add_argument("pod", nargs="?", metavar="pod/NAME", help="pod/NAME, NAME or the pod's uid")
+    parser.add_argument(
+        "--diff", nargs=2, metavar=("A", "B"), help="what took longer in B than in A: pods, or files of `-o json`"
+    )
     parser.add_argument("-n", "--namespace", default="default", help="default: default")
     parser.add_argument("-o", "--output", choices=("text", "wide", "json"), default="text", help="default: text")
     parser.add_argument("-f", "--follow", action="store_true", help="go on with a line per step as they happen")
@@ -46,23 +54,71 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print the trace of a pod; a process that does not answer is named on standard error."""
-    name = args.pod.removeprefix("pod/").removeprefix("pods/")
+    if (args.pod is None) == (args.diff is None):
+        raise Usage("name one pod, or two with --diff")
+    if args.diff:
+        return _diff(args)
     if args.follow:
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_follow(args, name))
+            asyncio.run(_follow(args, _name(args.pod)))
         return 0
-    trace = asyncio.run(pod_trace(layout_from(args), args.namespace, name))
+    trace = _live(args, args.pod)
     if args.output == "json":
         print_json(JsonTrace(trace.pod, trace.uids, trace.silent, [_json(row) for row in trace.rows]))
     elif args.output == "wide" or not sys.stdout.isatty():
         show(*(piece for part in parts(trace.rows) for piece in (title(part, trace.pod), plain(part))))
     else:
         _draw(trace)
+    _warn(trace)
+    return 0
+
+
+def _name(pod: str) -> str:
+    return pod.removeprefix("pod/").removeprefix("pods/")
+
+
+def _live(args: argparse.Namespace, pod: str) -> PodTrace:
+    return asyncio.run(pod_trace(layout_from(args), args.namespace, _name(pod)))
+
+
+def _warn(trace: PodTrace) -> None:
     if is_cut(trace.rows):
         print(f"nodeplane: {CUT}", file=sys.stderr)
     if trace.silent:
         print(f"nodeplane: no answer from {', '.join(trace.silent)}: their steps are missing", file=sys.stderr)
+
+
+def _diff(args: argparse.Namespace) -> int:
+    if args.follow:
+        raise Usage("--diff compares what was recorded: it does not follow")
+    traces = [read_trace(Path(each)) if each.endswith(".json") else _live(args, each) for each in args.diff]
+    a, b = traces
+    found = compare(a.pod, a.rows, b.pod, b.rows)
+    if args.output == "json":
+        print_json(found)
+    else:
+        show(found.summary, f"A is {a.pod}, B is {b.pod}; compared is the {found.of}", table(found))
+    for trace in traces:
+        _warn(trace)
     return 0
+
+
+def read_trace(path: Path) -> PodTrace:
+    """Read a trace that `-o json` printed. Raises Usage."""
+    with path.open("rb") as file:
+        raw = file.read(MAX_FILE + 1)
+    if len(raw) > MAX_FILE:
+        raise Usage(f"{path} is longer than {MAX_FILE} bytes")
+    try:
+        saved = msgspec.json.decode(raw, type=JsonTrace)
+    except msgspec.MsgspecError as error:
+        raise Usage(f"{path} holds no trace of `nodeplane trace -o json`: {error}") from None
+    return PodTrace(saved.pod, saved.uids, [_row(span) for span in saved.spans], saved.silent)
+
+
+def _row(span: JsonRow) -> Row:
+    """Return the row of a saved span; a comparison needs no wall-clock time."""
+    return Row(span.name, span.actor, span.start_ns, span.duration_ns, span.depth, span.attributes, 0)
 
 
 async def _follow(args: argparse.Namespace, name: str) -> None:

@@ -175,6 +175,7 @@ TABLE: dict[str, Entry] = {
     "supervisor/root/format.py": Entry(1, ROOT_FILE, "LIMIT, declared fields"),
     "supervisor/startup/preflight.py": Entry(1, "API servers", "1 MiB"),
     "supervisor/startup/prepare.py": Entry(1, ROOT_FILE, "declared fields"),
+    "supervisor/trace/command.py": Entry(1, "files of users", "16 MiB, declared fields; in the command"),
     "supervisor/testing/api.py": Entry(1, "the API server of a test", "MAX_ANSWER"),
 }
 

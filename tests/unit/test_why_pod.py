@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis, PodEvidence
 from supervisor.why.pods.diagnose import diagnose_pod
-from supervisor.why.pods.slow import slowest, start_of
 
 RECORDED = Path(__file__).parents[1] / "support" / "why"
 

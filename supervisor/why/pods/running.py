@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from protocols.kube.meta import condition
 from protocols.trace import Row
+from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
-from supervisor.why.pods.slow import slowest, start_of
 from supervisor.why.pods.view import APP, Container, Ended, containers, spec_of, status_of
 
 SIGNALS = {1: "SIGHUP", 2: "SIGINT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}

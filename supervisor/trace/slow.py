@@ -1,10 +1,20 @@
-"""The longest part of a pod's start in its trace: a step, or a gap in which no process recorded a step. Pure."""
+"""A pod's start in its trace, and the parts that take its time: steps, and gaps without a recorded step. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from protocols.trace import Row
 
 LAST_STEP = "start container"
+
+
+class Gap(NamedTuple):
+    """A time in which no process recorded a step."""
+
+    length_ns: int
+    before: Row | None
+    """The step that ended when it began; None = the beginning of the window."""
+    after: Row
 
 
 def start_of(steps: Sequence[Row]) -> tuple[int, int] | None:
@@ -22,30 +32,34 @@ def slowest(steps: Sequence[Row]) -> tuple[str, int]:
     window = start_of(steps)
     if window is None:
         return "", 0
-    leaves = _leaves(steps, window)
-    parts = [(row.duration_ns, f"step {_name(row)}") for row in leaves]
-    return max((*_gaps(leaves, window), *parts), key=lambda part: part[0])[::-1]
+    leaves = leaves_of(steps, window)
+    parts = [(row.duration_ns, f"step {name_of(row)}") for row in leaves]
+    found = [(gap.length_ns, gap_name(gap)) for gap in gaps_of(leaves, window[0])]
+    return max((*found, *parts), key=lambda part: part[0])[::-1]
 
 
-def _leaves(steps: Sequence[Row], window: tuple[int, int]) -> list[Row]:
-    """Return the steps of the start that have no step in them, by start."""
+def leaves_of(steps: Sequence[Row], window: tuple[int, int]) -> list[Row]:
+    """Return the steps of a time that have no step in them, by start."""
     last = len(steps) - 1
     leaves = [row for at, row in enumerate(steps) if at == last or steps[at + 1].depth <= row.depth]
     return sorted((row for row in leaves if window[0] <= row.start_ns < window[1]), key=lambda row: row.start_ns)
 
 
-def _gaps(leaves: Sequence[Row], window: tuple[int, int]) -> list[tuple[int, str]]:
-    """Return the times that no leaf covers, each named by the steps around it."""
-    found, end, before = [], window[0], "its creation"
+def gaps_of(leaves: Sequence[Row], begin_ns: int) -> Iterator[Gap]:
+    """Yield the times that no leaf covers."""
+    end, before = begin_ns, None
     for row in leaves:
         if row.start_ns > end:
-            found.append((row.start_ns - end, f"nothing between {before} and {_name(row)}"))
+            yield Gap(row.start_ns - end, before, row)
         if row.start_ns + row.duration_ns >= end:
-            end, before = row.start_ns + row.duration_ns, _name(row)
-    return found
+            end, before = row.start_ns + row.duration_ns, row
 
 
-def _name(row: Row) -> str:
+def gap_name(gap: Gap) -> str:
+    return f"nothing between {name_of(gap.before) if gap.before else 'its creation'} and {name_of(gap.after)}"
+
+
+def name_of(row: Row) -> str:
     detail = next(
         (row.attributes[key] for key in ("resource", "driver", "object", "container") if key in row.attributes), ""
     )
