@@ -8,6 +8,11 @@ import msgspec
 SPANS = "spans"
 """RPC SpanQuery -> SpanBatch, served by every actor."""
 
+STEPS = "steps"
+"""RPC StepOrder -> StepList, served by every actor."""
+MOST_STEPS = 1000
+"""Steps that an actor counts for one test."""
+
 RETAINED = 4096
 """Spans that each actor retains; an older one is dropped for each new one."""
 RETAINED_BYTES = 1 << 20
@@ -72,3 +77,27 @@ class SpanBatch(msgspec.Struct, frozen=True):
     """There are later ones: ask again."""
     spans: tuple[Span, ...] = ()
     """In the order in which they ended."""
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """A step of a pod's life, or a call of a plugin or driver outside of one, that began while a test counted."""
+
+    name: str
+    label: str
+    """Resource, driver or container that tells equal names apart; may be empty."""
+    ordinal: int
+    """1 for the first step of this name and label since the count began."""
+    began_ns: int = 0
+    """CLOCK_BOOTTIME."""
+
+
+class StepOrder(msgspec.Struct, frozen=True):
+    count: bool | None = None
+    """True: count from 1; False: stop counting; None: leave it as it is."""
+    stop_at: Step | None = None
+    """With `count`: the actor sends itself SIGSTOP when this step begins, before it does anything of it."""
+
+
+class StepList(msgspec.Struct, frozen=True):
+    steps: tuple[Step, ...] = ()
+    """Those counted so far, at most MOST_STEPS."""

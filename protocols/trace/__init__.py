@@ -1,7 +1,17 @@
 """The life of a pod as spans that every actor records and answers for. See docs/explanation/trace.md."""
 
 from protocols.trace.collector import Collected, Collector, instances, run_dirs
-from protocols.trace.recorder import RECORDER, Recorder, clock, from_wall, record, serve_spans, span, wall_offset
+from protocols.trace.recorder import (
+    RECORDER,
+    Recorder,
+    call_begins,
+    clock,
+    from_wall,
+    record,
+    serve_spans,
+    span,
+    wall_offset,
+)
 from protocols.trace.waterfall import Node, Row, forest, trace_id, waterfall
 
 __all__ = [
@@ -11,6 +21,7 @@ __all__ = [
     "Node",
     "Recorder",
     "Row",
+    "call_begins",
     "clock",
     "forest",
     "from_wall",

@@ -18,8 +18,19 @@ import msgspec
 from msgspec import structs
 
 from protocols.bus import Bus, Call
-from protocols.messages.trace import BATCH, RETAINED, RETAINED_BYTES, SPANS, Span, SpanQuery
+from protocols.messages.trace import (
+    BATCH,
+    RETAINED,
+    RETAINED_BYTES,
+    SPANS,
+    STEPS,
+    Span,
+    SpanQuery,
+    StepList,
+    StepOrder,
+)
 from protocols.process.files import encodable
+from protocols.trace.steps import COUNTER
 
 LONGEST = 256
 """Characters of a name or an attribute; plugins and drivers choose some of them."""
@@ -29,6 +40,7 @@ _block: ContextVar[tuple[str, int]] = ContextVar("block", default=("", 0))
 _ids: "count[int] | None" = None
 """Ids of spans; it begins at random with the first span of a process, which may have been forked."""
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Span).decode
 
 
 def clock() -> int:
@@ -77,6 +89,10 @@ class Recorder:
         self._used += len(data)
         while len(ring) > self._retained or self._used > self._size:
             self._used -= len(ring.popleft())
+
+    def pods(self) -> frozenset[str]:
+        """Return the uids of the pods that have a span here."""
+        return frozenset(_decode(data).pod for data in self._ring)
 
     def answer(self, query: SpanQuery, epoch: int) -> RawBatch:
         """Return the next spans after the query's position, of one pod or of all."""
@@ -130,6 +146,8 @@ class span:
         self._id = _next_id()
 
     def __enter__(self) -> Self:
+        if COUNTER.counts and self.pod:
+            COUNTER.begin(self.pod, self._name, self.attributes)
         self._began = clock()
         self._token: Token[tuple[str, int]] = _block.set((self.pod, self._id))
         return self
@@ -146,6 +164,12 @@ class span:
         if self.pod:
             name, texts, duration = _short(self._name), _texts(self.attributes), clock() - self._began
             _add(Span(self.pod, name, self._began, duration, texts, "", self._id, self._parent))
+
+
+def call_begins(name: str, peer: str) -> None:
+    """Count a call of a plugin or driver as a step, unless the span of a pod around it does."""
+    if COUNTER.counts and not _block.get()[0]:
+        COUNTER.begin("", name, {"resource": peer})
 
 
 def _add(span: Span) -> None:
@@ -170,12 +194,21 @@ def _next_id() -> int:
 
 
 def serve_spans(bus: Bus, recorder: Recorder = RECORDER) -> None:
-    """Answer queries for spans on a bus."""
+    """Answer queries for spans on a bus, and orders of tests to count steps."""
 
     async def spans(query: SpanQuery, call: Call) -> RawBatch:
         return recorder.answer(query, bus.epoch)
 
+    async def steps(order: StepOrder, call: Call) -> StepList:
+        if order.count:
+            COUNTER.start(recorder.pods(), order.stop_at)
+        found = COUNTER.found()
+        if order.count is False:
+            COUNTER.end()
+        return found
+
     bus.serve(SPANS, SpanQuery, spans)
+    bus.serve(STEPS, StepOrder, steps)
 
 
 def _short(text: str) -> str:

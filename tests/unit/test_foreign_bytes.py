@@ -154,6 +154,7 @@ TABLE: dict[str, Entry] = {
     "protocols/streams/channels.py": Entry(1, "clients: sizes of terminals", "one frame, declared fields"),
     "protocols/streams/spdy_frames.py": Entry(2, "clients and nodes: headers", "LARGEST_HEADERS of plain text"),
     "protocols/streams/websocket_channels.py": Entry(1, "the container runtime", "one frame, declared fields"),
+    "protocols/trace/recorder.py": Entry(1, OWN, "RETAINED_BYTES of its own ring"),
     "protocols/wire/methods.py": Entry(3, "device plugins, drivers, kubelet, runtimes", MESSAGE),
     "supervisor/chaos/stage.py": Entry(1, "manifests of users", "64 MiB, no aliases, 200 levels"),
     "supervisor/cli/flags.py": Entry(1, OWN, "flags of the command"),

@@ -19,6 +19,7 @@ from actors.devices.model.errors import TooManyFollowers, status_of
 from protocols.errors import NodeplaneError
 from protocols.messages.calls import MAX_WAIT_S, CallRecord, CallsReply, CallsRequest
 from protocols.process.files import encodable
+from protocols.trace import call_begins
 from protocols.wire.methods import Method
 from protocols.wire.rendering import Renderer
 
@@ -92,6 +93,7 @@ class RecordedCall:
 
     def __enter__(self) -> "RecordedCall":
         self._log.opened(self)
+        call_begins(self._record.method, self._record.peer)
         return self
 
     def __exit__(

@@ -25,7 +25,7 @@ from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import TokenBucket
 from protocols.process.sockets import is_socket
 from protocols.process.tasks import Tasks, one_line, report
-from protocols.trace import span
+from protocols.trace import call_begins, span
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, unix_channel
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
@@ -188,6 +188,7 @@ class Plugin:
 
     def lists(self) -> AsyncIterator[list[PluginDevice]]:
         """Yield each full list. Raises PluginFailed at the end."""
+        call_begins(LIST_AND_WATCH.name, self.endpoint.resource)
         return DeviceListStream(self._channel).read()
 
     async def allocate(self, ids: Sequence[str], purpose: Purpose = NO_PURPOSE) -> bytes:

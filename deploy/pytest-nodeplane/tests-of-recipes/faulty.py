@@ -37,6 +37,14 @@ def registers_once() -> None:
     Registration._reconcile = reconcile
 
 
+def keeps_a_lock_file() -> None:
+    """Each test has a namespace, and a lock of its own."""
+    lock = Path(os.environ["NODEPLANE_KUBELET_DIR"], f"{os.environ['NAMESPACE']}.lock")
+    if lock.exists():
+        sys.exit(f"another plugin runs: {lock.name} exists")
+    lock.touch()
+
+
 def ends_with_the_kubelet() -> None:
     real = Registration._reconcile
 

@@ -152,7 +152,10 @@ class Node:
 
     def until(self, text: str, holds: Callable[[], T], timeout: float = TIMEOUT_S) -> T:
         """Wait until `holds` returns something true, and return that; `text` says in the error what did not happen."""
-        return until(text, holds, timeout, lambda: "\n".join([programs_sentence(self.processes), *self._event_lines()]))
+        return until(text, holds, timeout, self._programs_and_events)
+
+    def _programs_and_events(self) -> str:
+        return "\n".join(filter(None, [programs_sentence(self.processes), *self._event_lines()]))
 
     def _event_lines(self, about: str = "") -> list[str]:
         return folded_lines(self.events(about))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from protocols.errors import NodeplaneError
@@ -13,6 +13,7 @@ from protocols.messages.calls import CallRecord
 from protocols.messages.devices import ChaosDevice, DraDriver
 from protocols.messages.supervisor import ActorStatus
 from protocols.process.layout import Layout
+from pytest_nodeplane.outage import Outage
 from pytest_nodeplane.sentences import plugin_reason, pod_reason
 from pytest_nodeplane.waiting import until
 from supervisor.base.errors import Usage
@@ -31,6 +32,17 @@ R = TypeVar("R")
 METRICS_S, WHY_S = 10.0, 15.0
 FURTHER = f"{NODE}-"
 """Actors that are further nodes: node-2, node-3."""
+
+
+class PatientApi(Api):
+    """The API, whose calls may all be made again: they read, apply and delete."""
+
+    def __init__(self, where: Layout, outage: Outage) -> None:
+        super().__init__(where)
+        self._outage = outage
+
+    def ask(self, *words: Any, **options: Any) -> dict[str, Any]:
+        return self._outage.ride(lambda: super(PatientApi, self).ask(*words, **options))
 
 
 class Plane:
@@ -80,12 +92,17 @@ class Plane:
         return self._asking.submit(self._process.environment).result()
 
     @cached_property
+    def outage(self) -> Outage:
+        """Entered by the mark `kill_at_every_step` while an actor that it killed is not back."""
+        return Outage()
+
+    @cached_property
     def api(self) -> Api:
-        return Api(self.layout)
+        return PatientApi(self.layout, self.outage)
 
     def ask(self, question: Callable[[Asking], Awaitable[R]]) -> R:
         """Ask over the bus, from a thread without an event loop."""
-        return self._asking.submit(ask, self.layout, question).result()
+        return self.outage.ride(lambda: self._asking.submit(ask, self.layout, question).result())
 
     def actors(self) -> dict[str, ActorStatus]:
         return {actor.instance: actor for actor in self.ask(Asking.status).actors}

@@ -10,11 +10,80 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_nodeplane.killing import Counting, Killing
     from pytest_nodeplane.node import Node
     from pytest_nodeplane.plane import Plane
 
 NODES: "pytest.StashKey[list[Node]]" = pytest.StashKey()
 """Nodes of a test, where its report finds them also when a fixture of the project failed."""
+
+
+STEPPING: "pytest.StashKey[Counting | Killing]" = pytest.StashKey()
+"""What runs beside an item of a test with the mark."""
+EVERY_STEP = "kill_at_every_step"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("nodeplane")
+    group.addoption("--nodeplane-step", type=int, default=0, metavar="N", help=f"{EVERY_STEP}: kill at this step only")
+    group.addoption(
+        "--nodeplane-seed", type=int, default=0, metavar="N", help=f"{EVERY_STEP}: chooses among too many kills"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    text = "run the test again with one actor or program killed at each of its steps"
+    config.addinivalue_line("markers", f'{EVERY_STEP}(victims=("program", "actor"), limit=30): {text}')
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    marked = [item for item in session.items if item.get_closest_marker(EVERY_STEP)]
+    if marked:
+        from pytest_nodeplane.every_step import options_of
+
+        for item in marked:
+            options_of(item)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    from pytest_nodeplane.step_reports import StepReports
+
+    session.config.pluginmanager.register(StepReports(session.config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test with the mark together with its kills."""
+    if not isinstance(item, pytest.Function) or not item.get_closest_marker(EVERY_STEP):
+        return None
+    from pytest_nodeplane.every_step import run
+
+    run(item, nextitem)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    return (yield from _beside(item, ends=False))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    return (yield from _beside(item, ends=True))
+
+
+def _beside(item: pytest.Item, ends: bool) -> Generator[None, Any, Any]:
+    """End the kill of a marked test after its function, or after a set-up that fails; say in errors what was killed."""
+    stepping = item.stash.get(STEPPING, None)
+    try:
+        result = yield
+    except BaseException as error:
+        if stepping:
+            stepping.failed(error)
+        raise
+    if stepping and ends:
+        stepping.passed()
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +109,8 @@ def node(plane: "Plane", request: pytest.FixtureRequest) -> "Iterator[Node]":
     request.node.stash[NODES] = [made]
     try:
         made.begin()
+        if stepping := request.node.stash.get(STEPPING, None):
+            stepping.begin(made)
         yield made
     finally:
         made.end()

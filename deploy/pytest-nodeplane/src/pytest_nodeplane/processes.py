@@ -7,7 +7,9 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -26,20 +28,27 @@ class Process:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], records: Path | None = None) -> None:
         self.command = list(command)
+        self._environment, self._records = dict(environment), records
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 # until `close`
+        self._replacing = threading.RLock()
+        """Held while another process takes the place of one that `crash` killed."""
+        self._spawn()
+
+    def _spawn(self) -> None:
         self._process = subprocess.Popen(
             self.command,
-            env=dict(environment),
+            env=self._environment,
             stdout=self._output,
             stderr=self._output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._record = record(records, self.pid) if records else None
+        self._record = record(self._records, self._process.pid) if self._records else None
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        with self._replacing:
+            return self._process.pid
 
     @property
     def name(self) -> str:
@@ -59,7 +68,8 @@ class Process:
 
     @property
     def runs(self) -> bool:
-        return self._process.poll() is None
+        with self._replacing:
+            return self._process.poll() is None
 
     @property
     def output(self) -> str:
@@ -70,8 +80,9 @@ class Process:
 
     def wait(self, timeout: float = 30.0) -> int:
         """Return its exit code. Raises subprocess.TimeoutExpired."""
-        if self.runs:
-            _await_end(self.pid, timeout)
+        deadline = time.monotonic() + timeout
+        while self.runs and time.monotonic() < deadline:  # again where another process took its place
+            _await_end(self.pid, max(0.0, deadline - time.monotonic()))
         return self._process.wait(0)
 
     def signal(self, number: int) -> None:
@@ -81,6 +92,17 @@ class Process:
         """End it and its children as a crash does, with SIGKILL."""
         self._signal_all(signal.SIGKILL)
         self._process.wait()
+
+    def crash(self, killed: Callable[[], None]) -> None:
+        """End it with its children by SIGKILL, call `killed`, and start it again, as a DaemonSet does."""
+        with self._replacing:
+            try:
+                self.kill()
+            finally:
+                killed()
+            if self._record:
+                self._record.unlink(missing_ok=True)
+            self._spawn()
 
     def terminate(self) -> None:
         """Send SIGTERM to it and its children, and do not wait."""

@@ -1,0 +1,164 @@
+"""Count the steps of a test in the actors of its node, or kill at one of them: what runs beside a marked test.
+
+The actor of the step stops itself when it begins (SIGSTOP), the victim gets SIGKILL, and then the actor goes on. So the
+victim is dead before anything of the step has happened.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterable
+
+import pytest
+
+from protocols.bus import BusError
+from protocols.messages.trace import STEPS, Step, StepList, StepOrder
+from protocols.trace import instances
+from pytest_nodeplane.node import Node
+from pytest_nodeplane.plane import Plane
+from pytest_nodeplane.steps import Found, Kill
+from pytest_nodeplane.waiting import until
+from supervisor.base.errors import Usage
+from supervisor.client.connection import Asking, ask
+from supervisor.tree.states import SERVING, usage_of
+
+POLL_S = 0.002
+"""Pause between looks at the actor; it is stopped for so long at most, and for as long as a kill takes."""
+TIMEOUT_S = 3.0
+
+
+class Counting:
+    """The first run: which steps it has, and which programs run when it ends."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self.programs: list[tuple[int, str]] = []
+        self._node: Node | None = None
+
+    def begin(self, node: Node) -> None:
+        self._node = node
+        _order(node.plane, StepOrder(count=True))
+
+    def failed(self, error: BaseException) -> None:
+        """Count no longer; the fixture's end of the node needs nothing else."""
+
+    def passed(self) -> None:
+        """Read the steps when the test's own function has ended, before its fixtures end."""
+        if self._node is None:
+            return
+        found = [
+            Found(name, step) for name, steps in _order(self._node.plane, StepOrder(count=False)) for step in steps
+        ]
+        self.found = sorted(found, key=lambda each: each.step.began_ns)
+        processes = enumerate(self._node.processes)
+        self.programs = [(position, process.name) for position, process in processes if not process.has_ended]
+
+
+class Killing:
+    """A run with one kill. `reached` is False while its step has not begun."""
+
+    def __init__(self, kill: Kill) -> None:
+        self.kill = kill
+        self.reached = False
+        self._node: Node | None = None
+        self._error: Exception | None = None
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, node: Node) -> None:
+        """Raises Usage if no actor has the victim's name, or the step's actor is not there."""
+        self._node = node
+        actors = node.plane.actors()
+        for name in (self.kill.at.actor, *([self.kill.victim] if self.kill.program < 0 else [])):
+            if name not in actors:
+                raise Usage(f"no actor is called {name!r}; there are {', '.join(sorted(actors))}")
+        _order(node.plane, StepOrder(count=True, stop_at=self.kill.at.step), [self.kill.at.actor])
+        pid = actors[self.kill.at.actor].pid
+        self._thread = threading.Thread(target=self._watch, args=(node, pid), name="kill at a step", daemon=True)
+        self._thread.start()
+
+    def passed(self) -> None:
+        """Skip a run without its step, which shows nothing. Raises what made the kill fail."""
+        self._end()
+        if not self.reached:
+            pytest.skip(f"nothing was killed: this run had no {self.kill.at.text} of {self.kill.at.actor}")
+
+    def failed(self, error: BaseException) -> None:
+        """Put the kill before the text of the error."""
+        self._end()
+        if not isinstance(error, Exception) or not self.reached:
+            return
+        text = f"does not survive: {self.kill.text}"
+        first = error.args[0] if error.args else ""
+        if isinstance(first, str):
+            error.args = (f"{text}: {first}", *error.args[1:])
+        else:
+            error.add_note(text)
+
+    def _end(self) -> None:
+        """Wait for the end of a kill that has begun; none begins after this. Raises what made the kill fail."""
+        if self._node is None or self._thread is None:
+            return
+        if not self.reached:
+            _order(self._node.plane, StepOrder(count=False), [self.kill.at.actor])
+        self._ended.set()
+        self._thread.join()
+        self._thread = None
+        if self._error:
+            raise self._error
+
+    def _watch(self, node: Node, pid: int) -> None:
+        try:
+            while not _is_stopped(pid):
+                if self._ended.wait(POLL_S) and not _is_stopped(pid):
+                    return
+            self.reached = True
+            self._kill(node, pid)
+        except Exception as error:
+            self._error = error
+
+    def _kill(self, node: Node, stopped: int) -> None:
+        if self.kill.program < 0:
+            with node.plane.outage:
+                _kill_actor(node.plane, self.kill.victim, stopped)
+        elif self.kill.program < len(node.processes):
+            node.processes[self.kill.program].crash(lambda: os.kill(stopped, signal.SIGCONT))
+        else:  # the test has not started it yet
+            self.reached = False
+            os.kill(stopped, signal.SIGCONT)
+
+
+def _kill_actor(plane: Plane, victim: str, stopped: int) -> None:
+    """Kill an actor, let the stopped one go on, and wait until the victim's successor serves."""
+    pids = {each.instance: each.pid for each in ask(plane.layout, Asking.status).actors}
+    before = pids[victim]
+    ask(plane.layout, lambda asking: asking.kill(victim, signal.SIGKILL))
+    if before != stopped:
+        os.kill(stopped, signal.SIGCONT)
+
+    def restarted() -> bool:
+        actors = {each.instance: each for each in ask(plane.layout, Asking.status).actors}
+        return actors[victim].pid not in (0, before) and actors[victim].state in SERVING
+
+    until(f"{victim} serves again", restarted)
+
+
+def _is_stopped(pid: int) -> bool:
+    usage = usage_of(pid)
+    return usage is not None and usage.stopped
+
+
+def _order(plane: Plane, order: StepOrder, names: Iterable[str] = ()) -> list[tuple[str, tuple[Step, ...]]]:
+    """Send an order to actors, by default to all of the first node; return the steps of those that answer."""
+
+    async def question(asking: Asking) -> list[tuple[str, tuple[Step, ...]]]:
+        async def one(name: str) -> tuple[str, tuple[Step, ...]]:
+            try:
+                return name, (await asking.bus.call(name, STEPS, order, StepList, timeout=TIMEOUT_S)).steps
+            except BusError:  # a supervisor, which has no steps, or an actor that is down
+                return name, ()
+
+        return await asyncio.gather(*map(one, list(names) or instances(asking.layout.run)))
+
+    return plane.ask(question)
