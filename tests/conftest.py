@@ -19,6 +19,8 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 FUZZ = bool(os.environ.get("NODEPLANE_FUZZ"))
 settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=500 if FUZZ else 60)
 settings.load_profile("nodeplane")
+ALL = bool(os.environ.get("NODEPLANE_ALL")) or os.environ.get("CI") == "true"
+HEAVY = pytest.mark.skip(reason="heavy: it runs with NODEPLANE_ALL=1, as by make test-all")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,7 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes longest: the rest fills the gaps, so that no process is alone at the end."""
+    """Put first what takes longest: the rest fills the gaps, so that no process is alone at the end; skip the heavy."""
+    for item in items:
+        if not ALL and item.get_closest_marker("heavy"):
+            item.add_marker(HEAVY)
     seconds = read_durations()
     items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(item.config.rootpath)), 0.0))
 

@@ -61,7 +61,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     },
     "simulation": {"simulation_bench": {"SECONDS": 4.0, "RUNS": 1}},
     "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,
-                              "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 3}},
+                              "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 2, "WARM_S": 0.2}},
     "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},
     "trace": {"trace_bench": {"TIMES": 5, "COUNT": 5, "IDLE_S": 0.5, "REST_S": 0.0}},
     "tracker": {

@@ -30,7 +30,7 @@ SHORTEST_S = 1.0
 """The others are measured for this long beside each attack, though its answer may come sooner."""
 HOG_CONNECTIONS, HOG_OBJECTS, HOG_S = 30, 3000, 8.0
 LISTED = "/api/v1/namespaces/default/pods"
-READY_S = 60.0
+READY_S, WARM_S = 60.0, 1.0
 ATTACKED = len(ATTACKS)
 
 
@@ -115,7 +115,7 @@ def _play(plane: Plane, sent: Sent, user: str = "admin") -> int:
 async def _attacks(plane: Plane) -> list[Row]:
     ordinary, over = Ordinary(plane), asyncio.Event()
     clients = [asyncio.create_task(ordinary.run(number, over)) for number in range(CLIENTS)]
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(WARM_S)
     floor_turn, floor = await _quiet(plane, ordinary)
     turns: dict[str, float] = {}
     others: dict[str, list[float]] = {}
@@ -158,7 +158,7 @@ async def _quiet(plane: Plane, ordinary: Ordinary) -> tuple[float, list[float]]:
 async def _fairness(plane: Plane) -> list[Row]:
     ordinary, over = Ordinary(plane), asyncio.Event()
     clients = [asyncio.create_task(ordinary.run(number, over)) for number in range(CLIENTS)]
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(WARM_S)
     floor_turn, floor = await _quiet(plane, ordinary)
     hog = hogging(plane, LISTED, HOG_CONNECTIONS, "hog")
     told = await asyncio.to_thread(hog.__enter__)

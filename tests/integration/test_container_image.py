@@ -29,7 +29,10 @@ USER = 65532
 NEEDED_BYTES = 2 << 30
 KUBECTL = str(Path(sys.executable).parent / "kubectl")
 OVERLAY = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adopt" / "overlays" / "containerd"
-pytestmark = pytest.mark.skipif(bool(why := debian_image.why_not()), reason=why or "an image can be built here")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(bool(why := debian_image.why_not()), reason=why or "an image can be built here"),
+]
 
 
 class Container:

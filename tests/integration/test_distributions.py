@@ -33,6 +33,7 @@ LOCKED, LOWEST, HIGHEST = "locked", "lowest-direct", "highest"
 """Versions: those of this environment, which are the newest of the day of the lock; the lowest that pyproject.toml
 allows; the newest of today, with NODEPLANE_FUZZ, since an index that changes makes no reproducible test."""
 pytestmark = [
+    pytest.mark.heavy,
     pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed"),
     pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling, which builds, is not installed"),
     pytest.mark.skipif(find_spec("pip") is None, reason="pip, which installs the wheel, is not installed"),

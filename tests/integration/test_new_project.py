@@ -12,6 +12,7 @@ from tests.support.plane import BIN, REPO
 from tests.support.pytest_plugin import unpack
 
 pytest.importorskip("hatchling", reason="hatchling, which builds pytest-nodeplane, is not installed")
+pytestmark = pytest.mark.heavy
 PROGRAMS = {"plugin": "plugin.py", "dra-driver": "driver.py", "agent": "agent.py"}
 OTHERS = ("--resource", "acme.test/card", "--driver", "cards.acme.test")
 
