@@ -156,6 +156,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """API versions that are not served, such as `resource.k8s.io/v1alpha3`."""
     otlp: str
     """URL to which spans are posted (OTLP/HTTP); empty = they are not exported."""
+    record: str = ""
+    """Absolute path of the file to which the plane is recorded; empty = it is not."""
+    record_limit: int = 64 << 20
+    """Bytes of that file."""
     service_cluster_ip_range: str = "10.96.0.0/16"
     """CIDRs from which services get addresses, separated by a comma: one, or one of each IP family."""
     scheduler_seed: int = 0

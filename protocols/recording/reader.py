@@ -45,20 +45,17 @@ class Recording:
     def state(self, at_ms: int) -> State:
         """Return the state at a time; empty before the first. Raises RecordingInvalid."""
         state: State = {}
-        for change in self.changes(self._key_before(at_ms), at_ms):
+        first = max((at for at, frame in enumerate(self._states) if _begins(frame, at_ms)), default=0)
+        for change in self._changes(self._states[first:], 0, at_ms):
             apply_change(state, change)
         return state
 
-    def _key_before(self, at_ms: int) -> int:
-        """Return the time of the last key frame that is not later."""
-        keys = [frame.at_ms for frame in self._states if frame.kind == KEY and frame.at_ms <= at_ms]
-        return max(keys, default=0)
-
     def changes(self, since_ms: int, until_ms: int) -> Iterator[Change | None]:
-        """Yield changes of the state from `since_ms` to `until_ms`; None where a key frame begins the state anew."""
-        for frame in self._states:
-            if frame.at_ms < since_ms:
-                continue
+        """Yield the changes after `since_ms`, until `until_ms`; None where a key frame begins the state anew."""
+        return self._changes([frame for frame in self._states if frame.at_ms > since_ms], since_ms, until_ms)
+
+    def _changes(self, states: list[Frame], since_ms: int, until_ms: int) -> Iterator[Change | None]:
+        for frame in states:
             if frame.kind == KEY and frame.at_ms > until_ms:
                 return
             if frame.kind == KEY:
@@ -66,7 +63,8 @@ class Recording:
             for change in self._decoded(frame, _CHANGES).changes:
                 if change.at_ms > until_ms:  # changes are in the order of their times
                     return
-                yield change
+                if change.at_ms > since_ms:
+                    yield change
 
     def entries(
         self, sources: Collection[str], until_ms: int, since_ms: int = 0, holds: bytes = b""
@@ -96,6 +94,10 @@ class Recording:
 
     def _decoded(self, frame: Frame, decode: Callable[[bytes], T]) -> T:
         return _decode(frames.body(self._data, frame), frame, decode)
+
+
+def _begins(frame: Frame, at_ms: int) -> bool:
+    return frame.kind == KEY and frame.at_ms <= at_ms
 
 
 def apply_change(state: State, change: Change | None) -> None:

@@ -76,6 +76,8 @@ CEL = "cel"
 """The worker for expressions, one beside each actor of EVALUATING."""
 OTLP = "otlp"
 """The exporter of traces, which runs only if they are exported."""
+RECORDER = "recorder"
+"""The recorder of the whole root, which runs only if there is a file to record to."""
 RUNTIME = "runtime"
 EMBEDDED = "embedded"
 """The runtime that runs as an actor of the node group."""
@@ -93,7 +95,7 @@ ACTORS = {
 
 EVALUATING = frozenset({"controllers", "scheduler", APISERVER})
 
-DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor", CEL, OTLP})
+DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor", CEL, OTLP, RECORDER})
 """Actors without which running pods go on as promised; one that failed only shows in the status."""
 
 
@@ -110,6 +112,7 @@ class PlaneShape(msgspec.Struct, frozen=True, kw_only=True):
     runtime_embedded: bool = True
     otlp: str = ""
     """Group that exports the traces of the whole root; empty: none."""
+    recorded: bool = False
 
 
 def child(actor: str, group: str, instance: str = "") -> ChildSpec:
@@ -153,6 +156,7 @@ def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
         specs += [spec for actor in ACTORS[group] for spec in _instances(actor, group, shape)]
     if NODE in shape.groups:
         specs += map(additional_node, range(2, shape.nodes + 1))
+        specs += [child(RECORDER, NODE)] if shape.recorded else []  # it ends first, and reads the others before
     return tuple(specs)
 
 

@@ -352,6 +352,18 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
             page="OTLP over HTTP, [the trace](trace.md#export)",
         ),
     ] = ""
+    record: Annotated[
+        str,
+        flag(
+            "FILE",
+            "record the plane to a file, for `why --replay` and `console --replay`",
+            default="not",
+            page="[recordings](recording.md)",
+        ),
+    ] = ""
+    record_limit: Annotated[
+        str, flag("SIZE", "size of that file, beyond which its oldest part is left out; 1Mi to 1Gi")
+    ] = "64Mi"
     feature_gates: Annotated[str, flag("NAME=BOOL,...", "upstream's feature gates to turn off", default="all on")] = ""
     feature_gate_skew: Annotated[
         str,

@@ -65,6 +65,8 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
         disable_admission_plugins=values.admission_plugins(options.disable_admission_plugins),
         service_cluster_ip_range=values.service_ranges(options.service_cluster_ip_range),
         otlp=values.otlp(options.otlp),
+        record=os.path.abspath(os.path.expanduser(options.record)) if options.record else "",
+        record_limit=values.record_limit(options.record_limit),
         feature_gates=gates_of(options),
         log_level=_chosen(options, "log_level"),
     )
@@ -81,6 +83,7 @@ def shape_of(
         store_embedded=settings.runs_store,
         runtime_embedded=settings.runtime_embedded,
         otlp="" if not settings.otlp else NODE if settings.joined else CONTROL,
+        recorded=bool(settings.record),
     )
 
 

@@ -24,6 +24,8 @@ NOWHERE = {
 }
 """Addresses of documentation by IP version: connecting a datagram socket to one sends nothing but selects the local
 address."""
+LEAST_RECORDING, MOST_RECORDING = 1 << 20, 1 << 30
+"""Bytes; a larger recording would not be read."""
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -219,6 +221,14 @@ def size(text: str, flag: str) -> int:
 def quota(text: str, flag: str) -> int:
     """Parse a size, or 0 for no quota."""
     return 0 if text.strip() == "0" else size(text, flag)
+
+
+def record_limit(text: str) -> int:
+    """Return the bytes of a recording; too few would not hold the state of a plane."""
+    found = size(text, "--record-limit")
+    if not LEAST_RECORDING <= found <= MOST_RECORDING:
+        raise Usage(f"--record-limit {text}: use 1Mi to 1Gi")
+    return found
 
 
 def at_least(least: int, value: int, flag: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
@@ -201,15 +201,19 @@ def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
             raise NotRunning(f"the API at {options.server} does not answer: {error}") from None
 
 
-async def list_objects(
-    client: ApiClient, resources: Iterable[Resource] = RESOURCES, *, driver: str = ""
-) -> list[Object]:
+class Lister(Protocol):
+    """What lists objects: a client of the API, or a recording."""
+
+    async def list(self, resource: Resource, namespace: str = "", *, field_selector: str = "") -> Object: ...
+
+
+async def list_objects(client: Lister, resources: Iterable[Resource] = RESOURCES, *, driver: str = "") -> list[Object]:
     """Return the objects of these resources, ResourceSlices of one driver if it is given. Raises ApiError, ApiAway."""
     found = await asyncio.gather(*(_list(client, resource, driver) for resource in resources))
     return [obj for objects in found for obj in objects]
 
 
-async def _list(client: ApiClient, resource: Resource, driver: str) -> list[Object]:
+async def _list(client: Lister, resource: Resource, driver: str) -> list[Object]:
     selector = f"spec.driver={driver}" if driver and resource is RESOURCESLICES else ""
     try:
         page = await client.list(resource, field_selector=selector)

@@ -73,6 +73,7 @@ def local_settings(plane: Settings, number: int) -> Settings:
         pod_resources=msgspec.structs.replace(plane.pod_resources, health_address=""),
         metrics_port=0,
         otlp="",  # the plane exports the spans of all its nodes
+        record="",  # and records them
     )
 
 

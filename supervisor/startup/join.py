@@ -125,6 +125,8 @@ def write_node_files(where: Layout, what: NodeConfig) -> None:
 def _check_flags(options: PlaneOptions, group: str, where: Layout) -> None:
     if group not in ("", NODE):
         raise Usage(f"{where.root} is a node of another plane, it has no {group} group; use another --root")
+    if options.record:
+        raise Usage("--record: a node that joins is not recorded; give the flag to the plane that it joins")
     if options.nodes != 1:
         raise Usage("--nodes needs the plane's own CA; let each node join with a file of its own")
     if (where.pki / "ca.key").exists():

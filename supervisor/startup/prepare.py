@@ -11,8 +11,10 @@ from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings, load_settings, save_settings
+from protocols.recording.errors import RecordingInvalid
+from protocols.recording.writer import open_recording
 from supervisor.base.errors import AlreadyRunning, Usage
-from supervisor.base.groups import GROUPS, WATCHER, check_nodes, check_watchers, children
+from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers, children
 from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.base.settings import check_port, settings_of, shape_of
 from supervisor.base.values import bind_address
@@ -72,7 +74,21 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
         leftovers.remove_all(where.run, mine)
     else:
         leftovers.clean(where.run)
+    if NODE in groups:
+        begin_recording(settings)
     return Prepared(name, group, settings, specs, held, port, settings_file)
+
+
+def begin_recording(settings: Settings) -> None:
+    """Make or empty the file to record to. Raises Usage for one that cannot be written, or holds something else."""
+    if not settings.record:
+        return
+    try:
+        with open_recording(Path(settings.record)) as file:
+            file.truncate(0)
+    except (RecordingInvalid, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise Usage(f"--record {settings.record}: {reason}") from None
 
 
 def _agree_on_settings(

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -24,6 +25,14 @@ AT_ONCE = 16
 """Nodes asked at once; one with silent processes takes seconds."""
 
 
+class SpanSource(Protocol):
+    """What knows spans: the collector of a node's processes, or a recording."""
+
+    async def pod(self, uid: str, skip: Collection[str] = ()) -> Collected: ...
+
+    async def text(self, text: str) -> Collected: ...
+
+
 class PodTrace(msgspec.Struct, frozen=True):
     pod: str
     """NAMESPACE/NAME; the uid if that is all that is known."""
@@ -40,11 +49,16 @@ async def pod_trace(layout: Layout, namespace: str, name: str) -> PodTrace:
     The pod may be deleted: the trace lasts as long as the processes retain its spans.
     """
     async with plane(layout) as collectors:
-        spans, uids, silent = await _known(collectors, namespace, name)
+        return await trace_of(collectors, namespace, name, wall_offset())
+
+
+async def trace_of(collectors: Sequence[SpanSource], namespace: str, name: str, offset_ns: int) -> PodTrace:
+    """Return the trace of the newest pod of a name, or of a uid. Raises Usage when nothing is known of it."""
+    spans, uids, silent = await _known(collectors, namespace, name)
     if not spans:
         raise Usage(f"no process has spans of pod {namespace}/{name}; it may be too old, see `nodeplane trace --help`")
     shown = next((span.attributes[POD] for span in spans if POD in span.attributes), name)
-    return PodTrace(shown, uids, waterfall(spans, wall_offset()), silent)
+    return PodTrace(shown, uids, waterfall(spans, offset_ns), silent)
 
 
 async def follow(layout: Layout, namespace: str, name: str) -> AsyncIterator[list[Row]]:
@@ -68,7 +82,7 @@ async def follow(layout: Layout, namespace: str, name: str) -> AsyncIterator[lis
 
 
 async def _known(
-    collectors: list[Collector], namespace: str, name: str
+    collectors: Sequence[SpanSource], namespace: str, name: str
 ) -> tuple[list[Span], tuple[str, ...], tuple[str, ...]]:
     """Return the spans of a pod, its uids, and the processes that did not answer; those are asked once."""
     uids, silent = ((name,), ()) if _is_uid(name) else await _uids(collectors, f"{namespace}/{name}")
@@ -82,7 +96,7 @@ async def _known(
 
 
 async def _of_pods(
-    collectors: list[Collector], uids: Iterable[str], silent: tuple[str, ...]
+    collectors: Sequence[SpanSource], uids: Iterable[str], silent: tuple[str, ...]
 ) -> tuple[list[Span], tuple[str, ...]]:
     found = await ask_nodes(each.pod(uid, silent) for each in collectors for uid in uids)
     return [span for collected in found for span in collected.spans], tuple(sorted({*silent, *silent_of(found)}))
@@ -123,7 +137,7 @@ async def plane(layout: Layout) -> AsyncIterator[list[Collector]]:
             await bus.close()
 
 
-async def _uids(collectors: list[Collector], pod: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+async def _uids(collectors: Sequence[SpanSource], pod: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the uid of the newest pod of a name, and that of its manifest if it mirrors a static pod.
 
     Beside them the processes that did not answer.

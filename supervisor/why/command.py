@@ -5,12 +5,16 @@ import asyncio
 
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.layout import Layout
-from supervisor.base.errors import NotRunning, SupervisorError
+from protocols.recording.errors import RecordingInvalid
+from protocols.recording.reader import Recording
+from supervisor.base.errors import NotRunning, SupervisorError, Usage
 from supervisor.base.terminal import print_json, show
 from supervisor.cli.flags import layout_from
-from supervisor.why.gather.sources import connected
+from supervisor.why.gather.live import connected
+from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis
+from supervisor.why.replayed import opened, time_in
 from supervisor.why.targets import KINDS, Target, target_of
 
 HELP = "the reason, in words, for the state of a pod, device, claim, node or plugin"
@@ -22,11 +26,20 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("target", metavar="KIND/NAME", help=f"KIND is {', '.join(KINDS)}; a NAME alone is a pod")
     parser.add_argument("-n", "--namespace", default="default", help="of a pod or claim (default: default)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--replay", metavar="FILE", default="", help="of a recording instead (up --record)")
+    parser.add_argument("--at", metavar="TIME", default="", help="with --replay: HH:MM:SS, RFC 3339, +SECONDS; its end")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    found = asyncio.run(diagnose(layout_from(args), target_of(args.target, args.namespace)))
+    target = target_of(args.target, args.namespace)
+    if args.at and not args.replay:
+        raise Usage("--at is a time of a recording; give --replay FILE, too")
+    if args.replay:
+        recording = opened(args.replay)
+        found = asyncio.run(diagnose_recorded(recording, time_in(recording, args.at), target))
+    else:
+        found = asyncio.run(diagnose(layout_from(args), target))
     if args.output == "json":
         print_json(found)
     else:
@@ -43,3 +56,13 @@ async def diagnose(where: Layout, target: Target) -> Diagnosis:
         raise SupervisorError(f"the API rejects the request: {error}") from None
     except ApiAway as error:
         raise NotRunning(f"the API does not answer: {error}; see `nodeplane status`") from None
+
+
+async def diagnose_recorded(recording: Recording, at_ms: int, target: Target) -> Diagnosis:
+    """Draw the conclusion that `diagnose` would have drawn at this time. Raises SupervisorError, Usage."""
+    try:
+        return await KINDS[target.kind](ReplaySources(recording, at_ms), target)
+    except ApiError as error:
+        raise SupervisorError(f"the recording has no such object: {error}") from None
+    except RecordingInvalid as error:
+        raise SupervisorError(str(error)) from None

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from protocols.process.layout import layout
+from supervisor.why.gather.live import connected
 from supervisor.why.gather.others import gather_claim, gather_device, gather_node, gather_plugin
 from supervisor.why.gather.pod import gather_pod
-from supervisor.why.gather.sources import Sources, connected
+from supervisor.why.gather.sources import Sources
 from supervisor.why.model.types import PodEvidence
 
 FIRST, ENDS = 32, ("delete", "evict", "preempted", "device health")

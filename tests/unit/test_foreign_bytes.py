@@ -116,6 +116,7 @@ TABLE: dict[str, Entry] = {
     "actors/podworker/pods/manifests.py": Entry(2, "static pod manifests", "10 MiB, in a thread; aliases 1 MiB"),
     "actors/podworker/pods/status/device_health.py": Entry(1, OWN, "entries encoded before"),
     "actors/podworker/pods/workers/admission.py": Entry(1, "annotations of pods", "256 KiB, declared fields"),
+    "actors/recorder/streams.py": Entry(2, "the store, by messages of the watch cache", OBJECT),
     "actors/runtime/backends/holders.py": Entry(1, OWN, "a message of our holder process, declared fields"),
     "actors/runtime/backends/shim_connection.py": Entry(3, "our shims", "64 MiB of a file, declared fields"),
     "actors/runtime/images/archive.py": Entry(2, "image archives", "budget.bounds.metadata; in a process of the CLI"),
@@ -178,6 +179,7 @@ TABLE: dict[str, Entry] = {
     "supervisor/startup/prepare.py": Entry(1, ROOT_FILE, "declared fields"),
     "supervisor/trace/command.py": Entry(1, "files of users", "16 MiB, declared fields; in the command"),
     "supervisor/testing/api.py": Entry(1, "the API server of a test", "MAX_ANSWER"),
+    "supervisor/why/gather/replay.py": Entry(1, "files of users: recordings", "a frame, declared fields"),
 }
 
 

@@ -121,6 +121,14 @@ def test_file_beyond_its_limit_loses_its_oldest_segments(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [tmp_path / "r"]
 
 
+def test_change_that_is_written_before_a_key_frame_of_the_same_time_is_not_applied_to_it(tmp_path: Path) -> None:
+    writer = written(tmp_path / "r", 3)
+    writer.set("objects/core/pods", "default/a", {"status": {"second": 9}, "spec": {"x": 1}}, 90_000)
+    writer.flush(90_000, 0)
+    writer.close()
+    assert Recording(tmp_path / "r").state(90_000) == writer.state
+
+
 def test_value_that_is_too_large_is_left_out_and_counted(tmp_path: Path) -> None:
     writer = RecordingWriter(tmp_path / "r", HEAD, LIMIT)
     writer.happened("log", "", "x" * (9 << 20), 1)

@@ -43,3 +43,9 @@ def test_exporter_runs_in_the_group_that_the_shape_names() -> None:
     assert names(PlaneShape(otlp="control")).count("otlp") == 1
     assert "otlp" in names(PlaneShape(groups=(NODE,), otlp=NODE))
     assert "otlp" not in names(PlaneShape(groups=(NODE,), otlp="control"))
+
+
+def test_recorder_is_the_last_to_start_and_the_first_to_end_if_there_is_a_file() -> None:
+    assert "recorder" not in names(PlaneShape())
+    assert names(PlaneShape(nodes=3, recorded=True))[-1] == "recorder"
+    assert "recorder" not in names(PlaneShape(groups=("control",), recorded=True))

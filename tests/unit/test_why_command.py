@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,8 @@ from protocols.kube.resources import PODS
 from protocols.messages.devices import Device, ResourceInventory
 from supervisor.base.errors import Usage
 from supervisor.why import command
-from supervisor.why.gather import streams
-from supervisor.why.gather.sources import Reader, get, unknown
-from supervisor.why.gather.streams import DeviceManager
+from supervisor.why.gather import device_managers
+from supervisor.why.gather.sources import DeviceManager, Reader, get, unknown
 from supervisor.why.model.types import Diagnosis
 from supervisor.why.targets import Target, target_of
 
@@ -53,7 +53,8 @@ def printed(output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return HOSTILE
 
     monkeypatch.setattr(command, "diagnose", found)
-    assert command.run(argparse.Namespace(target="pod/a", namespace="default", output=output, root="/nowhere")) == 0
+    args = argparse.Namespace(target="pod/a", namespace="default", output=output, root="/nowhere", replay="", at="")
+    assert command.run(args) == 0
     return capsys.readouterr().out
 
 
@@ -91,11 +92,11 @@ async def test_plugin_of_the_node_where_it_serves_counts(monkeypatch: pytest.Mon
         for each in (DeviceManager(), gone, served, gone):
             yield None, each
 
-    monkeypatch.setattr(streams, "managers", managers)
-    sources: Any = None
-    (found,) = await streams.best_plugins(sources, {name})
+    monkeypatch.setattr(device_managers, "managers", managers)
+    sources: Any = SimpleNamespace(now=lambda: 7.0)
+    (found,) = await device_managers.best_plugins(sources, {name})
     assert (found.connected, found.capacity) == (True, 1)
-    assert await streams.best_plugins(sources, set()) == ()
+    assert await device_managers.best_plugins(sources, set()) == ()
 
 
 async def test_name_that_no_object_can_have_is_not_asked_for() -> None:

@@ -4,11 +4,9 @@ import asyncio
 from collections.abc import Iterable
 
 from protocols.cel.worker.forked import forked_selections
-from protocols.dra.gates import Gates, gates_of
+from protocols.dra.gates import Gates
 from protocols.kube.meta import Object
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS
-from protocols.process.layout import Layout
-from protocols.process.settings import load_settings
 from supervisor.dra.explain import TAINT, Explanation
 from supervisor.dra.snapshot import snapshot_of
 from supervisor.dra.sources import RESOURCES, list_objects
@@ -19,32 +17,28 @@ from supervisor.why.gather.sources import Sources
 async def scheduling(sources: Sources, pod: Object) -> Answer | None:
     """Return why a pod has no node, as `nodeplane devices --why`. Raises ApiError, ApiAway, SupervisorError."""
     objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
-    return await asyncio.to_thread(_answer, pod, objects, sources.layout)
+    return await asyncio.to_thread(_answer, pod, objects, sources.gates)
 
 
-def _answer(pod: Object, objects: list[Object], where: Layout) -> Answer:
+def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
     with forked_selections():
-        return pod_answer(pod, objects, _gates(where))
+        return pod_answer(pod, objects, gates)
 
 
-def _gates(where: Layout) -> Gates:
-    return gates_of(load_settings(where.settings).gate)
-
-
-async def explanations(objects: Iterable[Object], where: Layout) -> list[Explanation]:
+async def explanations(objects: Iterable[Object], gates: Gates) -> list[Explanation]:
     """Return each published device of these objects as patched, with the source of each value."""
-    return await asyncio.to_thread(_explanations, list(objects), where)
+    return await asyncio.to_thread(_explanations, list(objects), gates)
 
 
-def _explanations(objects: list[Object], where: Layout) -> list[Explanation]:
+def _explanations(objects: list[Object], gates: Gates) -> list[Explanation]:
     with forked_selections():
-        return snapshot_of(objects, _gates(where)).explanations()
+        return snapshot_of(objects, gates).explanations()
 
 
 async def taints_of(sources: Sources, device: str) -> tuple[str, ...]:
     """Return the taints that a device has now, each with its source. Raises ApiError, ApiAway."""
     objects = await list_objects(sources.client, driver=device.partition("/")[0])
-    found = [each for each in await explanations(objects, sources.layout) if each.device == device]
+    found = [each for each in await explanations(objects, sources.gates) if each.device == device]
     return tuple(text for each in found for text in taint_texts(each))
 
 

@@ -1,6 +1,5 @@
 """Evidence about a device, plugin, claim or node."""
 
-import time
 from contextlib import suppress
 
 import msgspec
@@ -10,13 +9,12 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.messages.supervisor import ActorStatus
-from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.sources import RESOURCES, list_objects
+from supervisor.why.gather.device_managers import driver_evidence, managers, plugin_evidence
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
-from supervisor.why.gather.sources import MOST, Reader, Sources, get, names, node_bus, unknown
-from supervisor.why.gather.streams import DeviceManager, device_manager, driver_evidence, managers, plugin_evidence
+from supervisor.why.gather.sources import MOST, DeviceManager, Reader, Sources, get, names, unknown
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 
@@ -32,12 +30,12 @@ async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverE
     async for near, manager in managers(sources):
         resources, drivers = manager.resources(), {row.driver.name for row in manager.drivers.drivers}
         if name in resources:
-            (found,) = plugin_evidence(manager, [name])
+            (found,) = plugin_evidence(manager, [name], near.now())
             if found.connected:
                 return found
             away = away or await _with_restart(near, found)
         elif name in drivers or published:
-            return driver_evidence(manager, name, published)
+            return driver_evidence(manager, name, published, near.now())
         known |= {*resources, *drivers}
     if away is not None:
         return away
@@ -55,7 +53,7 @@ async def _with_restart(sources: Sources, found: PluginEvidence) -> PluginEviden
 
 async def _process(sources: Sources, instance: str) -> ActorStatus | None:
     with suppress(NodeplaneError):
-        status = await sources.asking.status()
+        status = await sources.status()
         return next((each for each in status.actors if each.instance == instance), None)
     return None
 
@@ -78,10 +76,10 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
     async for near, manager in managers(sources):
         row = next((row for row in manager.rows if name == f"{row.resource}/{row.device}"), None)
         if row is not None:
-            (plugin,) = plugin_evidence(manager, [row.resource])
+            (plugin,) = plugin_evidence(manager, [row.resource], near.now())
             plugin = plugin if plugin.connected else await _with_restart(near, plugin)
             health = manager.health.get(f"{row.resource} {row.device}")
-            return DeviceEvidence(name=name, now=time.time(), row=row, plugin=plugin, health=health)
+            return DeviceEvidence(name=name, now=sources.now(), row=row, plugin=plugin, health=health)
         serves = name.partition("/")[0] in {each.driver.name for each in manager.drivers.drivers}
         if name in manager.health or (serves and name not in owner.health):
             owner = manager
@@ -92,7 +90,7 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
 async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known: list[str]) -> DeviceEvidence:
     driver = name.partition("/")[0]
     objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS), driver=driver if "/" in name else "")
-    published = await explanations(objects, sources.layout)
+    published = await explanations(objects, sources.gates)
     explanation = next((each for each in published if each.device == name), None)
     holders = tuple(_holder(each) for each in objects if each.get("kind") == "ResourceClaim" and _holds(each, name))
     if explanation is None and not holders and name not in manager.health:
@@ -100,11 +98,11 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
     slices = sum(each.get("kind") == "ResourceSlice" for each in objects)
     return DeviceEvidence(
         name=name,
-        now=time.time(),
+        now=sources.now(),
         health=manager.health.get(name),
         explanation=explanation,
         taints=tuple(taint_texts(explanation)) if explanation else (),
-        driver=driver_evidence(manager, driver, slices),
+        driver=driver_evidence(manager, driver, slices, sources.now()),
         holders=holders,
     )
 
@@ -128,10 +126,10 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
     pods = (await client.list(PODS, namespace, query={"limit": str(MOST)})).get("items") or ()
     users = tuple(pod for pod in pods if name in used_claims(pod) and not pod_done(pod))
     waiting = users and not mapping(claim.get("status")).get("allocation")
-    manager = await reader.read("devices", device_manager(sources), DeviceManager())
+    manager = await reader.read("devices", sources.device_manager(), DeviceManager())
     return ClaimEvidence(
         key=f"{namespace}/{name}",
-        now=time.time(),
+        now=sources.now(),
         claim=claim,
         events=await reader.read("events", events_of(sources, namespace, f"involvedObject.uid={uid_of(claim)}"), ()),
         users=users,
@@ -148,12 +146,12 @@ async def gather_node(sources: Sources, name: str) -> NodeEvidence:
         raise unknown("node", name, await names(sources.client, NODES), "kubectl get nodes")
     about = f"involvedObject.kind=Node,involvedObject.name={name}"
     events = await reader.read("events", events_of(sources, "", about), ())
-    found = NodeEvidence(name=name, now=time.time(), node=node, events=events)
-    if name != load_settings(sources.layout.settings).node_name and not sources.layout.node(name).run.is_dir():
+    found = NodeEvidence(name=name, now=sources.now(), node=node, events=events)
+    if name not in (sources.node_name, *sources.further_nodes()):
         return found  # on another machine
-    async with node_bus(sources, name) as near:
+    async with sources.node(name) as near:
         try:
-            status = await near.asking.status()
+            status = await near.status()
         except SupervisorError:
             return msgspec.structs.replace(found, running=False)
     return msgspec.structs.replace(found, actors=status.actors)

@@ -1,28 +1,24 @@
 """Evidence about a pod."""
 
-import time
-
 import msgspec
 
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, event_time, name_of, namespace_of, uid_of
+from protocols.kube.meta import Object, event_time, uid_of
 from protocols.kube.resources import EVENTS, NODES, PODS
 from protocols.kube.times import time_or
-from protocols.process.layout import Layout
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage
-from supervisor.trace.collect import pod_trace
+from supervisor.why.gather.device_managers import best_plugins, plugin_evidence
 from supervisor.why.gather.dra import scheduling, taints_of
-from supervisor.why.gather.sources import MOST, Reader, Sources, get, names, node_bus, unknown
-from supervisor.why.gather.streams import DeviceManager, best_plugins, device_manager, plugin_evidence
+from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader, Sources, get, names, unknown
 from supervisor.why.model.fields import number
 from supervisor.why.model.types import Event, PodEvidence
 from supervisor.why.pods.ending import evicting_device
 from supervisor.why.pods.view import containers, node_of, requested
 
 MAX_EVENTS = 50
-LOG_LINES, LOG_BYTES, LOGS = 5, 4096, 3
-"""Limits for the log of each container that ended, and the number of those containers."""
+LOGS = 3
+"""Containers whose logs are read."""
 
 
 async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence:
@@ -30,11 +26,11 @@ async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence
     reader = Reader()
     pod = await get(sources.client, PODS, name, namespace)
     events = await reader.read("events", _events(sources, namespace, name, pod), ())
-    steps = await _steps(reader, sources.layout, namespace, uid_of(pod) if pod else name)
+    steps = await _steps(reader, sources, namespace, uid_of(pod) if pod else name)
     if pod is None and not events and not steps:
         known = await names(sources.client, PODS, namespace)
         raise unknown("pod", f"{namespace}/{name}", known, f"kubectl get pods -n {namespace}")
-    found = PodEvidence(key=f"{namespace}/{name}", now=time.time(), pod=pod, events=events, steps=steps)
+    found = PodEvidence(key=f"{namespace}/{name}", now=sources.now(), pod=pod, events=events, steps=steps)
     if device := evicting_device(steps):
         taints = await reader.read("taints", taints_of(sources, device), ())
         found = msgspec.structs.replace(found, taints=taints)
@@ -48,9 +44,9 @@ def _sealed(found: PodEvidence, reader: Reader) -> PodEvidence:
 async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
     node, manager = node_of(pod), DeviceManager()
     if node:
-        async with node_bus(sources, node) as near:
-            manager = await reader.read("devices", device_manager(near), manager)
-        plugins = plugin_evidence(manager, requested(pod))
+        async with sources.node(node) as near:
+            manager = await reader.read("devices", near.device_manager(), manager)
+        plugins = plugin_evidence(manager, requested(pod), sources.now())
     else:
         plugins = await reader.read("devices", best_plugins(sources, requested(pod)), ())
     answer = None if node else await reader.read("scheduling", scheduling(sources, pod), None)
@@ -88,9 +84,9 @@ def _event(event: Object) -> Event:
     )
 
 
-async def _steps(reader: Reader, layout: Layout, namespace: str, name: str) -> tuple[Row, ...]:
+async def _steps(reader: Reader, sources: Sources, namespace: str, name: str) -> tuple[Row, ...]:
     try:
-        trace = await pod_trace(layout, namespace, name)
+        trace = await sources.trace(namespace, name)
     except Usage:  # no process has seen it, or retains it
         return ()
     except (NotRunning, OSError) as error:
@@ -107,10 +103,8 @@ async def _logs(sources: Sources, pod: Object) -> dict[str, tuple[str, ...]]:
     ended = [each for each in containers(pod) if each.ended or each.last or (each.running and not each.ready)]
     for each in ended[:LOGS]:
         previous = not each.ended and not each.running
-        query = {"container": each.name, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
-        path = PODS.path(name_of(pod), namespace_of(pod), "log")
         try:
-            text = await sources.client.text(path, query | ({"previous": "true"} if previous else {}), LOG_BYTES)
+            text = await sources.log(pod, each.name, previous)
         except ApiError:  # it has no log, or none any more
             continue
         found[each.name] = tuple(text.splitlines()[-LOG_LINES:])

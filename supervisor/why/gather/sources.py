@@ -1,46 +1,111 @@
-"""Connections to a running plane: its API as administrator, and the bus of a node."""
+"""Sources of evidence: a running plane (`live`), or a recording (`replay`)."""
 
 import difflib
 import string
-from collections.abc import AsyncIterator, Awaitable, Iterable
-from contextlib import asynccontextmanager
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeVar
 
-from protocols.bus import Bus, BusOptions
+import msgspec
+
+from protocols.dra.gates import Gates
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, name_of
 from protocols.kube.resources import Resource
-from protocols.kubeclient.client import ApiClient, ClientOptions
-from protocols.process.layout import Layout, layout
-from protocols.process.settings import load_settings
+from protocols.messages.calls import CallRecord
+from protocols.messages.devices import DeviceHealth, PluginView, ResourceInventory
+from protocols.messages.supervisor import PlaneStatus
 from supervisor.base.errors import Usage
-from supervisor.client.connection import Asking, running
+from supervisor.client.devices import DeviceRow
+from supervisor.client.drivers import DriversView
+from supervisor.trace.collect import PodTrace
 
 T = TypeVar("T")
-READ_S = 10.0
 NAME = frozenset(string.ascii_letters + string.digits + "-.:_")
 """Characters of names of objects."""
 MOST = 500
 """Objects of a list that are read for names."""
+LOG_LINES, LOG_BYTES = 5, 4096
+"""Limits for the end of a container's log."""
 
 
-class Sources(NamedTuple):
-    client: ApiClient
-    bus: Bus
-    """Bus of the first node, or of the root itself."""
-    layout: Layout
-    """Layout of the plane."""
+class DeviceManager(msgspec.Struct, frozen=True):
+    """State of one device manager."""
+
+    calls: tuple[CallRecord, ...] = ()
+    inventory: dict[str, ResourceInventory] = {}
+    plugins: tuple[PluginView, ...] = ()
+    health: dict[str, DeviceHealth] = {}
+    """By `RESOURCE ID`, and `DRIVER/POOL/DEVICE`."""
+    rows: tuple[DeviceRow, ...] = ()
+    drivers: DriversView = DriversView((), ())
+    socket_since: float = 0.0
+    """When kubelet.sock was created; 0 = it is not there."""
+
+    def resources(self) -> list[str]:
+        """Return the resources that plugins have, had, or tried to register."""
+        drivers = {row.driver.name for row in self.drivers.drivers}
+        peers = {call.peer for call in self.calls if call.peer not in drivers}
+        return sorted({*self.inventory, *(view.resource for view in self.plugins), *peers} - {""})
+
+
+class Reading(Protocol):
+    """The reads of an API. Each raises ApiError, ApiAway."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object: ...
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        query: Mapping[str, str] | None = None,
+        field_selector: str = "",
+    ) -> Object: ...
+
+
+class Sources(Protocol):
+    """Evidence of a plane, with the device manager and the processes of one of its nodes."""
 
     @property
-    def node_layout(self) -> Layout:
-        """Layout of the node whose bus this is."""
-        run = self.bus.options.run_dir
-        return self.layout if run == self.layout.run else self.layout.node(run.parent.name)
+    def client(self) -> Reading: ...
 
     @property
-    def asking(self) -> Asking:
-        return Asking(self.bus, self.node_layout)
+    def gates(self) -> Gates: ...
+
+    @property
+    def node_name(self) -> str:
+        """Name of the plane's first node."""
+        ...
+
+    def now(self) -> float:
+        """Return the Unix time that the evidence is of."""
+        ...
+
+    def further_nodes(self) -> list[str]:
+        """Return the names of the plane's further nodes on this machine."""
+        ...
+
+    def node(self, name: str) -> AbstractAsyncContextManager["Sources"]:
+        """Return sources of a further node; these if there is none of this name."""
+        ...
+
+    async def device_manager(self) -> DeviceManager:
+        """Raises NotRunning, SupervisorError."""
+        ...
+
+    async def status(self) -> PlaneStatus:
+        """Raises NotRunning, SupervisorError."""
+        ...
+
+    async def trace(self, namespace: str, name: str) -> PodTrace:
+        """Return the steps of a pod, by name or uid. Raises NotRunning, Usage."""
+        ...
+
+    async def log(self, pod: Object, container: str, previous: bool) -> str:
+        """Return the end of a container's log, LOG_LINES lines of at most LOG_BYTES. Raises ApiError, ApiAway."""
+        ...
 
 
 class Reader:
@@ -57,46 +122,7 @@ class Reader:
             return default
 
 
-@asynccontextmanager
-async def connected(where: Layout) -> AsyncIterator[Sources]:
-    """Connect to the plane below a root. Raises NotRunning, NodeplaneError."""
-    running(where)  # or raises NotRunning
-    plane = layout(str(where.plane), str(where.kubelet) if where.plane == where.root else "")
-    client, bus = ApiClient(_options(plane)), Bus(BusOptions(name="", run_dir=where.run))
-    try:
-        await client.start()
-        await bus.start()
-        yield Sources(client, bus, plane)
-    finally:
-        try:
-            await bus.close()
-        finally:
-            await client.close()
-
-
-def _options(plane: Layout) -> ClientOptions:
-    cert, key = plane.client_cert("admin")
-    return ClientOptions(
-        server=load_settings(plane.settings).api_url, ca=plane.ca_cert, cert=cert, key=key, timeout=READ_S
-    )
-
-
-@asynccontextmanager
-async def node_bus(sources: Sources, node: str) -> AsyncIterator[Sources]:
-    """Yield sources with the bus of the plane's further node of this name; those given if there is none."""
-    further = sources.layout.node(node) if node and "/" not in node else sources.layout
-    if further == sources.layout or not further.run.is_dir():
-        yield sources
-        return
-    bus = Bus(BusOptions(name="", run_dir=further.run))
-    await bus.start()
-    try:
-        yield sources._replace(bus=bus)
-    finally:
-        await bus.close()
-
-
-async def get(client: ApiClient, resource: Resource, name: str, namespace: str = "") -> Object | None:
+async def get(client: Reading, resource: Resource, name: str, namespace: str = "") -> Object | None:
     """Return an object; None if there is none. Raises ApiError, ApiAway."""
     if not set(name + namespace) <= NAME:
         return None  # no object is called so, and another path could be meant
@@ -108,7 +134,7 @@ async def get(client: ApiClient, resource: Resource, name: str, namespace: str =
         raise
 
 
-async def names(client: ApiClient, resource: Resource, namespace: str = "") -> list[str]:
+async def names(client: Reading, resource: Resource, namespace: str = "") -> list[str]:
     """Return the first names of a kind. Raises ApiError, ApiAway."""
     found = await client.list(resource, namespace, query={"limit": str(MOST)})
     return [name_of(each) for each in found.get("items") or ()]

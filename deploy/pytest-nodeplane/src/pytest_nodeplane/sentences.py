@@ -7,8 +7,8 @@ from protocols.process.texts import printable
 from pytest_nodeplane.processes import Process
 from supervisor.client.devices import DeviceRow
 from supervisor.why.command import diagnose
-from supervisor.why.gather.sources import connected
-from supervisor.why.gather.streams import device_manager, plugin_evidence
+from supervisor.why.gather.device_managers import plugin_evidence
+from supervisor.why.gather.live import connected
 from supervisor.why.others.plugins import plugin_sentence
 from supervisor.why.targets import Target
 
@@ -27,7 +27,7 @@ async def pod_reason(where: Layout, namespace: str, pod: str) -> str:
 async def plugin_reason(where: Layout, resource: str) -> str:
     """Return the state of a resource's plugin with the reason. Raises SupervisorError."""
     async with connected(where) as sources:
-        [found] = plugin_evidence(await device_manager(sources), [resource])
+        [found] = plugin_evidence(await sources.device_manager(), [resource], sources.now())
     return printable(plugin_sentence(found))
 
 

@@ -1,0 +1,1 @@
+"""The actor that records a plane to a file."""

@@ -1,0 +1,133 @@
+"""Follow streams of the bus into a recording: objects of the API, and what the node's actors publish."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from actors.recorder.redact import RECORDED, redacted
+from protocols.bus import Bus, Event, Op, Replica
+from protocols.kube.jsons import read_json_object
+from protocols.kube.meta import key_of
+from protocols.kube.resources import EVENTS
+from protocols.messages import devices, objects, pleg
+from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
+from protocols.messages.objects import DELETED, STORED, ObjectEvent, stream_of
+from protocols.messages.pleg import PlegState, PodLifecycleEvent
+from protocols.recording import sources
+from protocols.recording.writer import RecordingWriter
+
+STATES: tuple[tuple[str, str, type[msgspec.Struct]], ...] = (
+    (devices.OWNER, devices.DEVICES, ResourceInventory),
+    (devices.OWNER, devices.HEALTH, DeviceHealth),
+    (devices.OWNER, devices.ALLOCATIONS, PodAllocation),
+    (devices.OWNER, devices.PLUGINS, PluginView),
+    (devices.OWNER, devices.DRA_DRIVERS, DraDriver),
+    (devices.OWNER, devices.DRA_HEALTH, DeviceHealth),
+    (pleg.OWNER, pleg.PLEG_STATE, PlegState),
+)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def follow_objects(bus: Bus, writer: RecordingWriter) -> None:
+    """Follow the resources of RECORDED, and events, for as long as the bus is open."""
+    for resource in RECORDED:
+        stream = stream_of(resource.group, resource.plural)
+        bus.follow(owner=objects.OWNER, stream=stream, sink=Objects(writer, stream), type=ObjectEvent)
+    stream = stream_of(EVENTS.group, EVENTS.plural)
+    bus.follow(owner=objects.OWNER, stream=stream, sink=Events(writer), type=ObjectEvent)
+
+
+def follow_node(bus: Bus, writer: RecordingWriter, prefix: str) -> None:
+    """Follow what the actors of one node publish; `prefix` names a further node."""
+    for owner, stream, type in STATES:
+        replica: Replica[Any] = Replica(_change(writer, f"{prefix}{owner}/{stream}"))
+        bus.follow(owner=owner, stream=stream, sink=replica, type=type)
+    bus.follow(owner=pleg.OWNER, stream=pleg.POD_LIFECYCLE, sink=Lifecycle(writer, prefix), type=PodLifecycleEvent)
+
+
+def _change(writer: RecordingWriter, source: str) -> Callable[[Op, str, Any, Any], None]:
+    def change(op: Op, key: str, new: Any, old: Any) -> None:
+        if new is None:
+            writer.remove(source, key, now_ms())
+        else:
+            writer.set(source, key, msgspec.to_builtins(new), now_ms())
+
+    return change
+
+
+class _Sink:
+    def on_mark(self, mark: int) -> None:
+        """The position alone changes nothing."""
+
+    def on_synced(self, synced: bool) -> None:
+        """What is behind its owner is complete a moment later."""
+
+
+class Objects(_Sink):
+    """The objects of one resource, as state."""
+
+    def __init__(self, writer: RecordingWriter, source: str) -> None:
+        self._writer, self._source = writer, source
+        self._keys: set[str] = set()
+
+    def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
+        fresh = {key: event for key, event in items if event.type == STORED}
+        for key in self._keys - fresh.keys():
+            self._remove(key)
+        for key, event in fresh.items():
+            self._set(key, event.object)
+
+    def on_event(self, event: Event[ObjectEvent]) -> None:
+        if event.value is None or event.key == objects.DIGEST_KEY:
+            return
+        if event.value.type == DELETED:
+            self._remove(event.key)
+        else:
+            self._set(event.key, event.value.object)
+
+    def _set(self, key: str, raw: bytes) -> None:
+        self._keys.add(key)
+        self._writer.set(self._source, key, redacted(read_json_object(raw)), now_ms())
+
+    def _remove(self, key: str) -> None:
+        self._keys.discard(key)
+        self._writer.remove(self._source, key, now_ms())
+
+
+class Events(_Sink):
+    """Events of the API: each version of one is an entry, and its expiry is none."""
+
+    def __init__(self, writer: RecordingWriter) -> None:
+        self._writer = writer
+
+    def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
+        for _, event in items:
+            if event.type == STORED:
+                self._add(event.object)
+
+    def on_event(self, event: Event[ObjectEvent]) -> None:
+        if event.value is not None and event.value.type != DELETED and event.key != objects.DIGEST_KEY:
+            self._add(event.value.object)
+
+    def _add(self, raw: bytes) -> None:
+        obj = redacted(read_json_object(raw))
+        self._writer.happened(sources.EVENTS, key_of(obj), obj, now_ms())
+
+
+class Lifecycle(_Sink):
+    """Pod lifecycle events of pleg."""
+
+    def __init__(self, writer: RecordingWriter, prefix: str) -> None:
+        self._writer, self._source = writer, prefix + sources.LIFECYCLE
+
+    def on_snapshot(self, items: list[tuple[str, PodLifecycleEvent]], mark: int) -> None:
+        """An edge stream retains nothing."""
+
+    def on_event(self, event: Event[PodLifecycleEvent]) -> None:
+        if event.value is not None:
+            self._writer.happened(self._source, event.key, msgspec.to_builtins(event.value), now_ms())

@@ -1,0 +1,70 @@
+"""Device managers of a plane, and the evidence about plugins and drivers that one has."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+
+from protocols.errors import NodeplaneError
+from protocols.messages import devices as messages
+from supervisor.why.gather.sources import DeviceManager, Sources
+from supervisor.why.model.types import DriverEvidence, PluginEvidence
+
+MOST_NODES = 32
+"""Nodes of a plane whose device managers are asked."""
+
+
+async def managers(sources: Sources) -> AsyncIterator[tuple[Sources, DeviceManager]]:
+    """Yield the device managers of the plane's nodes on this machine, the first node's first."""
+    yield sources, await sources.device_manager()
+    for node in sources.further_nodes()[:MOST_NODES]:
+        async with sources.node(node) as near:
+            with suppress(NodeplaneError):
+                yield near, await near.device_manager()
+
+
+def plugin_evidence(manager: DeviceManager, resources: Iterable[str], now: float) -> tuple[PluginEvidence, ...]:
+    return tuple(_plugin(manager, name, now) for name in sorted(resources))
+
+
+async def best_plugins(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
+    """Return for each resource the evidence of the node whose plugin serves it, else of one that knows it.
+
+    Raises NotRunning, SupervisorError.
+    """
+    best: dict[str, PluginEvidence] = {}
+    if not resources:
+        return ()
+    async for _, manager in managers(sources):
+        for each in plugin_evidence(manager, resources, sources.now()):
+            before = best.setdefault(each.resource, each)
+            if (each.connected, each.known) > (before.connected, before.known):
+                best[each.resource] = each
+    return tuple(best.values())
+
+
+def _plugin(manager: DeviceManager, name: str, now: float) -> PluginEvidence:
+    entry = manager.inventory.get(name)
+    devices = entry.devices if entry else ()
+    mine = [view for view in manager.plugins if view.resource == name]
+    return PluginEvidence(
+        resource=name,
+        now=now,
+        known=entry is not None,
+        connected=bool(entry and entry.connected),
+        capacity=len(devices),
+        healthy=sum(device.health == messages.HEALTHY for device in devices),
+        plugins=tuple(sorted(mine, key=lambda view: (view.state != messages.PLUGIN_SERVES, -view.since_ns))),
+        calls=tuple(call for call in manager.calls if call.peer == name),
+        socket_since=manager.socket_since,
+        unhealthy=tuple(row for row in manager.rows if row.resource == name and row.health != messages.HEALTHY),
+    )
+
+
+def driver_evidence(manager: DeviceManager, name: str, slices: int, now: float) -> DriverEvidence:
+    return DriverEvidence(
+        name=name,
+        now=now,
+        row=next((row for row in manager.drivers.drivers if row.driver.name == name), None),
+        calls=tuple(call for call in manager.calls if call.peer == name),
+        socket_since=manager.socket_since,
+        slices=slices,
+    )

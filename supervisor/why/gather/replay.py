@@ -1,0 +1,158 @@
+"""Evidence of a recording, as it was at one time."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from protocols.dra.gates import Gates, gates_of
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, key_of, uid_of
+from protocols.messages import devices as messages
+from protocols.messages.calls import CallRecord
+from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
+from protocols.messages.supervisor import PlaneStatus
+from protocols.messages.trace import Span
+from protocols.recording import sources as names
+from protocols.recording.errors import RecordingInvalid
+from protocols.recording.reader import Recording, State
+from protocols.trace import Collected
+from supervisor.base.errors import NotRunning
+from supervisor.client.devices import rows_of
+from supervisor.client.drivers import drivers_view_of
+from supervisor.report.status import merge
+from supervisor.trace.collect import PodTrace, trace_of
+from supervisor.why.gather.recorded_api import RecordedApi
+from supervisor.why.gather.sources import LOG_BYTES, LOG_LINES, DeviceManager, Sources
+
+T = TypeVar("T")
+
+
+class ReplaySources:
+    """A recorded plane at a time, in ms since the epoch."""
+
+    def __init__(self, recording: Recording, at_ms: int, node: str = "", state: State | None = None) -> None:
+        self._recording, self._at_ms = recording, at_ms
+        self._state = recording.state(at_ms) if state is None else state
+        self._node = node
+        self._prefix = f"{node}/" if node else ""
+        self.client = RecordedApi(recording, self._state, at_ms)
+
+    @property
+    def gates(self) -> Gates:
+        return gates_of(lambda name: self._recording.header.feature_gates.get(name, True))
+
+    @property
+    def node_name(self) -> str:
+        return self._recording.header.node
+
+    def now(self) -> float:
+        return self._at_ms / 1_000
+
+    def further_nodes(self) -> list[str]:
+        suffix = f"/{names.SUPERVISORS}"
+        return sorted(source.removesuffix(suffix) for source in self._state if source.endswith(suffix))
+
+    @asynccontextmanager
+    async def node(self, name: str) -> AsyncIterator[Sources]:
+        known = name in self.further_nodes()
+        yield ReplaySources(self._recording, self._at_ms, name, self._state) if known else self
+
+    async def device_manager(self) -> DeviceManager:
+        inventory = self._stream(messages.DEVICES, ResourceInventory)
+        health, dra_health = (self._stream(each, DeviceHealth) for each in (messages.HEALTH, messages.DRA_HEALTH))
+        pods, drivers = self._stream(messages.ALLOCATIONS, PodAllocation), self._stream(messages.DRA_DRIVERS, DraDriver)
+        return DeviceManager(
+            calls=self._calls(),
+            inventory=inventory,
+            plugins=tuple(self._stream(messages.PLUGINS, PluginView).values()),
+            health={**health, **dra_health},
+            rows=tuple(rows_of(inventory, health, pods)),
+            drivers=drivers_view_of(drivers, dra_health, pods),
+            socket_since=_number(self._values(names.REGISTRATION).get("socket")),
+        )
+
+    async def status(self) -> PlaneStatus:
+        found = supervisors_of(self._state, self._prefix, self._at_ms)
+        if not found:
+            raise NotRunning("the recording has no status of supervisors at this time; see --at")
+        return merge(found)
+
+    async def trace(self, namespace: str, name: str) -> PodTrace:
+        spans = RecordedSpans(self._recording, self._at_ms)
+        return await trace_of([spans], namespace, name, spans.offset_ns)
+
+    async def log(self, pod: Object, container: str, previous: bool) -> str:
+        """Return the end of the newest run's log: `previous` selects it for a container that waits for its next one."""
+        lines = self._log_of(pod, container)
+        if lines is None:
+            raise ApiError(404, {"message": f"the recording has no log of {container!r}"})
+        text = "".join(f"{line}\n" for line in lines[-LOG_LINES:])
+        return text.encode(errors="replace")[:LOG_BYTES].decode(errors="replace")
+
+    def _log_of(self, pod: Object, container: str) -> list[str] | None:
+        key = f"{key_of(pod)}/{uid_of(pod)}/{container}"
+        found = (items[key] for source, items in self._state.items() if source.endswith(names.LOGS) and key in items)
+        lines = next(found, None)
+        return [str(line) for line in lines] if isinstance(lines, list) else None
+
+    def _calls(self) -> tuple[CallRecord, ...]:
+        ended = self._recording.entries((self._prefix + names.CALLS,), self._at_ms)
+        records = [convert(entry.value, CallRecord) for entry, _ in ended]
+        records += [convert(value, CallRecord) for value in self._values(names.PENDING).values()]
+        return tuple(sorted(records, key=lambda record: record.began_ns))
+
+    def _stream(self, stream: str, kind: type[T]) -> dict[str, T]:
+        found = self._values(f"{messages.OWNER}/{stream}")
+        return {key: convert(value, kind) for key, value in found.items()}
+
+    def _values(self, source: str) -> dict[str, Any]:
+        return self._state.get(self._prefix + source, {})
+
+
+class RecordedSpans:
+    """Spans of all nodes until a time, asked as a collector is."""
+
+    def __init__(self, recording: Recording, at_ms: int) -> None:
+        self._recording, self._at_ms = recording, at_ms
+        last = recording.entries((names.SPANS,), at_ms)
+        self.offset_ns = next((offset for _, offset in last), 0)
+
+    async def pod(self, uid: str, skip: Collection[str] = ()) -> Collected:
+        return self._found(uid, lambda span: span.pod == uid)
+
+    async def text(self, text: str) -> Collected:
+        return self._found(text, lambda span: text in span.name or text in span.attributes.values())
+
+    def _found(self, text: str, matches: Any) -> Collected:
+        found = self._recording.entries((names.SPANS,), self._at_ms, holds=text.encode(errors="replace"))
+        spans = (convert(entry.value, Span) for entry, _ in found)
+        return Collected([span for span in spans if matches(span)], 0, ())
+
+
+def supervisors_of(state: State, prefix: str, at_ms: int) -> list[PlaneStatus]:
+    """Return what the supervisors of a node reported, with uptimes at this time. Raises RecordingInvalid."""
+    rows = state.get(prefix + names.ACTORS, {})
+    found = []
+    for name, plane in sorted(state.get(prefix + names.SUPERVISORS, {}).items()):
+        mine = [_aged(row, at_ms) for key, row in rows.items() if key.startswith(f"{name} ")]
+        found.append(convert({**_aged(plane, at_ms), "actors": mine}, PlaneStatus))
+    return found
+
+
+def _aged(row: Any, at_ms: int) -> dict[str, Any]:
+    values = dict(row) if isinstance(row, dict) else {}
+    return {**values, "uptime_s": max(0.0, (at_ms - _number(values.get("began_ms"))) / 1_000)}
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def convert(value: Any, kind: type[T]) -> T:
+    """Raises RecordingInvalid."""
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RecordingInvalid(f"the recording has no {kind.__name__} where one is due: {error}") from None

@@ -1,0 +1,147 @@
+"""`up --record` and `why --replay` on a real plane: the same reasons as live, no secret, a recorder that is killed."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.kube.times import format_micro
+from protocols.messages.objects import stream_of
+from protocols.recording import frames
+from protocols.recording.reader import Recording
+from tests.support.plane import BIN, Plane, until
+
+GPU = "example.com/gpu"
+SECRET, PLAIN = "hunter2-in-a-secret", "hunter3-in-the-pod"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Plane, Path]]:
+    path = tmp_path_factory.mktemp("recording") / "plane.npr"
+    with Plane("--record", str(path), "--record-limit", "4Mi") as plane:
+        yield plane, path
+
+
+def pod(name: str, *command: str, **container: Any) -> dict[str, Any]:
+    main = {"name": "main", "image": "busybox", "command": list(command) or ["sleep", "3600"], **container}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [main]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def why(plane: Plane, target: str, *flags: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(plane.nodeplane("why", target, "-o", "json", *flags))
+    return found
+
+
+def becomes(plane: Plane, target: str, state: str, *flags: str) -> dict[str, Any]:
+    until(f"{target} is {state}", lambda: why(plane, target, *flags)["state"] == state, 60, every=0.5)
+    return why(plane, target, *flags)
+
+
+def timeless(found: dict[str, Any]) -> str:
+    """Return a diagnosis without what grows with the time at which it is made."""
+    return re.sub(r"\(?[\d.]+ (s|ms|min)\b[^,;]*?( ago)?\)?", "T", json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "manifest"),
+    [
+        ("lacks", "pending", {"resources": {"limits": {GPU: 1}}}),
+        ("runs", "running", {}),
+        ("fails", "crash loop", {"command": ["sh", "-c", "echo about to fail; exit 3"]}),
+    ],
+)
+def test_replayed_reason_is_the_live_one(
+    recorded: tuple[Plane, Path], name: str, state: str, manifest: dict[str, Any]
+) -> None:
+    plane, path = recorded
+    plane.apply(pod(name, **manifest))
+    becomes(plane, f"pod/{name}", state)
+    time.sleep(4)  # spans are read every two seconds
+    live = why(plane, f"pod/{name}")
+    until("the recording has it", lambda: Recording(path).end_ms / 1e3 >= time.time() - 1, 20, every=0.5)
+    assert timeless(why(plane, f"pod/{name}", "--replay", str(path))) == timeless(live)
+
+
+def test_plugin_that_came_and_went_is_replayed_at_both_times(recorded: tuple[Plane, Path]) -> None:
+    plane, path = recorded
+    plugin = plane.plugin(devices=1)
+    becomes(plane, f"plugin/{GPU}", "serves")
+    until("the recording has it", lambda: serves(path), 20, every=0.5)
+    served = format_micro(Recording(path).end_ms / 1e3)
+    plugin.kill()
+    becomes(plane, f"plugin/{GPU}", "gone", "--replay", str(path))
+    assert why(plane, f"plugin/{GPU}", "--replay", str(path), "--at", served)["state"] == "serves"
+
+
+def serves(path: Path) -> bool:
+    found = Recording(path)
+    return any(each["connected"] for each in found.state(found.end_ms).get("devices/devices", {}).values())
+
+
+def test_no_secret_is_recorded(recorded: tuple[Plane, Path]) -> None:
+    plane, path = recorded
+    secret = {"name": "login"}
+    plane.apply({"apiVersion": "v1", "kind": "Secret", "metadata": secret, "stringData": {"password": SECRET}})
+    env = [
+        {"name": "API_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "login", "key": "password"}}},
+        {"name": "PLAIN", "value": PLAIN},
+    ]
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(pod("holds-secrets", env=env)))  # with a copy of the manifest
+    becomes(plane, "pod/holds-secrets", "running")
+    token = plane.kubectl("create", "token", "default").strip()
+    stream = stream_of("", "pods")
+    until("the pod is recorded", lambda: "default/holds-secrets" in state(path).get(stream, {}), 20, every=0.5)
+    content = raw(path)
+    for value in (SECRET, PLAIN):
+        assert value.encode() not in content
+        assert base64.b64encode(value.encode()) not in content
+    assert token.encode() not in content
+    assert b"-----BEGIN" not in content
+    assert not any("secrets" in source or "certificate" in source for source in state(path))
+    assert state(path)[stream]["default/holds-secrets"]["spec"]["containers"][0]["env"][1]["value"] == "(hidden)"
+
+
+def state(path: Path) -> dict[str, dict[str, Any]]:
+    found = Recording(path)
+    return found.state(found.end_ms)
+
+
+def raw(path: Path) -> bytes:
+    """Return all that is recorded, unpacked."""
+    data = path.read_bytes()
+    return b"".join(zlib.decompress(data[each.begin : each.end]) for each in frames.frames(memoryview(data)))
+
+
+def test_recorder_that_is_killed_starts_again_and_appends(recorded: tuple[Plane, Path]) -> None:
+    plane, path = recorded
+    begin = Recording(path).begin_ms
+    plane.kill("recorder")
+    until("it records again", lambda: plane.status()["recorder"]["restarts"] == 1 and "actors" in state(path), 30)
+    until("it has the pods", lambda: state(path).get(stream_of("", "pods")), 30, every=0.5)
+    assert Recording(path).begin_ms == begin
+
+
+def test_file_that_is_no_recording_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    for words, reason in (
+        (("up", "--record", "notes", "--root", "root"), "no recording; give another name"),
+        (("up", "--record", "notes", "--record-limit", "1k", "--root", "root"), "use 1Mi to 1Gi"),
+        (("why", "pod/a", "--replay", "notes"), "this is no recording"),
+        (("why", "pod/a", "--replay", "nothing"), "No such file"),
+        (("why", "pod/a", "--at", "12:00:00"), "give --replay FILE"),
+    ):
+        done = subprocess.run(
+            [BIN / "nodeplane", *words], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert reason in done.stderr
+    assert (tmp_path / "notes").read_text() == "mine"
