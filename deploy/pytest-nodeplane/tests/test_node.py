@@ -84,8 +84,9 @@ def test_first_line_of_a_failed_wait_says_why(node: Node) -> None:
 
 
 def test_wait_ends_when_the_pod_has_failed_for_good(node: Node) -> None:
-    failing = pod("a").replace("[sleep, infinity]", '[sh, -c, "echo no license; exit 3"]')
-    node.apply(failing.replace("spec:", "spec:\n  restartPolicy: Never", 1).replace("resources:", "stdin: false #"))
+    first = '[{name: first, image: any, command: [sh, -c, "echo no license; exit 3"]}]'
+    failing = pod("a").replace("spec:", f"spec:\n  restartPolicy: Never\n  initContainers: {first}", 1)
+    node.apply(failing.replace("resources:", "stdin: false #"))
     begun = time.monotonic()
     with pytest.raises(NotReached) as raised:
         node.wait("a").running()
