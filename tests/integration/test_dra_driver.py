@@ -1,5 +1,6 @@
 """The example driver and its script against the node's own side, both in this process; the API is a dictionary."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from actors.simulator.driver.process import DriverParts, ScriptPlayer
 from actors.simulator.driver.script import DriverScript
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
-from actors.simulator.engine.scripts import parse_script
+from actors.simulator.engine.playback import die_in_calls
+from actors.simulator.engine.scripts import Fault, Seconds, parse_script
 from protocols.kubeclient.client import ApiError
 from protocols.messages.devices import ClaimReference, PrepareClaims
 from tests.support.device_node import until
@@ -97,6 +99,25 @@ async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
         await server.stop()
         assert "crashes" in said
         assert not options.socket.exists()
+
+
+async def test_a_driver_that_dies_in_a_call_serves_again_when_its_fault_says_so() -> None:
+    async with running_lab() as lab:
+        options, api = DriverOptions(GPU, 1, "n1", lab.root, lab.root / "cdi", Path("/none")), Api()
+        api.claims["a"] = allocated("a-uid", "gpu-0")
+        board = HealthBoard(options.all_devices())
+        faults = Faults({"NodePrepareResources": (Fault(crash=True, restart=Seconds(0.5)),)})
+        server = DriverServer(options, Claims(options, api), board, faults, list[str]().append)  # type: ignore[arg-type]  # the dictionary
+        await server.start()
+        await lab.connected(GPU)
+        deaths = asyncio.create_task(die_in_calls(faults, server.cut, server.start))
+        assert "UNAVAILABLE" in await failure(lab, "a")
+        await until("connected again", lambda: lab.registered.items[GPU].connected)
+        reply = await lab.prepare(asks("p", claim("a")))
+        assert reply.cdi_devices == {"c": (f"{GPU}/device=a-uid-gpu-0-s-1",)}
+        deaths.cancel()
+        await lab.unprepare("p")
+        await server.stop()
 
 
 SHARES = [f"{at}f9c2a10-7d1e-4c55-8a43-0c6b0f2f4e1d" for at in range(4)]

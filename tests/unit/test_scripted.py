@@ -95,3 +95,29 @@ def test_a_fault_for_some_calls_is_over_after_them() -> None:
     faults.set("Allocate", Fault(error="again", times=1))
     assert [faults.take("Allocate").error for _ in range(2)] == ["again", ""]
     assert faults.take("ListAndWatch") == Fault()
+
+
+def test_a_sequence_has_a_fault_for_each_call_and_then_none() -> None:
+    script = parse_script(
+        "s.yaml", b"calls: {Allocate: [{times: 2}, {error: full}, {crash: true, restart: 2s}]}", PluginScript
+    )
+    faults = Faults({str(method): fault for method, fault in script.calls.items()})
+    met = [faults.take("Allocate") for _ in range(5)]
+    assert [(fault.error, fault.crash) for fault in met] == [("", False)] * 2 + [
+        ("full", False),
+        ("", True),
+        ("", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("calls: {Allocate: {restart: 1s}}", "restart goes with crash"),
+        ("answer: {containers: 17}", "containers must be 0 to 16"),
+        ("steps: [{at: 1, end: {error: a, code: OOPS}}]", "'OOPS' is no gRPC code"),
+    ],
+)
+def test_a_wrong_end_of_a_call_is_an_error(text: str, line: str) -> None:
+    with pytest.raises(ScriptInvalid, match=line):
+        parse_script("s.yaml", text.encode(), PluginScript)

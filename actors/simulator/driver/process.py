@@ -13,7 +13,7 @@ from actors.simulator.driver.script import DriverScript, DriverStep
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.driver.slices import Publisher
 from actors.simulator.engine.faults import Faults
-from actors.simulator.engine.playback import Timeline, play, signalled, until_one_ends
+from actors.simulator.engine.playback import Timeline, die_in_calls, play, signalled, until_one_ends
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import awaited
 
@@ -82,7 +82,8 @@ async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, 
     server = DriverServer(options, Claims(options, client), board, faults, say)
     await server.start()
     ends = [awaited(signalled())]
-    tasks: list[asyncio.Task[None]] = [awaited(publisher.run())]
+    deaths = die_in_calls(faults, server.cut, server.start)
+    tasks: list[asyncio.Task[None]] = [awaited(publisher.run()), awaited(deaths)]
     if script.steps:
         ends.append(awaited(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
     if options.attach:

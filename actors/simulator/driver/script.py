@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import Fault, Seconds, Step
+from actors.simulator.engine.scripts import CallFaults, Seconds, Step
 
 Method = Literal[
     "GetInfo", "NotifyRegistrationStatus", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources"
@@ -27,7 +27,7 @@ class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Removed devices that are offered again."""
     silent: bool | None = None
     """True: health streams stay open without reports; False: they report again."""
-    calls: dict[Method, Fault] = msgspec.field(default_factory=dict)
+    calls: dict[Method, CallFaults] = msgspec.field(default_factory=dict)
     """Faults from now on; `NodePrepareResources: {}` ends a fault."""
     end: bool = False
     """Health streams end with status OK; the sockets stay."""
@@ -49,7 +49,7 @@ class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     attach: int = 0
     """Seconds until allocated devices are attached; 0 = at once."""
     health_timeout: int = 30
-    calls: dict[Method, Fault] = {}
+    calls: dict[Method, CallFaults] = {}
     steps: tuple[DriverStep, ...] = ()
     repeat: Seconds = Seconds(0)
     """Period in which the steps repeat; 0 = play them once."""

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.simulator.engine.scripts import Fault
+from actors.simulator.engine.scripts import CallFaults, Fault
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -15,35 +15,58 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class Faults:
     """Faults by method name. A fault with `times` ends after that many calls; a hang ends with the next fault."""
 
-    def __init__(self, faults: Mapping[str, Fault] | None = None) -> None:
+    def __init__(self, faults: Mapping[str, CallFaults] | None = None) -> None:
         self._faults = dict(faults or {})
+        self._died = asyncio.Event()
+        self._restart = 0.0
         self._met: dict[str, int] = {}
         self._changed = asyncio.Event()
 
-    def set(self, method: str, fault: Fault) -> None:
+    def set(self, method: str, fault: CallFaults) -> None:
         self._faults[method] = fault
         self._met.pop(method, None)
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def change(self, faults: Mapping[Any, Fault], say: Callable[[str], None]) -> None:
+    def change(self, faults: Mapping[Any, CallFaults], say: Callable[[str], None]) -> None:
         """Set the faults of a step."""
         for method, fault in faults.items():
             self.set(method, fault)
-            say(f"{method} has another fault" if fault != type(fault)() else f"{method} is well again")
+            say(f"{method} has another fault" if fault not in (Fault(), ()) else f"{method} is well again")
 
     def take(self, method: str) -> Fault:
         """Count a call and return its fault."""
-        fault = self._faults.get(method, Fault())
+        found = self._faults.get(method, Fault())
         self._met[method] = self._met.get(method, 0) + 1
-        return fault if not fault.times or self._met[method] <= fault.times else Fault()
+        if isinstance(found, tuple):
+            return _nth(found, self._met[method])
+        return found if not found.times or self._met[method] <= found.times else Fault()
+
+    async def death(self) -> float:
+        """Wait until a call meets a crash; return the seconds after which the program serves again, 0 = never."""
+        await self._died.wait()
+        self._died.clear()
+        return self._restart
 
     async def meet(self, method: str, context: Context) -> None:
         """Delay, hang or abort the call; return if it shall be answered."""
-        fault = self.take(method)
+        fault, in_force = self.take(method), self._faults.get(method)
         if fault.delay:
             await asyncio.sleep(fault.delay)
-        while fault.hang and self._faults.get(method) is fault:
+        while fault.hang and self._faults.get(method) is in_force:
             await self._changed.wait()
+        if fault.crash:
+            self._restart = fault.restart
+            self._died.set()
+            await asyncio.Event().wait()  # ended with the server's other calls
         if fault.error:
             await context.abort(getattr(grpc.StatusCode, fault.code), fault.error)
+
+
+def _nth(sequence: tuple[Fault, ...], call: int) -> Fault:
+    """Return the fault of a call, from 1, in a sequence."""
+    for fault in sequence:
+        call -= fault.times or 1
+        if call <= 0:
+            return fault
+    return Fault()

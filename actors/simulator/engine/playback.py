@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 import grpc.aio
 
+from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.scripts import Step
 
 S = TypeVar("S", bound=Step)
@@ -61,6 +62,18 @@ async def play(timeline: Timeline[S], perform: Callable[[S], Awaitable[None]], s
             say("the script is over")
             await asyncio.Event().wait()
         await asyncio.sleep(wait or 0.0)
+
+
+async def die_in_calls(
+    faults: Faults, crash: Callable[[], Awaitable[None]], register: Callable[[], Awaitable[None]]
+) -> None:
+    """Crash when a call's fault says so, and register again when it says so. Never ends."""
+    while True:
+        restart = await faults.death()
+        await crash()
+        if restart:
+            await asyncio.sleep(restart)
+            await register()
 
 
 async def until_one_ends(

@@ -69,13 +69,23 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     code: str = "INTERNAL"
     """gRPC code of the failure."""
     times: int = 0
-    """Number of calls that meet the fault; 0 = all until another fault is set."""
+    """Number of calls that meet the fault; 0 = all until another fault is set, in a sequence one."""
+    crash: bool = False
+    """The program dies in the call: all connections close and the socket files stay."""
+    restart: Seconds = Seconds(0)
+    """It serves and registers again this long after it died in the call; 0 = never."""
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"{self.code!r} is no gRPC code; there are {', '.join(CODES)}")
         if self.times < 0:
             raise ValueError("times must be 0 (all calls) or more")
+        if self.restart and not self.crash:
+            raise ValueError("restart goes with crash")
+
+
+CallFaults = Fault | tuple[Fault, ...]
+"""The fault of all calls of a method, or a sequence: one for each call (or for `times` calls), then none."""
 
 
 S = TypeVar("S", bound=msgspec.Struct)

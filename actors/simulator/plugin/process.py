@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.simulator.engine.files import follow_file
-from actors.simulator.engine.playback import Timeline, play, signalled, until_one_ends
+from actors.simulator.engine.playback import Timeline, die_in_calls, play, signalled, until_one_ends
+from actors.simulator.engine.scripts import Seconds
 from actors.simulator.plugin.devices import Devices, numbered, parse_health
 from actors.simulator.plugin.registration import Registration
 from actors.simulator.plugin.script import PluginScript, PluginStep, Register
@@ -38,6 +39,18 @@ class ScriptPlayer:
 
     async def _perform(self, step: PluginStep) -> None:
         self._parts.server.perform(step)
+        await self._reconnect(step)
+
+    async def die_in_calls(self) -> None:
+        """Crash when a call's fault says so. Never ends."""
+        await die_in_calls(
+            self._parts.server.faults,
+            lambda: self._reconnect(PluginStep(at=Seconds(0), crash=True)),
+            lambda: self._reconnect(PluginStep(at=Seconds(0), register=True)),
+        )
+
+    async def _reconnect(self, step: PluginStep) -> None:
+        """Apply the part of a step that concerns sockets and registration."""
         if step.stop or step.crash:
             self._parts.registration.hold()
             self._parts.say("stops" if step.stop else "crashes")
@@ -57,7 +70,7 @@ async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable
     registration = Registration(options, server, say)
     player = ScriptPlayer(PluginParts(script, server, registration, say))
     ends = [awaited(signalled())]
-    tasks: list[asyncio.Task[None]] = [awaited(registration.run())]
+    tasks: list[asyncio.Task[None]] = [awaited(registration.run()), awaited(player.die_in_calls())]
     if script.steps:
         ends.append(awaited(player.run()))
     if options.health_file is not None:

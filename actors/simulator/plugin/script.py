@@ -4,12 +4,13 @@ from typing import Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import Fault, Seconds, Step
+from actors.simulator.engine.scripts import CallFaults, Fault, Seconds, Step
 
 Method = Literal["GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer"]
 Strategy = Literal["first", "last", "packed", "spread", "few", "foreign"]
 MOST_DEVICES = 100_000
 MOST_STEPS = 10_000
+MOST_CONTAINERS = 16
 
 
 class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,6 +44,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     devices: tuple[DeviceNode, ...] = ()
     annotations: dict[str, str] = {}
     cdi: tuple[str, ...] = ()
+    containers: int | None = None
+    """Number of containers answered, 0 to 16; None = as many as were asked for."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= (self.containers or 0) <= MOST_CONTAINERS:
+            raise ValueError(f"containers must be 0 to {MOST_CONTAINERS}")
+
+
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The status with which ListAndWatch ends."""
+
+    error: str
+    code: str = "INTERNAL"
+
+    def __post_init__(self) -> None:
+        Fault(error=self.error, code=self.code)  # or raises ValueError
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,12 +81,12 @@ class PluginStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A number adds that many devices with the next free numbers."""
     remove: int | tuple[str, ...] = 0
     """A number removes that many of the last devices."""
-    calls: dict[Method, Fault] = msgspec.field(default_factory=dict)
+    calls: dict[Method, CallFaults] = msgspec.field(default_factory=dict)
     """Faults from now on; `Allocate: {}` ends the fault of Allocate."""
     flood: int = 0
     """Send the list this many times, as fast as the node reads it."""
-    end: bool = False
-    """ListAndWatch ends with status OK; the socket stays."""
+    end: bool | StreamEnd = False
+    """ListAndWatch ends, with status OK or an error; the socket stays."""
     stop: bool = False
     """The plugin shuts down and removes its socket."""
     crash: bool = False
@@ -88,7 +105,9 @@ class PluginScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     preferred: Strategy | None = None
     """Strategy of GetPreferredAllocation; None: the call is not offered."""
     answer: Answer = Answer()
-    calls: dict[Method, Fault] = {}
+    answers: dict[str, Answer] = {}
+    """Answers for these ids, joined by commas in the order of the request; others get `answer`."""
+    calls: dict[Method, CallFaults] = {}
     steps: tuple[PluginStep, ...] = ()
     repeat: Seconds = Seconds(0)
     """Period in which the steps repeat; 0 = play them once."""

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import grpc
 import msgspec
 
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import cut
 from actors.simulator.plugin.devices import Devices
-from actors.simulator.plugin.script import Answer, PluginScript, PluginStep, Strategy
+from actors.simulator.plugin.script import Answer, PluginScript, PluginStep, Strategy, StreamEnd
 from actors.simulator.plugin.server import Context, PluginOptions, PluginServer
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, Service
@@ -25,7 +26,11 @@ class ScriptedServer(PluginServer):
         self._script = script
         self._faults = Faults({str(method): fault for method, fault in script.calls.items()})
         self._flood = 0
-        self._lists_over = False
+        self._lists_over: bool | StreamEnd = False
+
+    @property
+    def faults(self) -> Faults:
+        return self._faults
 
     def perform(self, step: PluginStep) -> None:
         """Apply the part of a step that concerns calls and devices, but not sockets and registration."""
@@ -79,10 +84,27 @@ class ScriptedServer(PluginServer):
                 self._flood -= 1
                 yield self._list()
             await changed.wait()
+        await self._end_list(context)
+
+    async def _end_list(self, context: Context) -> None:
+        if isinstance(self._lists_over, StreamEnd) and not self._ending:
+            await context.abort(getattr(grpc.StatusCode, self._lists_over.code), self._lists_over.error)
+
+    async def _allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:
+        reply = await super()._allocate(request, context)
+        first = list(request.container_requests[0].devices_ids) if request.container_requests else []
+        count = self._scripted(first).containers
+        if count is None:
+            return reply
+        repeated = list(reply.container_responses) * count
+        return pb.AllocateResponse(container_responses=repeated[:count])
 
     def _answer(self, ids: list[str]) -> pb.ContainerAllocateResponse:
         self._say(f"allocated {', '.join(ids)}")
-        return answer_for(self._script.answer, ids, self._options.variable)
+        return answer_for(self._scripted(ids), ids, self._options.variable)
+
+    def _scripted(self, ids: list[str]) -> Answer:
+        return self._script.answers.get(",".join(ids), self._script.answer)
 
     async def _pre_start(self, request: pb.PreStartContainerRequest, context: Context) -> pb.PreStartContainerResponse:
         self._say(f"container about to start with {', '.join(request.devices_ids)}")
