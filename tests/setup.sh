@@ -9,10 +9,13 @@ venv=${VENV:-.venv}
 wanted="etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc busybox:busybox-static tmux:tmux"
 [ "${1:-}" = all ] || [ "${CI:-}" = true ] &&
     wanted="$wanted systemd-nspawn:systemd-container prometheus:prometheus chromium:chromium buildah:buildah
-    /usr/lib/podman/netavark:netavark debootstrap:debootstrap"
+    /usr/lib/podman/netavark:netavark debootstrap:debootstrap go:golang-go protoc:protobuf-compiler
+    protoc-gen-go:protoc-gen-go protoc-gen-go-grpc:protoc-gen-go-grpc
+    /usr/share/gocode/src/google.golang.org/grpc:golang-google-grpc-dev
+    /usr/share/gocode/src/google.golang.org/protobuf:golang-google-protobuf-dev"
 missing=""
 for pair in $wanted; do
-    command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
+    [ -e "${pair%%:*}" ] || command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

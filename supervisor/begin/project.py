@@ -21,7 +21,7 @@ PROTOS = {
     (PLUGIN, PYTHON): ("deviceplugin_v1beta1",),
     (DRIVER, PYTHON): ("dra_v1", "pluginregistration_v1"),
     (AGENT, PYTHON): ("podresources_v1",),
-    (PLUGIN, GO): (),
+    (PLUGIN, GO): ("deviceplugin_v1beta1",),
     (DRIVER, GO): (),
     (AGENT, GO): ("podresources_v1",),
 }

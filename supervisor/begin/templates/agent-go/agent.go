@@ -1,4 +1,5 @@
-// An agent that prints which pod holds which device, and every change.
+// An agent that prints which pod holds which device, and every change. It watches where the node offers that, and lists
+// every `poll` where it does not, as at a kubelet.
 package main
 
 import (
@@ -7,11 +8,12 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
 
-	"example.com/my-project/podresources"
+	pb "example.com/my-project/podresources"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -19,42 +21,74 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-//go:generate make stubs
+const (
+	poll     = 5 * time.Second
+	deadline = 10 * time.Second
+	retry    = 500 * time.Millisecond
+)
 
-const retry = 500 * time.Millisecond
-
-// Agent knows where its watch goes on.
-type Agent struct {
-	Client   podresources.PodResourcesListerClient
-	Report   func(action, pod string, devices []string)
+// agent has the devices of the pods by namespace/name, and the position at which the watch resumes.
+type agent struct {
+	client   pb.PodResourcesListerClient
+	report   func(action, pod string, devices []string) // the place for what your agent does
+	pods     map[string][]string
 	position string
 }
 
-// Run follows the node until the context ends: a stream that breaks is opened again after the last event.
-func (a *Agent) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := a.watch(ctx)
-		switch status.Code(err) {
-		case codes.Unimplemented:
-			return fmt.Errorf("no watch here; List is what this node has: %w", err)
-		case codes.OutOfRange: // the position is lost: begin with a snapshot
-			a.position = ""
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
+// set reports a pod that has changed; one without a list is gone.
+func (a *agent) set(name string, held []string) {
+	before, known := a.pods[name]
+	switch {
+	case held == nil && known:
+		delete(a.pods, name)
+		a.report("DELETED", name, nil)
+	case held != nil && !known:
+		a.pods[name] = held
+		a.report("ADDED", name, held)
+	case held != nil && !reflect.DeepEqual(before, held):
+		a.pods[name] = held
+		a.report("UPDATED", name, held)
+	}
+}
+
+// became reports the difference to all pods: what is gone first, since its devices may be another pod's now.
+func (a *agent) became(now map[string][]string) {
+	for name := range a.pods {
+		if _, there := now[name]; !there {
+			a.set(name, nil)
 		}
 	}
+	for name, held := range now {
+		a.set(name, held)
+	}
+}
+
+// list reads everything once, where nothing can be watched.
+func (a *agent) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	found, err := a.client.List(ctx, &pb.ListPodResourcesRequest{})
+	if err != nil {
+		return err
+	}
+	now := map[string][]string{}
+	for _, pod := range found.PodResources {
+		now[pod.Namespace+"/"+pod.Name] = devices(pod)
+	}
+	a.became(now)
 	return nil
 }
 
-func (a *Agent) watch(ctx context.Context) error {
+// watch follows one stream, after the last event where one was seen, until it breaks.
+func (a *agent) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	begin := []string{"nodeplane-snapshot", "1"}
 	if a.position != "" {
 		begin = []string{"nodeplane-resume", a.position}
 	}
-	ctx = metadata.AppendToOutgoingContext(ctx, append(begin, "nodeplane-sequence", "1")...)
-	stream, err := a.Client.ListAndWatch(ctx, &podresources.ListAndWatchPodResourcesRequest{})
+	outgoing := metadata.AppendToOutgoingContext(ctx, append(begin, "nodeplane-sequence", "1")...)
+	stream, err := a.client.ListAndWatch(outgoing, &pb.ListAndWatchPodResourcesRequest{})
 	if err != nil {
 		return err
 	}
@@ -63,30 +97,76 @@ func (a *Agent) watch(ctx context.Context) error {
 		return err
 	}
 	revision := strings.Join(header.Get("nodeplane-revision"), "")
-	lineage, _, _ := strings.Cut(revision, "-")
+	var snapshot map[string][]string // while it arrives
+	if revision != "" && a.position == "" {
+		snapshot = map[string][]string{}
+	}
+	if revision == "" { // a watch without snapshots and positions: read what it will not send
+		if err := a.list(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		event, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		if event.Action == podresources.ListAndWatchPodResourcesResponse_BOOKMARK { // the snapshot is complete
-			a.position = revision
+		if event.Action == pb.ListAndWatchPodResourcesResponse_BOOKMARK && snapshot != nil {
+			a.became(snapshot)
+			snapshot, a.position = nil, revision
 			continue
 		}
 		for _, pod := range event.PodResources {
-			a.Report(event.Action.String(), pod.Namespace+"/"+pod.Name, devices(pod))
+			name := pod.Namespace + "/" + pod.Name
+			switch {
+			case snapshot != nil:
+				snapshot[name] = devices(pod)
+			case event.Action == pb.ListAndWatchPodResourcesResponse_DELETED:
+				a.set(name, nil)
+			default:
+				a.set(name, devices(pod))
+			}
 		}
-		if event.Sequence > 0 {
+		if snapshot == nil && revision != "" {
+			lineage, _, _ := strings.Cut(revision, "-")
 			a.position = fmt.Sprintf("%s-%d", lineage, event.Sequence)
 		}
 	}
 }
 
-func devices(pod *podresources.PodResources) (found []string) {
+// run follows the node until the context ends: a stream that breaks is opened again.
+func (a *agent) run(ctx context.Context) {
+	follow, pause := a.watch, retry
+	for ctx.Err() == nil {
+		err := follow(ctx)
+		switch status.Code(err) {
+		case codes.OutOfRange: // the position is lost: begin with a snapshot
+			a.position = ""
+		case codes.Unimplemented:
+			follow, pause = a.list, poll
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Print(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// devices is never nil.
+func devices(pod *pb.PodResources) []string {
+	found := []string{}
 	for _, container := range pod.Containers {
 		for _, entry := range container.Devices {
 			for _, id := range entry.DeviceIds {
 				found = append(found, entry.ResourceName+"="+id)
+			}
+		}
+		for _, claim := range container.DynamicResources {
+			for _, each := range claim.ClaimResources {
+				found = append(found, each.DriverName+"/"+each.PoolName+"/"+each.DeviceName)
 			}
 		}
 	}
@@ -108,14 +188,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer connection.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	agent := &Agent{
-		Client: podresources.NewPodResourcesListerClient(connection),
-		Report: func(action, pod string, devices []string) { fmt.Println(action, pod, devices) },
-	}
-	if err := agent.Run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	report := func(action, pod string, devices []string) { fmt.Println(action, pod, devices) }
+	client := pb.NewPodResourcesListerClient(connection)
+	(&agent{client: client, report: report, pods: map[string][]string{}}).run(ctx)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/my-project/podresources"
+	pb "example.com/my-project/podresources"
 )
 
 const pod = `
@@ -42,11 +42,9 @@ func TestAgentSeesTheDeviceOfAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := make(chan string, 100)
-	agent := &Agent{
-		Client: podresources.NewPodResourcesListerClient(connection),
-		Report: func(action, pod string, devices []string) { lines <- action + " " + pod + " " + strings.Join(devices, " ") },
-	}
-	go func() { _ = agent.Run(ctx) }()
+	report := func(action, pod string, held []string) { lines <- action + " " + pod + " " + strings.Join(held, " ") }
+	client := pb.NewPodResourcesListerClient(connection)
+	go (&agent{client: client, report: report, pods: map[string][]string{}}).run(ctx)
 	apply := exec.CommandContext(ctx, "kubectl", "apply", "-f", "-")
 	apply.Stdin = strings.NewReader(pod)
 	if output, err := apply.CombinedOutput(); err != nil {

@@ -91,7 +91,9 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 }
 
 // HandleError logs what goes wrong in the background.
-func (d *Driver) HandleError(_ context.Context, err error, msg string) { log.Printf("%s: %v", msg, err) }
+func (d *Driver) HandleError(_ context.Context, err error, msg string) {
+	log.Printf("%s: %v", msg, err)
+}
 
 func variable(name, otherwise string) string {
 	if value := os.Getenv(name); value != "" {

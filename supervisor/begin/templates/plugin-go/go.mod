@@ -4,5 +4,5 @@ go 1.25
 
 require (
 	google.golang.org/grpc v1.75.0
-	k8s.io/kubelet v0.36.0
+	google.golang.org/protobuf v1.36.8
 )

@@ -1,168 +1,146 @@
-// A device plugin, with all that a kubelet asks of one: it serves before it registers, sends its whole list on each
-// change, and registers again when the kubelet has restarted.
+// A device plugin for example.com/gpu: it serves, registers, and registers again when the kubelet has restarted.
 package main
 
 import (
 	"context"
-	"flag"
+	"fmt"
 	"log"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	pb "example.com/my-project/deviceplugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
-	endpoint = "example.com-gpu.sock"
+	resource = "example.com/gpu"
 	deadline = 10 * time.Second
 	every    = 200 * time.Millisecond
 )
 
-// Plugin offers devices of one resource below a kubelet's device-plugins directory.
-type Plugin struct {
-	pluginapi.UnimplementedDevicePluginServer
-	Directory string
-	Resource  string
-	Devices   []string
+var devices = []string{"device-0", "device-1"}
+
+// broken tells whether a device is broken. Ask your hardware here; this example reads a file.
+func broken(id string) bool {
+	text, _ := os.ReadFile(setting("BROKEN_DEVICES", "broken-devices.txt"))
+	return slices.Contains(strings.Fields(string(text)), id)
 }
 
-// Run serves until the context ends, and starts anew whenever the kubelet does.
-func (p *Plugin) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		kubelet, err := p.waitForKubelet(ctx)
-		if err != nil {
-			return nil // the context has ended
+type plugin struct {
+	pb.UnimplementedDevicePluginServer
+}
+
+// GetDevicePluginOptions is called while Register still waits: neither PreStartContainer nor GetPreferredAllocation.
+func (plugin) GetDevicePluginOptions(context.Context, *pb.Empty) (*pb.DevicePluginOptions, error) {
+	return &pb.DevicePluginOptions{}, nil
+}
+
+// ListAndWatch sends the whole list now and on each change. The end of this stream means that the plugin is gone.
+func (plugin) ListAndWatch(_ *pb.Empty, stream pb.DevicePlugin_ListAndWatchServer) error {
+	for sent := (*pb.ListAndWatchResponse)(nil); stream.Context().Err() == nil; time.Sleep(every) {
+		list := &pb.ListAndWatchResponse{}
+		for _, id := range devices {
+			health := map[bool]string{false: "Healthy", true: "Unhealthy"}[broken(id)]
+			list.Devices = append(list.Devices, &pb.Device{ID: id, Health: health})
 		}
-		if err := p.runOnce(ctx, kubelet); err != nil {
-			log.Printf("%s: %v; trying again", p.Resource, err)
-			time.Sleep(every)
+		if proto.Equal(list, sent) {
+			continue
 		}
+		if err := stream.Send(list); err != nil {
+			return err
+		}
+		sent = list
 	}
 	return nil
 }
 
-// runOnce serves one life of the kubelet: its socket is another file afterwards.
-func (p *Plugin) runOnce(ctx context.Context, kubelet os.FileInfo) error {
-	path := filepath.Join(p.Directory, endpoint)
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return err
+// Allocate answers what each container needs to use its devices. No lasting effects: the pod may still be rejected.
+func (plugin) Allocate(_ context.Context, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
+	answer := &pb.AllocateResponse{}
+	for _, container := range request.ContainerRequests {
+		for _, id := range container.DevicesIds {
+			if !slices.Contains(devices, id) {
+				return nil, status.Errorf(codes.InvalidArgument, "there is no device %s", id)
+			}
+		}
+		variables := map[string]string{"DEVICES": strings.Join(container.DevicesIds, ",")}
+		answer.ContainerResponses = append(answer.ContainerResponses, &pb.ContainerAllocateResponse{Envs: variables})
 	}
-	listener, err := net.Listen("unix", path)
+	return answer, nil
+}
+
+// serve listens on a new socket and registers it: a kubelet that starts removes the sockets of all plugins.
+func serve(ctx context.Context, directory string) (*grpc.Server, error) {
+	endpoint := fmt.Sprintf("example.com-gpu-%d.sock", os.Getpid()) // two versions may run side by side
+	listener, err := net.Listen("unix", filepath.Join(directory, endpoint))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server := grpc.NewServer()
-	pluginapi.RegisterDevicePluginServer(server, p)
+	pb.RegisterDevicePluginServer(server, plugin{})
 	go func() { _ = server.Serve(listener) }()
-	defer server.Stop()
-	if err := p.register(ctx); err != nil {
-		return err
+	request := &pb.RegisterRequest{Version: "v1beta1", Endpoint: endpoint, ResourceName: resource}
+	if err := register(ctx, filepath.Join(directory, "kubelet.sock"), request); err != nil {
+		server.Stop()
+		return nil, err
 	}
-	log.Printf("registered %s with %d devices", p.Resource, len(p.Devices))
-	for ctx.Err() == nil {
-		if found, err := os.Stat(p.kubeletSocket()); err != nil || !os.SameFile(found, kubelet) {
-			return nil
-		}
-		time.Sleep(every)
-	}
-	return nil
+	log.Printf("registered %s with %d devices", resource, len(devices))
+	return server, nil
 }
 
-func (p *Plugin) register(ctx context.Context) error {
-	connection, err := grpc.NewClient("unix:"+p.kubeletSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+func register(ctx context.Context, socket string, request *pb.RegisterRequest) error {
+	connection, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	_, err = pluginapi.NewRegistrationClient(connection).Register(ctx, &pluginapi.RegisterRequest{
-		Version:      pluginapi.Version,
-		Endpoint:     endpoint,
-		ResourceName: p.Resource,
-	})
+	_, err = pb.NewRegistrationClient(connection).Register(ctx, request)
 	return err
 }
 
-func (p *Plugin) waitForKubelet(ctx context.Context) (os.FileInfo, error) {
-	for {
-		if found, err := os.Stat(p.kubeletSocket()); err == nil {
-			return found, nil
+// run serves until the context ends, each life of the kubelet anew: its socket is another file then.
+func run(ctx context.Context, directory string) {
+	var server *grpc.Server
+	var registered os.FileInfo
+	for ; ctx.Err() == nil; time.Sleep(every) {
+		now, err := os.Stat(filepath.Join(directory, "kubelet.sock"))
+		if err != nil || server != nil && os.SameFile(now, registered) && now.ModTime().Equal(registered.ModTime()) {
+			continue
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(every):
+		if server != nil {
+			server.Stop()
 		}
-	}
-}
-
-func (p *Plugin) kubeletSocket() string { return filepath.Join(p.Directory, "kubelet.sock") }
-
-// GetDevicePluginOptions is called while Register still waits.
-func (p *Plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
-	return &pluginapi.DevicePluginOptions{}, nil
-}
-
-// ListAndWatch sends the whole list and stays open: its end means that the plugin is gone.
-func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_ListAndWatchServer) error {
-	list := &pluginapi.ListAndWatchResponse{}
-	for _, id := range p.Devices {
-		list.Devices = append(list.Devices, &pluginapi.Device{ID: id, Health: pluginapi.Healthy})
-	}
-	if err := stream.Send(list); err != nil {
-		return err
-	}
-	<-stream.Context().Done()
-	return nil
-}
-
-// Allocate names the devices to the container; the answer is kept for each of its starts.
-func (p *Plugin) Allocate(_ context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
-	answer := &pluginapi.AllocateResponse{}
-	for _, container := range request.ContainerRequests {
-		for _, id := range container.DevicesIds {
-			if !slices.Contains(p.Devices, id) {
-				return nil, status.Errorf(codes.InvalidArgument, "there is no device %s", id)
-			}
+		if server, err = serve(ctx, directory); err != nil {
+			log.Printf("not registered: %v", err)
 		}
-		variables := map[string]string{"DEVICES": strings.Join(container.DevicesIds, ",")}
-		answer.ContainerResponses = append(answer.ContainerResponses, &pluginapi.ContainerAllocateResponse{Envs: variables})
+		registered = now
 	}
-	return answer, nil
+	if server != nil {
+		server.Stop()
+	}
 }
 
-func devices(count int) []string {
-	ids := make([]string, count)
-	for i := range ids {
-		ids[i] = "device-" + strconv.Itoa(i)
+func setting(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
 	}
-	return ids
+	return otherwise
 }
 
 func main() {
-	directory := flag.String("kubelet-dir", "/var/lib/kubelet", "kubelet's directory")
-	count := flag.Int("devices", 2, "number of devices")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	plugin := &Plugin{
-		Directory: filepath.Join(*directory, "device-plugins"),
-		Resource:  "example.com/gpu",
-		Devices:   devices(*count),
-	}
-	if err := plugin.Run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	run(ctx, filepath.Join(setting("NODEPLANE_KUBELET_DIR", "/var/lib/kubelet"), "device-plugins"))
 }
