@@ -14,14 +14,31 @@ import msgspec
 from protocols.recording import frames
 from protocols.recording.delta import apply
 from protocols.recording.errors import RecordingInvalid
-from protocols.recording.frames import CHANGES, ENTRIES, HEADER, KEY, Change, Changes, Entries, Entry, Frame, Header
+from protocols.recording.frames import CHANGES, ENTRIES, HEADER, KEY, Change, Changes, Entry, Frame, Header
 
 T = TypeVar("T")
 State = dict[str, dict[str, Any]]
 """Values by source and key."""
 _HEADER = msgspec.msgpack.Decoder(Header).decode
 _CHANGES = msgspec.msgpack.Decoder(Changes).decode
-_ENTRIES = msgspec.msgpack.Decoder(Entries).decode
+
+
+class _RawEntry(msgspec.Struct, frozen=True, array_like=True):
+    """An Entry whose value is not decoded: most of what is read is not wanted."""
+
+    at_ms: int
+    source: str
+    key: str
+    value: msgspec.Raw
+
+
+class _RawEntries(msgspec.Struct, frozen=True, array_like=True):
+    wall_offset_ns: int
+    entries: tuple[_RawEntry, ...]
+
+
+_ENTRIES = msgspec.msgpack.Decoder(_RawEntries).decode
+_VALUE = msgspec.msgpack.Decoder().decode
 
 
 class Recording:
@@ -75,18 +92,19 @@ class Recording:
             sources: Names of sources.
             until_ms: Later entries are left out.
             since_ms: Earlier ones, too.
-            holds: Frames without these bytes are skipped unread.
+            holds: Entries without these bytes are skipped unread.
         """
         for frame in self._entries:
             if frame.at_ms < since_ms:
                 continue
             data = frames.body(self._data, frame)
-            if holds and holds not in data:
+            if holds not in data or not any(source.encode() in data for source in sources):
                 continue
             found = _decode(data, frame, _ENTRIES)
             for entry in found.entries:
-                if entry.source in sources and since_ms <= entry.at_ms <= until_ms:
-                    yield entry, found.wall_offset_ns
+                if entry.source in sources and since_ms <= entry.at_ms <= until_ms and holds in bytes(entry.value):
+                    value = _decode(bytes(entry.value), frame, _VALUE)
+                    yield Entry(entry.at_ms, entry.source, entry.key, value), found.wall_offset_ns
 
     def times(self) -> list[int]:
         """Return the moments at which something changed, in ms: the steps of a replay."""

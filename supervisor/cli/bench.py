@@ -10,7 +10,7 @@ INSTALLED = PACKAGE / "benches"
 """Where deploy/build.py puts tests/bench and what it needs of tests/support."""
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
-    "pleg-idle", "start", "idle", "recovery", "death", "pods", "frontdoor", "devices.allocations",
+    "pleg-idle", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor", "devices.allocations",
     "devices.registration", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale",
     "simulation", "stall", "testing", "trace", "tracker",
 )  # fmt: skip

@@ -41,6 +41,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "recovery": {"plane_bench": _PLANE},
     "death": {"plane_bench": _PLANE},
     "pods": {"pods_bench": {"COUNT": 5}},
+    "recording": {"recording_bench": {"SECONDS": 2.0, "LIVE": 4}},
     "frontdoor": {
         "frontdoor_bench": {
             "DEVICES": 30, "TURNS": 10, "WARM": 1, "CROWD": 10, "CROWD_TURNS": 1, "PODS": 5, "CONTAINERS": 20,

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -130,18 +131,46 @@ def test_recorder_that_is_killed_starts_again_and_appends(recorded: tuple[Plane,
     assert Recording(path).begin_ms == begin
 
 
-def test_file_that_is_no_recording_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    (tmp_path / "notes").write_text("mine")
+def test_file_that_is_no_recording_is_refused_before_anything_starts() -> None:
+    with tempfile.TemporaryDirectory(prefix="npr", dir="/tmp") as place:  # short, for the sockets of a root
+        refuses(Path(place))
+
+
+def refuses(place: Path) -> None:
+    (place / "notes").write_text("mine")
     for words, reason in (
-        (("up", "--record", "notes", "--root", "root"), "no recording; give another name"),
-        (("up", "--record", "notes", "--record-limit", "1k", "--root", "root"), "use 1Mi to 1Gi"),
+        (("up", "--record", "notes", "--port", "0", "--root", "root"), "no recording; give another name"),
+        (("up", "--record", "notes", "--record-limit", "1k", "--port", "0", "--root", "root"), "use 1Mi to 1Gi"),
         (("why", "pod/a", "--replay", "notes"), "this is no recording"),
         (("why", "pod/a", "--replay", "nothing"), "No such file"),
         (("why", "pod/a", "--at", "12:00:00"), "give --replay FILE"),
     ):
         done = subprocess.run(
-            [BIN / "nodeplane", *words], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False
+            [BIN / "nodeplane", *words], cwd=place, env=dict(os.environ), capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert reason in done.stderr
-    assert (tmp_path / "notes").read_text() == "mine"
+    assert (place / "notes").read_text() == "mine"
+
+
+SCRIPT = "kubectl create -f - </dev/stdin && exit 3"
+
+
+def test_recording_of_a_failed_test_has_what_happened_last(tmp_path: Path) -> None:
+    """The command fails at once: its pod is in the file when `nodeplane test` has ended."""
+    done = subprocess.run(
+        [BIN / "nodeplane", "test", "--record", "failed.npr", "--logs", "logs", "--", "sh", "-c", SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "NODEPLANE_ROOT": "/nonexistent/root"},
+        input=json.dumps(pod("lacks", resources={"limits": {GPU: 1}})),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    path = tmp_path / "failed.npr"
+    assert "default/lacks" in state(path)[stream_of("", "pods")]
+    words = [BIN / "nodeplane", "why", "pod/lacks", "--replay", "failed.npr", "--root", "/nonexistent/root"]
+    found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.startswith("pod/default/lacks: pending: ")

@@ -151,7 +151,7 @@ TABLE: dict[str, Entry] = {
     "protocols/process/settings.py": Entry(1, ROOT_FILE, "declared fields"),
     "protocols/process/stalls.py": Entry(1, ROOT_FILE, "LARGEST, declared fields"),
     "protocols/recording/frames.py": Entry(2, "files of users: recordings", "16 MiB of a frame, stated before"),
-    "protocols/recording/reader.py": Entry(3, "files of users: recordings", "a frame, declared fields"),
+    "protocols/recording/reader.py": Entry(4, "files of users: recordings", "a frame, declared fields"),
     "protocols/streams/channels.py": Entry(1, "clients: sizes of terminals", "one frame, declared fields"),
     "protocols/streams/spdy_frames.py": Entry(2, "clients and nodes: headers", "LARGEST_HEADERS of plain text"),
     "protocols/streams/websocket_channels.py": Entry(1, "the container runtime", "one frame, declared fields"),
