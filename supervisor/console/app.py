@@ -41,8 +41,8 @@ WORDS = {
 }
 
 
-class Console(Host):
-    """Shows the plane below a layout. `read_only` turns off every key that changes it."""
+class Screens(Host):
+    """The screens over a world, and the clock that draws them."""
 
     CSS_PATH = "console.tcss"
     TITLE = "nodeplane"
@@ -63,17 +63,39 @@ class Console(Host):
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, layout: Layout, *, read_only: bool = False) -> None:
+    def __init__(self, world: World, *, read_only: bool) -> None:
         super().__init__(ansi_color=True)
-        self.layout = layout
+        self.world = world
         self.read_only = read_only
-        self.world = World()
+
+    async def begin(self) -> None:
+        """Show the first screen, and draw changes from now on."""
+        await self.switch_mode("house")
+        self.set_interval(DRAW_S, self.draw)
+
+    def report(self, reason: str) -> None:
+        """Show why an action failed."""
+        self.notify(safe(reason), severity="error", markup=False)
+
+    def draw(self) -> None:
+        """Draw the current screen; one whose widgets are not there, or no longer, is left to the next tick."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        if screen is not None and hasattr(screen, "refresh_world"):
+            with suppress(NoMatches):
+                screen.refresh_world()
+
+
+class Console(Screens):
+    """Shows the plane below a layout. `read_only` turns off every key that changes it."""
+
+    def __init__(self, layout: Layout, *, read_only: bool = False) -> None:
+        super().__init__(World(), read_only=read_only)
+        self.layout = layout
         self.feed = Feed(layout, self.world)
 
     async def on_mount(self) -> None:
         await self.feed.start()
-        await self.switch_mode("house")
-        self.set_interval(DRAW_S, self._draw)
+        await self.begin()
 
     async def on_unmount(self) -> None:
         await self.feed.close()
@@ -147,17 +169,6 @@ class Console(Host):
             await self.feed.break_device("" if device.dra else device.source, device.id, health)
         except (NodeplaneError, OSError) as error:
             self.report(f"{device.id}: {error}")
-
-    def report(self, reason: str) -> None:
-        """Show why an action failed."""
-        self.notify(safe(reason), severity="error", markup=False)
-
-    def _draw(self) -> None:
-        """Draw the current screen; one whose widgets are not there, or no longer, is left to the next tick."""
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        if screen is not None and hasattr(screen, "refresh_world"):
-            with suppress(NoMatches):
-                screen.refresh_world()
 
 
 def event_line(event: dict[str, Any]) -> str:

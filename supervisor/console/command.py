@@ -12,6 +12,7 @@ from supervisor.cli.flags import layout_from
 from supervisor.client.connection import running
 from supervisor.console.web.process import PARENT
 from supervisor.forkserver.child import die_with_parent
+from supervisor.why.replayed import opened
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -19,12 +20,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--read-only", action="store_true", help="without keys that change anything")
     parser.add_argument("--web", action="store_true", help="serve it to a browser on this machine instead")
     parser.add_argument("--port", type=int, default=0, help="port of --web (default: a free one)")
+    parser.add_argument("--replay", metavar="FILE", default="", help="of a recording instead (up --record)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     layout = layout_from(args)
-    running(layout)  # or raises NotRunning
+    if args.replay:
+        opened(args.replay)  # or raises Usage
+    else:
+        running(layout)  # or raises NotRunning
     if args.web:
         return _serve(args, layout)
     if args.port:
@@ -35,10 +40,20 @@ def run(args: argparse.Namespace) -> int:
     elif not sys.stdout.isatty():
         raise Usage("the console needs a terminal; use --web for a browser, `nodeplane status` in scripts")
     logging.basicConfig(handlers=[logging.NullHandler()])  # a line on standard error would spoil the screen
+    if args.replay:
+        _replay(args.replay)
+        return 0
     from supervisor.console.app import Console
 
     Console(layout, read_only=args.read_only).run()
     return 0
+
+
+def _replay(path: str) -> None:
+    from supervisor.console.replay_app import Replay
+
+    recording = opened(path)
+    Replay(recording, recording.end_ms).run()
 
 
 def _serve(args: argparse.Namespace, layout: Layout) -> int:
@@ -46,5 +61,7 @@ def _serve(args: argparse.Namespace, layout: Layout) -> int:
     from supervisor.console.web.server import serve
 
     command = ["-m", "supervisor.cli.main", "console", "--root", str(layout.root)]
-    serve([*command, "--read-only"] if args.read_only else command, port)
+    command += ["--read-only"] if args.read_only else []
+    command += ["--replay", os.path.abspath(args.replay)] if args.replay else []
+    serve(command, port)
     return 0

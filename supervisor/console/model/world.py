@@ -1,5 +1,8 @@
 """All that the console knows of one plane."""
 
+import time
+from collections.abc import Callable
+
 from supervisor.console.model.devices import Devices
 from supervisor.console.model.plane import House
 from supervisor.console.model.pleg import Pleg
@@ -11,7 +14,9 @@ from supervisor.console.model.watch import WatchPage
 class World:
     """State by screen. `version` grows with every change, so that an idle plane costs no drawing."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """Take a clock that returns the Unix time of what is shown."""
+        self.now = clock
         self.house = House()
         self.devices = Devices()
         self.pods = Pods()

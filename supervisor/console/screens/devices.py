@@ -1,6 +1,5 @@
 """Devices: tiles by resource or driver and NUMA node, coloured by health."""
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -143,7 +142,7 @@ class DevicesScreen(Frame):
         device, width = self.device, self.size.width
         if device is None:
             return [[Part("try: nodeplane plugin --resource example.com/gpu --devices 4", DIM)]]
-        since = f" for {text.age(time.time() - device.changed_ns / 1e9)}" if device.changed_ns else ""
+        since = f" for {text.age(self.world.now() - device.changed_ns / 1e9)}" if device.changed_ns else ""
         state = f"{device.health}{since}  {device.message}"
         holder = f"pods: {', '.join(device.pods) or '-'}  containers: {', '.join(device.containers) or '-'}"
         head = f"{device.id}  {device.source}  "

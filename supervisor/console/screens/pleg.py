@@ -1,6 +1,5 @@
 """PLEG: mode and why, events against relists, the last lifecycle events, and the latency from event to status."""
 
-import time
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -45,10 +44,10 @@ class PlegScreen(Frame):
         elif self.sort == 2:
             rows.sort(key=lambda row: row[1])
         header: Line = [Part(f"{'AGE':<8} {'EVENT':<18} {'CONTAINER':<14} POD")]
-        self.query_one("#lifecycle", Listing).show(header, rows, _key, _line)
+        self.query_one("#lifecycle", Listing).show(header, rows, _key, self._line)
 
     def _head(self) -> list[Line]:
-        pleg, width, now = self.world.pleg, self.size.width, time.time()
+        pleg, width, now = self.world.pleg, self.size.width, self.world.now()
         state = pleg.state
         why = cut(state.why if state.healthy else f"not healthy: {state.message}", width - len(state.mode) - 7)
         events, relists = pleg.event_rate.last(), pleg.relist_rate.last()
@@ -81,14 +80,14 @@ class PlegScreen(Frame):
         ]
         return [*lines, [Part(f"{'p50':>11} ", DIM), Part(plot(low, columns, 1, top)[0])]]
 
+    def _line(self, row: tuple[Seen, str], width: int) -> Line:
+        seen, pod = row
+        since, kind = age(self.world.now() - seen.at), seen.event.type
+        role = BAD if kind == "ContainerDied" else "" if kind == "ContainerStarted" else DIM
+        return [
+            Part(f"{pad(since, 8)} {pad(kind, 18)} {pad(seen.event.id[:12], 14)} {pad(pod, max(1, width - 44))}", role)
+        ]
+
 
 def _key(row: tuple[Seen, str]) -> object:
     return row[0].at, row[0].event.id, row[0].event.type
-
-
-def _line(row: tuple[Seen, str], width: int) -> Line:
-    seen, pod = row
-    since = age(time.time() - seen.at)
-    kind = seen.event.type
-    role = BAD if kind == "ContainerDied" else "" if kind == "ContainerStarted" else DIM
-    return [Part(f"{pad(since, 8)} {pad(kind, 18)} {pad(seen.event.id[:12], 14)} {pad(pod, max(1, width - 44))}", role)]

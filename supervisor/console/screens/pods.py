@@ -1,6 +1,5 @@
 """Pods: phase, containers, devices and restarts of every pod of the plane."""
 
-import time
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -68,7 +67,7 @@ class PodsScreen(Frame):
         if cell_len(held) > devices:  # DRIVER/POOL/DEVICE: the driver is the same for most
             held = " ".join(each.rpartition("/")[2] for each in ids)
         ready = f"{pod.ready}/{len(pod.containers)}"
-        since = age(time.time() - pod.created) if pod.created else "-"
+        since = age(self.world.now() - pod.created) if pod.created else "-"
         role = GOOD if pod.status in ("Running", "Succeeded", "Completed") else PENDING
         role = BAD if pod.phase == "Failed" or "Err" in pod.status or "BackOff" in pod.status else role
         return [

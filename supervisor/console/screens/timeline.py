@@ -1,6 +1,5 @@
 """Timeline: rates and latencies that matter, last 15 minutes, in the memory of the console."""
 
-import time
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -45,7 +44,7 @@ class TimelineScreen(Frame):
 
     def _series(self) -> list[tuple[str, str, Values]]:
         """Return title, unit and values of each plot."""
-        world, now = self.world, time.time()
+        world, now = self.world, self.world.now()
         house, pleg = world.house, world.pleg
         found = [("CPU", "%", house.cpu), ("memory (PSS)", "M", house.memory), ("bus messages", "/s", house.messages)]
         found += [(title, "/s", series) for title, series in world.timeline.rates.items()]

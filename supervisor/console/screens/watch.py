@@ -1,6 +1,5 @@
 """Watch: where each resource stands at the store, the watch cache and every API process (KEP-1904)."""
 
-import time
 from typing import ClassVar
 
 from textual import on
@@ -48,7 +47,7 @@ class WatchScreen(Frame):
 
     def refresh_body(self) -> None:
         model, house = self.world.watch, self.world.house
-        rows = [row for row in model.rows(house, time.time()) if self.matches(row.name)]
+        rows = [row for row in model.rows(house, self.world.now()) if self.matches(row.name)]
         keys = (_name, _watches, _changes)
         rows.sort(key=keys[self.sort])
         self.query_one("#store-line", Static).update(text_of([self._store_line()]))

@@ -56,6 +56,8 @@ class Frame(Screen[None]):
         field = Input(placeholder="filter: words that a row must contain", id="filter", max_length=MAX_FILTER)
         field.display = False
         yield field
+        if self.host.slider(0) is not None:
+            yield Static(id="slider")
         yield Footer(compact=True, show_command_palette=False)
 
     def compose_body(self) -> ComposeResult:
@@ -72,6 +74,8 @@ class Frame(Screen[None]):
             return
         version = self.world.version
         self.query_one("#tabs", Static).update(text_of([self._tabs()]))
+        if slider := self.host.slider(self.size.width):
+            self.query_one("#slider", Static).update(text_of([slider]))
         self.refresh_body()
         self._drawn = version
 

@@ -3,6 +3,7 @@
 from textual.app import App
 
 from protocols.trace import Row
+from supervisor.console.drawing.text import Line
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
 from supervisor.console.model.world import World
@@ -13,6 +14,10 @@ class Host(App[None]):
 
     world: World
     read_only: bool
+
+    def slider(self, width: int) -> Line | None:
+        """Return the slider of a recording; None on a running plane."""
+        return None
 
     def ask_order(self, instance: str, action: str) -> None:
         """Ask, then restart, kill, stop or continue an actor."""

@@ -1,0 +1,29 @@
+"""The slider below a replayed screen: the shown time, its place in the recording, and the faults."""
+
+import time
+from collections.abc import Iterable
+
+from supervisor.console.drawing.text import BAD, DIM, TITLE, Line, Part
+
+KEYS = "  , . step  [ ] 10 s  < > ends  space plays"
+
+
+def slider_line(begin_ms: int, end_ms: int, at_ms: int, faults: Iterable[int], playing: bool, width: int) -> Line:
+    """Return `16:41:39 ──✗──█──── +42 s of 130 s` and the keys."""
+    clock = time.strftime("%H:%M:%S", time.localtime(at_ms / 1_000))
+    place = f" +{(at_ms - begin_ms) // 1_000} s of {(end_ms - begin_ms) // 1_000} s"
+    cells = max(5, width - len(clock) - len(place) - len(KEYS) - 4)
+    marks = {_cell(each, begin_ms, end_ms, cells) for each in faults}
+    here = _cell(at_ms, begin_ms, end_ms, cells)
+    bar = [_part(cell, here, marks) for cell in range(cells)]
+    return [Part(f"{'▶' if playing else ' '} {clock} ", TITLE), *bar, Part(place), Part(KEYS, DIM)]
+
+
+def _cell(at_ms: int, begin_ms: int, end_ms: int, cells: int) -> int:
+    return min(cells - 1, max(0, (at_ms - begin_ms) * cells // max(1, end_ms - begin_ms)))
+
+
+def _part(cell: int, here: int, marks: set[int]) -> Part:
+    if cell == here:
+        return Part("█", TITLE)
+    return Part("✗", BAD) if cell in marks else Part("─", DIM)

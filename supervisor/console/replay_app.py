@@ -1,0 +1,141 @@
+"""The console over a recording: the same screens, read-only, with a slider."""
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from protocols.errors import NodeplaneError
+from protocols.kube.meta import event_time
+from protocols.kube.resources import EVENTS
+from protocols.process.texts import printable
+from protocols.recording import sources
+from protocols.recording.reader import Recording, step
+from protocols.trace import Row
+from supervisor.console.app import Screens, event_line
+from supervisor.console.drawing.text import Line
+from supervisor.console.model.devices import Device
+from supervisor.console.model.pods import Pod
+from supervisor.console.replay.slider import slider_line
+from supervisor.console.replay.world import faults, world_at
+from supervisor.dra.show import explained
+from supervisor.dra.sources import list_objects
+from supervisor.why.command import diagnose_recorded
+from supervisor.why.gather.dra import explanations
+from supervisor.why.gather.replay import ReplaySources
+from supervisor.why.model.text import lines
+from supervisor.why.targets import Target
+
+JUMP_MS = 10_000
+PLAY_S = 1.0
+MAX_EVENTS = 50
+
+
+class Replay(Screens):
+    """Shows a recording at `at_ms`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("comma,shift+left", "step(-1)", "step back", show=False),
+        Binding("full_stop,shift+right", "step(1)", "step", show=False),
+        Binding("left_square_bracket", "jump(-1)", "10 s back", show=False),
+        Binding("right_square_bracket", "jump(1)", "10 s", show=False),
+        Binding("less_than_sign", "go(0)", "begin", show=False),
+        Binding("greater_than_sign", "go(1)", "end", show=False),
+        Binding("space", "play", "play", show=False),
+    ]
+
+    def __init__(self, recording: Recording, at_ms: int) -> None:
+        super().__init__(world_at(recording, at_ms), read_only=True)
+        self.recording, self.at_ms, self.playing = recording, at_ms, False
+        self._times, self._faults = recording.times(), faults(recording)
+
+    async def on_mount(self) -> None:
+        await self.begin()
+        self.set_interval(PLAY_S, self._tick)
+
+    def seek(self, at_ms: int) -> None:
+        """Show another time of the recording."""
+        at_ms = min(max(at_ms, self.recording.begin_ms), self.recording.end_ms)
+        if at_ms == self.at_ms:
+            return
+        version = self.world.version
+        try:
+            self.world = world_at(self.recording, at_ms)
+        except NodeplaneError as error:
+            self.report(str(error))
+            return
+        self.world.version, self.at_ms = version + 1, at_ms
+        self.draw()
+
+    def action_step(self, count: int) -> None:
+        self.seek(step(self._times, self.at_ms, count))
+
+    def action_jump(self, count: int) -> None:
+        self.seek(self.at_ms + count * JUMP_MS)
+
+    def action_go(self, end: int) -> None:
+        self.seek(self.recording.end_ms if end else self.recording.begin_ms)
+
+    def action_play(self) -> None:
+        self.playing = not self.playing
+        self.world.changed()
+
+    def _tick(self) -> None:
+        if self.playing:
+            self.seek(self.at_ms + int(PLAY_S * 1_000))
+            self.playing = self.at_ms < self.recording.end_ms
+
+    def slider(self, width: int) -> Line | None:
+        begin, end = self.recording.begin_ms, self.recording.end_ms
+        return slider_line(begin, end, self.at_ms, self._faults, self.playing, width)
+
+    def ask_order(self, instance: str, action: str) -> None:
+        """A recording cannot be changed."""
+
+    def ask_device(self, device: Device, health: str) -> None:
+        """A recording cannot be changed."""
+
+    async def events_of(self, pod: Pod) -> list[str]:
+        about = f"involvedObject.uid={pod.uid}"
+        try:
+            found = (await self._sources().client.list(EVENTS, pod.namespace, field_selector=about))["items"]
+        except NodeplaneError as error:
+            return [f"(no events: {error})"]
+        return [event_line(event) for event in sorted(found, key=event_time, reverse=True)[:MAX_EVENTS]]
+
+    async def trace_of(self, pod: Pod) -> tuple[list[Row], str]:
+        try:
+            return (await self._sources().trace(pod.namespace, pod.uid)).rows, ""
+        except NodeplaneError as error:
+            return [], str(error)
+
+    async def why_of(self, pod: Pod) -> list[str]:
+        try:
+            return lines(await diagnose_recorded(self.recording, self.at_ms, Target("pod", pod.name, pod.namespace)))
+        except NodeplaneError as error:
+            return [f"(no reason: {error})"]
+
+    async def log_of(self, pod: Pod, container: str) -> str:
+        metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        try:
+            return await self._sources().log({"metadata": metadata}, container, False)
+        except NodeplaneError as error:
+            return f"(no log: {error})"
+
+    async def explain(self, device: Device) -> str:
+        try:
+            now = self._sources()
+            objects = await list_objects(now.client, driver=device.id.partition("/")[0])
+            found = [each for each in await explanations(objects, now.gates) if each.device == device.id]
+        except NodeplaneError as error:
+            return f"(not known: {error})"
+        return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
+
+    def watch_page_shown(self, shown: bool) -> None:
+        """Metrics of API processes are not recorded."""
+
+    def tail_of(self, instance: str, lines: int) -> list[str]:
+        found = self.recording.entries((sources.LINES,), self.at_ms, holds=b"")
+        return [printable(str(entry.value).expandtabs()) for entry, _ in found if entry.key == instance][-lines:]
+
+    def _sources(self) -> ReplaySources:
+        return ReplaySources(self.recording, self.at_ms)

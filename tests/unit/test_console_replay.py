@@ -1,0 +1,151 @@
+"""`console --replay`: the screens show a recording at the chosen time, and the slider's keys choose it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+
+from protocols.messages.devices import HEALTHY, UNHEALTHY, DeviceHealth
+from protocols.messages.pleg import PodLifecycleEvent
+from protocols.messages.supervisor import ActorStatus
+from protocols.recording import sources
+from protocols.recording.frames import Header
+from protocols.recording.reader import Recording
+from protocols.recording.writer import RecordingWriter
+from supervisor.console.drawing.text import plain
+from supervisor.console.model.pods import Pod
+from supervisor.console.replay.slider import slider_line
+from supervisor.console.replay.world import faults, world_at
+from supervisor.console.replay_app import Replay
+
+BEGIN_MS = 1_700_000_000_000
+KILLED, BROKEN, SECONDS = 30, 45, 60
+
+
+def status(restarts: int) -> dict[str, Any]:
+    row = msgspec.to_builtins(ActorStatus("store", "control", 7 + restarts, "live", 0.0, restarts, ""))
+    row["began_ms"] = BEGIN_MS
+    del row["uptime_s"]
+    return dict(row)
+
+
+def pod(phase: str) -> dict[str, Any]:
+    metadata = {"namespace": "default", "name": "web", "uid": "u1", "creationTimestamp": "2023-11-14T22:13:20Z"}
+    spec = {"nodeName": "n", "containers": [{"name": "main", "image": "box"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A minute: each second a flush; the store is killed at 30 s, a device breaks at 45 s."""
+    path = tmp_path_factory.mktemp("replay") / "plane.npr"
+    writer = RecordingWriter(path, Header("1", BEGIN_MS, "n", {}), 4 << 20)
+    plane = {"supervisor": "supervisor", "pid": 1, "began_ms": BEGIN_MS, "endpoints": {}}
+    for second in range(SECONDS + 1):
+        at = BEGIN_MS + second * 1_000
+        writer.set(sources.SUPERVISORS, "supervisor", plane, at)
+        writer.set(sources.ACTORS, "supervisor store", status(int(second >= KILLED)), at)
+        writer.set(sources.USAGE, "store", [float(second), 50.0, False], at)
+        writer.set("objects/core/pods", "default/web", pod("Running" if second > 10 else "Pending"), at)
+        health = UNHEALTHY if second >= BROKEN else HEALTHY
+        value = DeviceHealth(resource="example.com/gpu", id="gpu-0", health=health)
+        writer.set("devices/health", "example.com/gpu gpu-0", msgspec.to_builtins(value), at)
+        writer.happened(sources.LINES, "store", f"line \x1b[2J{second}", at)
+        event = PodLifecycleEvent("u1", "ContainerStarted", f"c{second}")
+        writer.happened(sources.LIFECYCLE, "u1", msgspec.to_builtins(event), at)
+        writer.flush(at, 0)
+    writer.close()
+    return Recording(path)
+
+
+def test_world_is_that_of_the_time(recording: Recording) -> None:
+    early, late = (world_at(recording, BEGIN_MS + second * 1_000) for second in (5, 50))
+    assert [each.pods.items["default/web"].phase for each in (early, late)] == ["Pending", "Running"]
+    assert [each.house.actors["store"].status.restarts for each in (early, late)] == [0, 1]
+    assert [each.house.uptime_s for each in (early, late)] == [5, 50]
+    assert [each.now() - BEGIN_MS / 1e3 for each in (early, late)] == [5, 50]
+    assert late.house.actors["store"].usage.cpu == 50
+    assert len(early.pleg.events) == 6
+
+
+def test_faults_are_restarts_and_broken_devices(recording: Recording) -> None:
+    assert [(each - BEGIN_MS) // 1_000 for each in faults(recording)] == [KILLED, BROKEN]
+
+
+def test_slider_shows_time_place_and_faults() -> None:
+    line = plain(slider_line(0, 100_000, 50_000, [0, 99_999], False, 80))
+    assert line.count("✗") == 2
+    assert "█" in line
+    assert "+50 s of 100 s" in line
+    assert len(line) <= 80
+
+
+@pytest.fixture
+async def pilot(recording: Recording) -> AsyncIterator[Pilot[None]]:
+    app = Replay(recording, recording.end_ms)
+    async with app.run_test(size=(100, 30)) as pilot:
+        yield pilot
+
+
+def second(pilot: Pilot[None]) -> int:
+    assert isinstance(pilot.app, Replay)
+    return (pilot.app.at_ms - BEGIN_MS) // 1_000
+
+
+def shown(pilot: Pilot[None]) -> str:
+    strips = pilot.app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+async def test_keys_move_through_the_recording_on_every_screen(pilot: Pilot[None]) -> None:
+    for keys, at in (
+        (("comma",), 59),
+        (("full_stop", "full_stop"), 60),
+        (("shift+left",), 59),
+        (("left_square_bracket",), 49),
+        (("3", "right_square_bracket"), 59),
+        (("less_than_sign",), 0),
+        (("left_square_bracket",), 0),
+        (("greater_than_sign",), 60),
+    ):
+        await pilot.press(*keys)
+        assert second(pilot) == at, keys
+        await pilot.pause(0.05)
+        assert f"+{at} s of 60 s" in shown(pilot)
+
+
+async def test_pods_of_the_time_are_shown_and_nothing_can_be_changed(pilot: Pilot[None]) -> None:
+    await pilot.press("3")
+    await pilot.pause(0.05)
+    assert "Running" in shown(pilot)
+    assert "read-only" in shown(pilot)
+    await pilot.press("less_than_sign")
+    await pilot.pause(0.05)
+    assert "Pending" in shown(pilot)
+    await pilot.press("1", "k", "r")
+    await pilot.pause(0.05)
+    assert len(pilot.app.screen_stack) == 1
+
+
+async def test_play_goes_on_until_the_end(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, Replay)
+    app.seek(BEGIN_MS + 58_000)
+    await pilot.press("space")
+    for _ in range(3):
+        app._tick()
+    assert (second(pilot), app.playing) == (60, False)
+
+
+async def test_pages_of_a_pod_and_of_an_actor_are_read_from_the_recording(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, Replay)
+    web: Pod = app.world.pods.items["default/web"]
+    assert (await app.why_of(web))[0].startswith("pod/default/web: ")
+    assert await app.events_of(web) == []
+    assert (await app.log_of(web, "main")).startswith("(no log: ")
+    assert (await app.trace_of(web))[0] == []
+    app.seek(BEGIN_MS + 2_000)
+    assert app.tail_of("store", 2) == ["line \\x1b[2J1", "line \\x1b[2J2"]
