@@ -39,6 +39,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "test", help="run a command beside a plane of its own", allow_abbrev=False, usage="%(prog)s [flags] -- COMMAND"
     )
     parser.add_argument("--logs", metavar="DIR", help="where logs are kept if COMMAND fails (default a temporary one)")
+    parser.add_argument(
+        "--watch",
+        metavar="PATH",
+        nargs="*",
+        help="run COMMAND again after each save below PATH (default .), each time on a plane that nothing has used",
+    )
     add_plane_flags(parser, FLAGS.keys() - set(OF_COMMAND))
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
     parser.set_defaults(run=test)
@@ -51,7 +57,18 @@ def test(args: argparse.Namespace) -> int:
     if problem := _cannot_run(words[0]):
         print(f"nodeplane: {words[0]}: {'not found' if problem == NOT_FOUND else 'not executable'}", file=sys.stderr)
         return problem
+    if args.watch is not None:
+        return _watch(args, words)
     return Run(TestPlane(flags_of(args), getattr(args, "root", "")), words, args.logs or "").run()
+
+
+def _watch(args: argparse.Namespace, words: Sequence[str]) -> int:
+    from supervisor.testing.watching import WatchRun
+
+    if getattr(args, "root", ""):
+        raise Usage("--watch has a root of its own for each run, which it removes: leave --root out")
+    flags = flags_of(args)
+    return WatchRun(lambda: TestPlane(flags), words, args.logs or "", args.watch or ["."]).run()
 
 
 def _cannot_run(program: str) -> int:
@@ -101,17 +118,23 @@ class Run:
                 self._keep("the plane did not start")
             raise
         code = self._run_command()
+        self._keep_if_failed(code)
+        return code
+
+    def _keep_if_failed(self, code: int) -> None:
         if not self._plane.runs():
             self._keep(f"the plane ended before {self._words[0]}, which ended with {code}")
         elif code != 0:
             self._keep(f"{self._words[0]} ended with {code}")
-        return code
 
     def _run_command(self) -> int:
+        return self._wait(self._spawn())
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
         self._command = subprocess.Popen(self._words, env={**os.environ, **self._plane.environment()})
         if self._signal:  # it came while nothing ran
             self._command.send_signal(self._signal)
-        return self._wait(self._command)
+        return self._command
 
     def _wait(self, command: "subprocess.Popen[bytes]") -> int:
         """Wait for the command, and reap what it orphaned meanwhile."""
@@ -132,12 +155,12 @@ class Run:
         """Retain logs, status and events of the plane, and nothing else of its root: it has keys."""
         found = evidence(self._plane.layout) if self._plane.runs() else {}
         try:
-            target = Path(self._kept or tempfile.mkdtemp(prefix=f"{self._plane.root.name}-logs-", dir=SHORT))
-            write_evidence(self._plane.root, found, target)
+            self._kept = self._kept or tempfile.mkdtemp(prefix=f"{self._plane.root.name}-logs-", dir=SHORT)
+            write_evidence(self._plane.root, found, Path(self._kept))
         except (OSError, shutil.Error) as error:  # the exit code of the command counts
             print(f"nodeplane: {reason}; logs of the plane were not kept: {error}", file=sys.stderr)
         else:
-            print(f"nodeplane: {reason}; logs of the plane: {target}", file=sys.stderr)
+            print(f"nodeplane: {reason}; logs of the plane: {self._kept}", file=sys.stderr)
 
 
 def write_evidence(root: Path, found: Mapping[str, str], target: Path) -> None:

@@ -113,3 +113,34 @@ def test_plane_ends_with_its_root_when_its_starter_is_killed(place: Path) -> Non
         process.kill()
         os.kill(int((place / "pid").read_text()), signal.SIGKILL)  # nobody is left who could
         shutil.rmtree(root, ignore_errors=True)
+
+
+LEAVES_ALL = """
+kubectl get namespace,crd,pod -A -o name | grep left
+kubectl get node "$NODE_NAME" -o jsonpath='{.spec.taints[*].key}'
+test "$(cat fails)" = no || exit 3
+kubectl create namespace left && kubectl run left --image=any -n left
+kubectl taint node "$NODE_NAME" left=x:NoSchedule
+"""
+
+
+def test_watch_runs_the_command_again_after_a_save_on_a_plane_that_has_nothing_of_the_last_run(place: Path) -> None:
+    (place / "test.sh").write_text(LEAVES_ALL)
+    (place / "fails").write_text("no")
+    command = [NODEPLANE, "test", "--watch", "test.sh", "fails", "--logs", "kept", "--", "sh", "test.sh"]
+    with (place / "said").open("w") as said, (place / "out").open("w") as out:
+        process = subprocess.Popen(command, cwd=place, env=variables(), stdout=out, stderr=said)
+    try:
+        until("the first run has passed", lambda: "passed in" in (place / "said").read_text())
+        first = (place / "out").read_text()
+        (place / "fails").write_text("yes")
+        until("the second run has failed", lambda: "failed with 3 in" in (place / "said").read_text())
+        assert (place / "out").read_text() == first, "the second run saw what the first left"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 3
+    finally:
+        process.kill()
+        process.wait()
+    assert "namespace/left created" in first
+    assert "fails was saved" in (place / "said").read_text()
+    assert (place / "kept" / "events.txt").exists()
