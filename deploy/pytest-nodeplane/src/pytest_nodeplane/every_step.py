@@ -3,8 +3,9 @@
 Their reports have ids of their own; `--lf` runs the test again with those kills that failed.
 """
 
+import contextlib
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -75,7 +76,9 @@ def _run_kills(item: pytest.Function, counting: Counting, options: Options) -> N
         clone = _again(item, kill.text)
         clone.stash[STEPPING] = Killing(kill)
         clone.user_properties += [(OF, item.nodeid), (NOTE, f"{item.nodeid}: {note}")]
-        kept.note(kill, _run(clone, _again(item, "end")))
+        with _in_place_of(item, clone):
+            passed = _run(clone, _again(item, "end"))
+        kept.note(kill, passed)
         if _is_ending(item):
             return
     kept.end()
@@ -95,8 +98,10 @@ class Kept:
     def unfinished(self) -> tuple[list[Kill], str]:
         """Return the kills of an earlier run that are still to do, and how to say that; none if it was complete."""
         if kills := self.progress.left(last_failed=self._last_failed):
-            why = "those that failed" if self._last_failed and self.progress.failed else "the others passed"
-            return kills, f"{len(kills)} of {len(self.progress.chosen)} kills: {why} in an earlier run"
+            why = (
+                "failed in the last run" if self._last_failed and self.progress.failed else "left by an interrupted run"
+            )
+            return kills, f"{len(kills)} of {len(self.progress.chosen)} kills, {why}"
         return [], ""
 
     def begin(self, counting: Counting, options: Options) -> None:
@@ -123,6 +128,18 @@ class Kept:
     def _write(self) -> None:
         if self._cache:
             self._cache.set(self._key, msgspec.to_builtins(self.progress))
+
+
+@contextlib.contextmanager
+def _in_place_of(item: pytest.Item, clone: pytest.Item) -> Iterator[None]:
+    """Let the session have another item for a while: pytest-xdist takes reports of no other than the one that runs."""
+    items = item.session.items
+    at = items.index(item)
+    items[at] = clone
+    try:
+        yield
+    finally:
+        items[at] = item
 
 
 def _run(item: pytest.Function, nextitem: pytest.Item) -> bool:

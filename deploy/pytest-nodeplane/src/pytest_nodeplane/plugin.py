@@ -48,7 +48,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     from pytest_nodeplane.step_reports import StepReports
 
-    session.config.pluginmanager.register(StepReports(session.config))
+    session.config.pluginmanager.register(StepReports(session))
 
 
 @pytest.hookimpl(tryfirst=True)
