@@ -105,8 +105,11 @@ def _diff(args: argparse.Namespace) -> int:
 
 def read_trace(path: Path) -> PodTrace:
     """Read a trace that `-o json` printed. Raises Usage."""
-    with path.open("rb") as file:
-        raw = file.read(MAX_FILE + 1)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise Usage(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > MAX_FILE:
         raise Usage(f"{path} is longer than {MAX_FILE} bytes")
     try:

@@ -61,3 +61,16 @@ def test_follower_goes_on_when_the_device_manager_is_killed(plane: Plane) -> Non
     until("the next registration", lambda: follower.out.count("  Register  OK") == 2)
     assert follower.err == "# the device manager restarted: earlier records are lost\n"
     assert follower.interrupt() == 0
+
+
+def test_capture_writes_a_script_that_only_its_user_reads(plane: Plane) -> None:
+    plane.plugin(RESOURCE)
+    until("its first list", lambda: "capacity 4, allocatable 4" in plane.nodeplane("calls", RESOURCE))
+    path = Path(plane.root, "bug.yaml")
+    plane.nodeplane("capture", RESOURCE, "--since", "0", "-o", str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert f"resource: {RESOURCE}\ndevices:\n- id: gpu-0\n" in path.read_text()
+    command = [str(BIN / "nodeplane"), "capture", "example.com/gpuu"]
+    done = subprocess.run(command, env=plane.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"nodeplane: no resource or driver is called 'example.com/gpuu'; there are: {RESOURCE}\n"

@@ -101,6 +101,8 @@ def test_a_saved_trace_is_read_and_anything_else_is_a_usage_error(tmp_path: Path
     saved.write_text("{}")
     with pytest.raises(Usage, match="holds no trace"):
         read_trace(saved)
+    with pytest.raises(Usage, match="cannot read"):
+        read_trace(tmp_path / "none.json")
     with saved.open("wb") as file:
         file.truncate(MAX_FILE + 1)
     with pytest.raises(Usage, match="longer"):
