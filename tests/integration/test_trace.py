@@ -103,6 +103,16 @@ def test_trace_of_a_start_has_every_step_nested_in_time(plane: Plane) -> None:
     assert "resource=example.com/gpu" in text
 
 
+def test_a_pod_and_its_saved_trace_took_the_same_time(plane: Plane) -> None:
+    until("every step of the start", lambda: has(plane, *START))
+    saved = plane.root / "saved.json"
+    saved.write_text(plane.nodeplane("trace", "pod/traced", "-o", "json"))
+    found = plane.nodeplane("trace", "--diff", str(saved), "pod/traced").splitlines()
+    assert found[0] == "both starts took the same time, 0.00 ms apart"
+    assert found[2] == "A is default/traced, B is default/traced; compared is the start"
+    assert found[4].split() == ["A", "B", "DIFFERENCE", "ACTOR", "STEP"]
+
+
 def test_trace_of_a_broken_device_leads_from_health_to_the_event(plane: Plane) -> None:
     allocated = plane.get("pod", "traced")["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
     device = allocated[0]["resources"][0]["resourceID"]
