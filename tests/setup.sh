@@ -12,7 +12,8 @@ wanted="etcd:etcd-server etcdctl:etcd-client containerd:containerd runc:runc bus
     /usr/lib/podman/netavark:netavark debootstrap:debootstrap go:golang-go protoc:protobuf-compiler
     protoc-gen-go:protoc-gen-go protoc-gen-go-grpc:protoc-gen-go-grpc
     /usr/share/gocode/src/google.golang.org/grpc:golang-google-grpc-dev
-    /usr/share/gocode/src/google.golang.org/protobuf:golang-google-protobuf-dev"
+    /usr/share/gocode/src/google.golang.org/protobuf:golang-google-protobuf-dev
+    /usr/share/gocode/src/gopkg.in/yaml.v3:golang-gopkg-yaml.v3-dev"
 missing=""
 for pair in $wanted; do
     [ -e "${pair%%:*}" ] || command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"

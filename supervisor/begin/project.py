@@ -22,10 +22,10 @@ PROTOS = {
     (DRIVER, PYTHON): ("dra_v1", "pluginregistration_v1"),
     (AGENT, PYTHON): ("podresources_v1",),
     (PLUGIN, GO): ("deviceplugin_v1beta1",),
-    (DRIVER, GO): (),
+    (DRIVER, GO): ("dra_v1", "pluginregistration_v1"),
     (AGENT, GO): ("podresources_v1",),
 }
-"""APIs whose stubs a project builds, by kind and language; Go's plugins and drivers take those of Kubernetes."""
+"""APIs whose stubs a project builds, by kind and language."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 RESOURCE, DRIVER_NAME = "example.com/gpu", "gpu.example.com"
 """Names in the templates, and the defaults."""

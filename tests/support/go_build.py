@@ -1,4 +1,4 @@
-"""Build Go projects offline, with the sources of gRPC and protobuf that Debian ships.
+"""Build Go projects offline, with the sources of gRPC, protobuf and YAML that Debian ships.
 
 Projects stay as users get them: they are built in GOPATH mode, and what Debian's old versions lack is added to these by
 `go build -overlay`.
@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 SOURCES = Path("/usr/share/gocode/src")
-GRPC, PROTOBUF = (SOURCES / "google.golang.org" / name for name in ("grpc", "protobuf"))
+GRPC = SOURCES / "google.golang.org" / "grpc"
+MODULES = (GRPC, SOURCES / "google.golang.org" / "protobuf", SOURCES / "gopkg.in" / "yaml.v3")
 TOOLS = ("go", "gofmt", "make", "protoc", "protoc-gen-go", "protoc-gen-go-grpc")
 SHIMS = Path(__file__).parent / "go_shims"
 
@@ -19,7 +20,7 @@ SHIMS = Path(__file__).parent / "go_shims"
 def missing() -> str:
     """Return the first thing that a build needs and that is not installed, empty if all is there."""
     tools = [name for name in TOOLS if shutil.which(name) is None]
-    return next(iter([*tools, *(str(path) for path in (GRPC, PROTOBUF) if not path.exists())]), "")
+    return next(iter([*tools, *(str(path) for path in MODULES if not path.exists())]), "")
 
 
 def go_environment(path: Path) -> dict[str, str]:
@@ -30,7 +31,7 @@ def go_environment(path: Path) -> dict[str, str]:
         **os.environ,
         "GO111MODULE": "off",
         "GOPATH": f"{path}:{SOURCES.parent}",
-        "GOFLAGS": f"-trimpath -overlay={overlay}",
+        "GOFLAGS": f"-trimpath -ldflags=-w -overlay={overlay}",
     }
 
 

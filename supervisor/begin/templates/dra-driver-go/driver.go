@@ -1,5 +1,4 @@
-// A DRA driver: it publishes the node's devices and prepares those of claims by CDI files. Kubernetes' kubeletplugin
-// serves, registers, reads the claims and keeps the ResourceSlices in the API.
+// A DRA driver for gpu.example.com: it publishes the node's devices and prepares those of claims by CDI files.
 package main
 
 import (
@@ -7,139 +6,206 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
+	pb "example.com/my-project/dra"
+	"example.com/my-project/registration"
+	"google.golang.org/grpc"
 )
 
 const driverName = "gpu.example.com"
 
 var devices = []string{"device-0", "device-1"}
 
-// Driver prepares claims; the CDI files are its only state, so a restarted driver goes on with them.
-type Driver struct{ CDI string }
-
-func (d *Driver) file(uid types.UID) string {
-	return filepath.Join(d.CDI, driverName+"-"+string(uid)+".json")
+// driver prepares claims; the CDI files are its only state, so a restarted driver goes on with them.
+type driver struct {
+	pb.UnimplementedDRAPluginServer
+	api       *api
+	node, cdi string
 }
 
-// PrepareResourceClaims is called before the first container of a pod starts, and again after restarts.
-func (d *Driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
-	answer := map[types.UID]kubeletplugin.PrepareResult{}
-	for _, claim := range claims {
-		prepared, err := d.prepare(claim)
-		answer[claim.UID] = kubeletplugin.PrepareResult{Devices: prepared, Err: err}
+type result struct{ Driver, Pool, Device, Request string }
+
+// NodePrepareResources is called before the first container of a pod starts. A claim that fails affects no other.
+func (d *driver) NodePrepareResources(
+	ctx context.Context, request *pb.NodePrepareResourcesRequest,
+) (*pb.NodePrepareResourcesResponse, error) {
+	answer := &pb.NodePrepareResourcesResponse{Claims: map[string]*pb.NodePrepareResourceResponse{}}
+	for _, claim := range request.Claims {
+		answer.Claims[claim.Uid] = &pb.NodePrepareResourceResponse{}
+		if prepared, err := d.prepare(ctx, claim); err != nil {
+			answer.Claims[claim.Uid].Error = err.Error()
+		} else {
+			answer.Claims[claim.Uid].Devices = prepared
+		}
 	}
 	return answer, nil
 }
 
-func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
-	var prepared []kubeletplugin.Device
-	edits := []map[string]any{}
-	for _, result := range claim.Status.Allocation.Devices.Results {
-		if result.Driver != driverName {
-			continue
-		}
-		if !slices.Contains(devices, result.Device) {
-			return nil, fmt.Errorf("there is no device %s", result.Device)
-		}
-		name := string(claim.UID) + "-" + result.Device
-		edit := map[string]any{"env": []string{"DEVICE=" + result.Device}} // real devices need deviceNodes and mounts
-		edits = append(edits, map[string]any{"name": name, "containerEdits": edit})
-		prepared = append(prepared, kubeletplugin.Device{
-			Requests:     []string{result.Request},
-			PoolName:     result.Pool,
-			DeviceName:   result.Device,
-			CDIDeviceIDs: []string{driverName + "/device=" + name},
+// prepare may be asked for the same claim again: the answer is the same.
+func (d *driver) prepare(ctx context.Context, claim *pb.Claim) ([]*pb.Device, error) {
+	results, err := d.allocated(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	var prepared []*pb.Device
+	edits := map[string]any{}
+	for _, each := range results {
+		name := claim.Uid + "-" + each.Device
+		variable := strings.ToUpper(strings.ReplaceAll(each.Device, "-", "_")) + "=" + claim.Uid
+		edits[name] = map[string]any{"env": []string{variable}} // real devices need deviceNodes and mounts
+		request, _, _ := strings.Cut(each.Request, "/")
+		prepared = append(prepared, &pb.Device{
+			RequestNames: []string{request},
+			PoolName:     each.Pool,
+			DeviceName:   each.Device,
+			CdiDeviceIds: []string{driverName + "/device=" + name},
 		})
 	}
-	return prepared, d.write(claim.UID, map[string]any{"cdiVersion": "0.5.0", "kind": driverName + "/device", "devices": edits})
+	return prepared, d.write(claim.Uid, edits)
 }
 
-func (d *Driver) write(uid types.UID, spec map[string]any) error {
-	text, err := json.Marshal(spec)
+// allocated returns the devices of this driver that the scheduler has given to the claim.
+func (d *driver) allocated(ctx context.Context, claim *pb.Claim) ([]result, error) {
+	var found struct {
+		Metadata metadata
+		Status   struct {
+			Allocation struct{ Devices struct{ Results []result } }
+		}
+	}
+	path := "/apis/resource.k8s.io/v1/namespaces/" + claim.Namespace + "/resourceclaims/" + claim.Name
+	if err := d.api.call(ctx, http.MethodGet, path, nil, &found); err != nil {
+		return nil, err
+	}
+	if found.Metadata.UID != claim.Uid {
+		return nil, fmt.Errorf("%s/%s is another claim now", claim.Namespace, claim.Name)
+	}
+	var mine []result
+	for _, each := range found.Status.Allocation.Devices.Results {
+		if each.Driver != driverName {
+			continue
+		}
+		if each.Pool != d.node || !slices.Contains(devices, each.Device) {
+			return nil, fmt.Errorf("there is no device %s/%s", each.Pool, each.Device)
+		}
+		mine = append(mine, each)
+	}
+	if mine == nil {
+		return nil, fmt.Errorf("%s/%s is allocated no device of this driver", claim.Namespace, claim.Name)
+	}
+	return mine, nil
+}
+
+func (d *driver) file(uid string) string { return filepath.Join(d.cdi, driverName+"-"+uid+".json") }
+
+// write makes the file from which the runtime reads what to change in a container, whole or not at all.
+func (d *driver) write(uid string, edits map[string]any) error {
+	var declared []any
+	for name, edit := range edits {
+		declared = append(declared, map[string]any{"name": name, "containerEdits": edit})
+	}
+	text, err := json.Marshal(map[string]any{"cdiVersion": "0.5.0", "kind": driverName + "/device", "devices": declared})
 	if err != nil {
 		return err
 	}
-	temporary := d.file(uid) + ".tmp"
-	if err := os.WriteFile(temporary, text, 0o644); err != nil {
+	temporary, err := os.CreateTemp(d.cdi, ".*.tmp")
+	if err != nil {
 		return err
 	}
-	return os.Rename(temporary, d.file(uid))
+	defer os.Remove(temporary.Name())
+	_, err = temporary.Write(text)
+	if closed := temporary.Close(); err != nil || closed != nil {
+		return fmt.Errorf("%s: %v %v", temporary.Name(), err, closed)
+	}
+	return os.Rename(temporary.Name(), d.file(uid))
 }
 
-// UnprepareResourceClaims is called after the last pod of a claim has ended; an unknown claim is a success.
-func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
-	answer := map[types.UID]error{}
-	for _, claim := range claims {
-		err := os.Remove(d.file(claim.UID))
-		if os.IsNotExist(err) {
-			err = nil
+// NodeUnprepareResources is called after the last pod of a claim has ended. An unknown claim is a success.
+func (d *driver) NodeUnprepareResources(
+	_ context.Context, request *pb.NodeUnprepareResourcesRequest,
+) (*pb.NodeUnprepareResourcesResponse, error) {
+	answer := &pb.NodeUnprepareResourcesResponse{Claims: map[string]*pb.NodeUnprepareResourceResponse{}}
+	for _, claim := range request.Claims {
+		answer.Claims[claim.Uid] = &pb.NodeUnprepareResourceResponse{}
+		if err := os.Remove(d.file(claim.Uid)); err != nil && !os.IsNotExist(err) {
+			answer.Claims[claim.Uid].Error = err.Error()
 		}
-		answer[claim.UID] = err
 	}
 	return answer, nil
 }
 
-// HandleError logs what goes wrong in the background.
-func (d *Driver) HandleError(_ context.Context, err error, msg string) {
-	log.Printf("%s: %v", msg, err)
+// registrar is called by the kubelet on a socket in plugins_registry/.
+type registrar struct {
+	registration.UnimplementedRegistrationServer
+	socket string
 }
 
-func variable(name, otherwise string) string {
+func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
+	return &registration.PluginInfo{
+		Type: "DRAPlugin", Name: driverName, Endpoint: r.socket, SupportedVersions: []string{"v1.DRAPlugin"},
+	}, nil
+}
+
+func (registrar) NotifyRegistrationStatus(
+	_ context.Context, status *registration.RegistrationStatus,
+) (*registration.RegistrationStatusResponse, error) {
+	log.Printf("registered: %t %s", status.PluginRegistered, status.Error)
+	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// serve listens on a socket; one that an earlier process left is replaced.
+func serve(path string, server *grpc.Server) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	listener, err := net.Listen("unix", path)
+	if err == nil {
+		go func() { _ = server.Serve(listener) }()
+	}
+	return err
+}
+
+// run serves until the context ends. The service first: the kubelet connects to it once it has found the other socket.
+func run(ctx context.Context) error {
+	a, err := connect()
+	if err != nil {
+		return err
+	}
+	kubelet := setting("NODEPLANE_KUBELET_DIR", "/var/lib/kubelet")
+	d := &driver{api: a, node: os.Getenv("NODE_NAME"), cdi: setting("CDI_ROOT", "/var/run/cdi")}
+	if err := os.MkdirAll(d.cdi, 0o755); err != nil {
+		return err
+	}
+	socket, service, registry := filepath.Join(kubelet, "plugins", driverName, "dra.sock"), grpc.NewServer(), grpc.NewServer()
+	pb.RegisterDRAPluginServer(service, d)
+	registration.RegisterRegistrationServer(registry, registrar{socket: socket})
+	defer service.Stop()
+	defer registry.Stop() // first: no new call arrives
+	if err := serve(socket, service); err != nil {
+		return err
+	}
+	if err := serve(filepath.Join(kubelet, "plugins_registry", driverName+"-reg.sock"), registry); err != nil {
+		return err
+	}
+	keepPublished(ctx, a, d.node)
+	return nil
+}
+
+func setting(name, otherwise string) string {
 	if value := os.Getenv(name); value != "" {
 		return value
 	}
 	return otherwise
-}
-
-func run(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG")) // without one: the pod's
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kubelet, node := variable("NODEPLANE_KUBELET_DIR", "/var/lib/kubelet"), os.Getenv("NODE_NAME")
-	driver, data := &Driver{CDI: variable("CDI_ROOT", "/var/run/cdi")}, filepath.Join(kubelet, "plugins", driverName)
-	for _, directory := range []string{driver.CDI, data} {
-		if err := os.MkdirAll(directory, 0o750); err != nil {
-			return err
-		}
-	}
-	helper, err := kubeletplugin.Start(ctx, driver,
-		kubeletplugin.KubeClient(client),
-		kubeletplugin.NodeName(node),
-		kubeletplugin.DriverName(driverName),
-		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, "plugins_registry")),
-		kubeletplugin.PluginDataDirectoryPath(data),
-	)
-	if err != nil {
-		return err
-	}
-	defer helper.Stop()
-	published := make([]resourceapi.Device, len(devices))
-	for i, name := range devices {
-		published[i] = resourceapi.Device{Name: name}
-	}
-	pool := resourceslice.Pool{Slices: []resourceslice.Slice{{Devices: published}}}
-	pools := map[string]resourceslice.Pool{node: pool}
-	if err := helper.PublishResources(ctx, resourceslice.DriverResources{Pools: pools}); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return nil
 }
 
 func main() {

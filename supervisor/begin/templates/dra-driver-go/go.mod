@@ -1,10 +1,9 @@
 module example.com/my-project
 
-go 1.26
+go 1.25
 
 require (
-	k8s.io/api v0.36.2
-	k8s.io/apimachinery v0.36.2
-	k8s.io/client-go v0.36.2
-	k8s.io/dynamic-resource-allocation v0.36.2
+	google.golang.org/grpc v1.75.0
+	google.golang.org/protobuf v1.36.8
+	gopkg.in/yaml.v3 v3.0.1
 )
