@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import yaml
 
@@ -24,10 +24,22 @@ class CdiInvalid(SupervisorError):
     grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
-def declared(folders: Iterable[Path]) -> set[str]:
-    """Return the qualified names of all devices. Raises CdiInvalid."""
-    files = (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir()))
-    return {name for path in files if path.suffix in SUFFIXES for name in _names(path)}
+class Declared(NamedTuple):
+    names: set[str]
+    """Qualified names of all devices."""
+    faults: list[str]
+    """Files that no runtime can read: it goes on without them, so that another vendor's does no harm."""
+
+
+def declared(folders: Iterable[Path]) -> Declared:
+    """Return what the files of some directories declare."""
+    found = Declared(set(), [])
+    for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
+        try:
+            found.names.update(_names(path) if path.suffix in SUFFIXES else ())
+        except CdiInvalid as error:
+            found.faults.append(str(error))
+    return found
 
 
 def _names(path: Path) -> set[str]:

@@ -49,10 +49,12 @@ BUGS = {
     "ignores_the_uid": "wrong-uid",
     "invents_an_allocation": "not-allocated",
     "takes_all_results": "other-drivers",
+    "reads_all_configurations": "opaque-config",
     "names_subrequests": "subrequests",
     "has_short_cdi_names": "cdi-ids",
     "writes_no_files": "cdi-files",
     "writes_files_later": "cdi-files",
+    "writes_half_a_file": "cdi-files",
     "leaves_cdi_files": "cdi-removed",
     "keeps_devices": "unprepare",
     "answers_no_unprepare": "unprepare",
@@ -127,6 +129,8 @@ async def judged(plane: Plane, bug: str, names: Sequence[str], timeout: float, *
         variables = {**environment(Path(kubelet), of_plane), "PYTHONPATH": str(REPO), "DRIVER_NAME": driver}
         objects = Objects(api, NODE)
         stage = DriverStage(Path(kubelet), Path(own), command, variables, timeout, objects, [Path(f"{kubelet}/cdi")])
+        (Path(kubelet) / "cdi").mkdir()
+        (Path(kubelet) / "cdi" / "another-vendor.json").write_text("{")
         broken = Path(kubelet) / "broken"
         stage.break_with, stage.mend_with = f"touch {broken}", f"rm {broken}"
         return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]

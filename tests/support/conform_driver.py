@@ -160,6 +160,8 @@ def prepare(claim: Any) -> list[Any]:
     results = [
         each for each in allocation["devices"]["results"] if each["driver"] == NAME or BUG == "takes_all_results"
     ]
+    if allocation["devices"].get("config") and BUG == "reads_all_configurations":
+        raise ClaimRejected("its configuration has an unknown kind")
     hold(claim, results)
     devices = [answer(claim.uid, result) for result in results]
     if BUG == "joins_cdi_ids":
@@ -229,7 +231,7 @@ def write_cdi(uid: str, devices: list[Any]) -> None:
 def replace(uid: str, spec: dict[str, Any]) -> None:
     CDI.mkdir(exist_ok=True)
     temporary = cdi_file(uid).with_suffix(".tmp")
-    temporary.write_text(json.dumps(spec))
+    temporary.write_text(json.dumps(spec)[: 50 if BUG == "writes_half_a_file" else None])
     temporary.rename(cdi_file(uid))
 
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from protocols.wire.plugins import PREPARE, UNPREPARE, WATCH_RESOURCES
 from supervisor.conform.caller import Peer, Stream
-from supervisor.conform.cdi import CdiInvalid, declared
+from supervisor.conform.cdi import declared
 from supervisor.conform.dra.objects import REQUEST, Claim, Object, Objects, Offered
 from supervisor.conform.dra.pools import Pool, pools_of, usable
 from supervisor.conform.exchange import Exchange, Recorder
@@ -90,11 +90,8 @@ class DriverPeer(Peer):
         await self.objects.delete_claim(claim.name)
 
     def declared(self) -> set[str]:
-        """Return the CDI devices that files declare. Raises Failed."""
-        try:
-            return declared(self.cdi)
-        except CdiInvalid as error:
-            raise Failed(str(error)) from None
+        """Return the CDI devices that files declare; files that cannot be read declare none."""
+        return declared(self.cdi).names
 
     # calls
 

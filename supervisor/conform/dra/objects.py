@@ -75,7 +75,9 @@ class Objects:
         """One that is gone is no error."""
         await self._in_thread(lambda: self._api.delete(path, 0))
 
-    async def create_claim(self, results: Sequence[Mapping[str, Any]]) -> Claim:
+    async def create_claim(
+        self, results: Sequence[Mapping[str, Any]], config: Sequence[Mapping[str, Any]] = ()
+    ) -> Claim:
         """Create a claim with this allocation, as a user and the scheduler do; without results it has none."""
         name = f"claim-{uuid4().hex[:10]}"
         body = {
@@ -86,14 +88,14 @@ class Objects:
         }
         created = await self.ask("POST", CLAIMS, body)
         if results:
-            status = {"allocation": self._allocation(results)}
+            status = {"allocation": self._allocation(results, config)}
             await self._set_status(created, status)
         return Claim(NAMESPACE, created["metadata"]["uid"], name)
 
-    def _allocation(self, results: Sequence[Mapping[str, Any]]) -> Object:
+    def _allocation(self, results: Sequence[Mapping[str, Any]], config: Sequence[Mapping[str, Any]]) -> Object:
         field = {"key": "metadata.name", "operator": "In", "values": [self.node]}
         selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-        return {"devices": {"results": list(results)}, "nodeSelector": selector}
+        return {"devices": {"results": list(results), "config": list(config)}, "nodeSelector": selector}
 
     async def delete_claim(self, name: str) -> None:
         """Delete it whatever holds it, such as the finalizer of its allocation."""

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from supervisor.conform.cdi import declared
 from supervisor.conform.dra.driver_peer import SAMPLE, DriverPeer
 from supervisor.conform.scripts import several
 from supervisor.conform.sources import CDI
@@ -21,6 +22,6 @@ async def check(driver: DriverPeer) -> None:
         ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
         if not ids:
             raise NotApplicable("the answer has no CDI devices")
-        known = await asyncio.to_thread(driver.declared)
-    if missing := [f"no file declares {id}" for id in sorted(ids - known)]:
-        raise Failed(several(missing) + f", in {' or '.join(map(str, driver.cdi))}")
+        known = await asyncio.to_thread(declared, driver.cdi)
+    if missing := [f"no file declares {id}" for id in sorted(ids - known.names)]:
+        raise Failed(several([*known.faults, *missing]) + f", in {' or '.join(map(str, driver.cdi))}")
