@@ -37,18 +37,18 @@ type agent struct {
 
 // set reports a pod that has changed; one without a list is gone.
 func (a *agent) set(name string, held []string) {
-	before, known := a.pods[name]
-	switch {
-	case held == nil && known:
-		delete(a.pods, name)
-		a.report("DELETED", name, nil)
-	case held != nil && !known:
-		a.pods[name] = held
-		a.report("ADDED", name, held)
-	case held != nil && !reflect.DeepEqual(before, held):
-		a.pods[name] = held
-		a.report("UPDATED", name, held)
+	before, action := a.pods[name], "UPDATED"
+	if reflect.DeepEqual(before, held) {
+		return
 	}
+	a.pods[name] = held
+	if held == nil {
+		action = "DELETED"
+		delete(a.pods, name)
+	} else if before == nil {
+		action = "ADDED"
+	}
+	a.report(action, name, held)
 }
 
 // became reports the difference to all pods: what is gone first, since its devices may be another pod's now.

@@ -38,13 +38,19 @@ class Agent:
         self.position = ""
 
     def became(self, pods: Pods) -> None:
-        """Print the difference: what is gone first, since its devices may be another pod's now."""
+        """Report the difference to all pods: what is gone first, since its devices may be another pod's now."""
         for key in self.pods.keys() - pods.keys():
-            self.report("DELETED", key, [])
+            self.set(key, None)
         for key, held in pods.items():
-            if self.pods.get(key) != held:
-                self.report("UPDATED" if key in self.pods else "ADDED", key, held)
-        self.pods = pods
+            self.set(key, held)
+
+    def set(self, key: tuple[str, str], held: list[str] | None) -> None:
+        """Report a pod that has changed; None if it is gone."""
+        before = self.pods.pop(key, None)
+        if held is not None:
+            self.pods[key] = held
+        if held != before:
+            self.report("DELETED" if held is None else "ADDED" if before is None else "UPDATED", key, held or [])
 
     def report(self, action: str, key: tuple[str, str], held: list[str]) -> None:
         """The place for what your agent does."""
@@ -65,14 +71,14 @@ class Agent:
                 self.became(snapshot)
                 snapshot, self.position = None, revision
                 continue
-            pods = dict(self.pods) if snapshot is None else snapshot
             for pod in event.pod_resources:
-                pods.pop((pod.namespace, pod.name), None)
-                if event.action != Action.DELETED:
-                    pods[pod.namespace, pod.name] = devices(pod)
-            if snapshot is None:
-                self.became(pods)
-                self.position = f"{revision.partition('-')[0]}-{event.sequence}" if revision else ""
+                key, held = (pod.namespace, pod.name), None if event.action == Action.DELETED else devices(pod)
+                if snapshot is not None:
+                    snapshot[key] = held or []
+                else:
+                    self.set(key, held)
+            if snapshot is None and revision:
+                self.position = f"{revision.partition('-')[0]}-{event.sequence}"
 
     def list(self) -> None:
         """Read everything once, where nothing can be watched."""
