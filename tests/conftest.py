@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,7 +21,7 @@ FUZZ = bool(os.environ.get("NODEPLANE_FUZZ"))
 settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=500 if FUZZ else 60)
 settings.load_profile("nodeplane")
 ALL = bool(os.environ.get("NODEPLANE_ALL")) or os.environ.get("CI") == "true"
-HEAVY = pytest.mark.skip(reason="heavy: it runs with NODEPLANE_ALL=1, as by make test-all")
+HEAVY = pytest.mark.skip(reason="heavy: make test-all runs it, or pytest with its file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,10 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest: the rest fills the gaps, so that no process is alone at the end; skip the heavy."""
     for item in items:
-        if not ALL and item.get_closest_marker("heavy"):
+        if not ALL and item.get_closest_marker("heavy") and item.path not in _named(item.config):
             item.add_marker(HEAVY)
     seconds = read_durations()
     items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(item.config.rootpath)), 0.0))
+
+
+def _named(config: pytest.Config) -> set[Path]:
+    """Files that the command line names."""
+    return {Path(word.partition("::")[0]).resolve() for word in config.args}
 
 
 @pytest.fixture

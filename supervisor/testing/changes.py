@@ -3,6 +3,7 @@
 Polling needs nothing of the kernel or the file system, and sees what editors do in any way (rename, write in place).
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +58,10 @@ class Changes:
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
         left = [path for path in self._paths if os.path.isdir(path)]
-        yield from ((path, os.stat(path)) for path in self._paths if os.path.isfile(path))
+        for path in self._paths:
+            if not os.path.isdir(path):
+                with contextlib.suppress(OSError):  # an editor may be about to put it there again
+                    yield path, os.stat(path)
         while left:
             try:
                 entries = list(os.scandir(left.pop()))

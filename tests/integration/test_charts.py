@@ -20,7 +20,10 @@ IMAGE, PLUGIN_IMAGE = "registry.example.com/dra/dra-example-driver:v0.1.0", "nvc
 DEMO_IMAGE = "ubuntu:22.04"
 HELM = BIN / "helm"
 
-pytestmark = pytest.mark.skipif(not usable(), reason="imported images need root, and busybox")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(not usable(), reason="imported images need root, and busybox"),
+]
 
 
 @pytest.fixture(scope="module")

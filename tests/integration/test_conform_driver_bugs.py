@@ -19,6 +19,7 @@ from supervisor.testing.api import Api
 from tests.support.apiserver_plane import Plane
 from tests.support.plane import REPO
 
+pytestmark = pytest.mark.heavy
 SAMPLE = REPO / "tests" / "support" / "conform_driver.py"
 BEHAVIOURS = {each.name: each for each in behaviours(kind=DRA)}
 SHORT_S, LONG_S = 4.0, 20.0

@@ -17,6 +17,7 @@ from tests.support.pytest_plugin import environment, run_pytest, unpack
 RECIPES = ("test_recipe_plugin", "test_recipe_driver", "test_recipe_agent")
 SET_UP_FAILS = "tests-that-fail/test_report.py::test_whose_set_up_fails"
 pytestmark = [
+    pytest.mark.heavy,
     pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling, which builds, is not installed"),
     pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed"),
 ]

@@ -11,6 +11,7 @@ from tests.support.pytest_plugin import run_pytest, unpack
 ONE_EACH = "registers_once or reports_no_health or chooses_devices_itself or answers_nothing or gives_up"
 """A bug for each recipe. All of them wait for a minute and a half for what does not happen."""
 pytestmark = [
+    pytest.mark.heavy,
     pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling, which builds, is not installed"),
     pytest.mark.skipif(find_spec("xdist") is None, reason="pytest-xdist is not installed"),
 ]

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.pytest_plugin import PROJECT, environment
+
+pytestmark = pytest.mark.heavy
 
 
 def run(place: Path, *words: str) -> str:

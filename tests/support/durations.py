@@ -22,16 +22,19 @@ class Recorder:
     def __init__(self, file: Path = FILE) -> None:
         self._file = file
         self._seconds: Counter[str] = Counter()
+        self._ran: set[str] = set()
         self._failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         path = report.nodeid.partition("::")[0]
         self._seconds[path] += report.duration  # type: ignore[assignment]  # a Counter of floats
+        if report.when == "call":  # what is skipped has a set-up and a teardown only
+            self._ran.add(path)
         if report.failed:
             self._failed.add(path)
 
     def pytest_sessionfinish(self) -> None:
-        measured = {path: seconds for path, seconds in self._seconds.items() if path not in self._failed}
+        measured = {path: seconds for path, seconds in self._seconds.items() if path in self._ran - self._failed}
         root = self._file.parents[1]
         found = {**read_durations(self._file), **measured}
         rows = sorted((-seconds, path) for path, seconds in found.items() if seconds >= LEAST_S)

@@ -1,6 +1,7 @@
 """Many watches that come back as client-go does: at the last version they saw, to any server that lets them in."""
 
 import asyncio
+import itertools
 import json
 import random
 import ssl
@@ -75,13 +76,14 @@ class Client:
 
 
 class Crowd:
-    """`async with Crowd(planes, 200) as crowd:`; each watch picks among the planes anew whenever it has to."""
+    """`async with Crowd(planes, 200) as crowd:`; each watch takes the next plane whenever it has to open."""
 
     def __init__(self, planes: Sequence[Target], count: int, path: str = CONFIGMAPS, rv: int = 0) -> None:
         self.planes, self._path = planes, path
         self.clients = [Client(rv) for _ in range(count)]
         self._tls: ssl.SSLContext = planes[0].tls()
         self._tasks: list[asyncio.Task[None]] = []
+        self._turns = itertools.count()
 
     async def __aenter__(self) -> "Crowd":
         self._connections = Connections()
@@ -132,7 +134,7 @@ class Crowd:
 
     async def _watch(self, client: Client) -> bool:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": str(client.rv)}
-        url = random.choice(self.planes).url + self._path
+        url = self.planes[next(self._turns) % len(self.planes)].url + self._path
         async with self._session.get(url, params=query) as answer:
             if answer.status != 200:
                 return True

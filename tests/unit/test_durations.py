@@ -7,21 +7,21 @@ from typing import Any
 from tests.support.durations import Recorder, read_durations
 
 
-def report(path: str, seconds: float, failed: bool = False) -> Any:
-    return SimpleNamespace(nodeid=f"{path}::test_it", duration=seconds, failed=failed)
+def report(path: str, seconds: float, failed: bool = False, when: str = "call") -> Any:
+    return SimpleNamespace(nodeid=f"{path}::test_it", duration=seconds, failed=failed, when=when)
 
 
 def test_recorder_adds_up_a_file_and_keeps_what_did_not_run_or_failed(tmp_path: Path) -> None:
     file = tmp_path / "tests" / "durations.txt"
     file.parent.mkdir()
-    names = {name: f"tests/test_{name}.py" for name in ("slow", "quick", "absent", "failing", "gone")}
+    names = {name: f"tests/test_{name}.py" for name in ("slow", "quick", "absent", "skipped", "failing", "gone")}
     for name in names.keys() - {"gone"}:
         (tmp_path / names[name]).touch()
-    file.write_text("".join(f"9.0 {names[name]}\n" for name in ("absent", "failing", "gone")))
+    file.write_text("".join(f"9.0 {names[name]}\n" for name in ("absent", "skipped", "failing", "gone")))
     recorder = Recorder(file)
     for one in (
         report(names["slow"], 8.0), report(names["slow"], 4.0), report(names["quick"], 0.2),
-        report(names["failing"], 60.0, failed=True),
+        report(names["failing"], 60.0, failed=True), report(names["skipped"], 0.1, when="teardown"),
     ):  # fmt: skip
         recorder.pytest_runtest_logreport(one)
     recorder.pytest_sessionfinish()
@@ -29,6 +29,7 @@ def test_recorder_adds_up_a_file_and_keeps_what_did_not_run_or_failed(tmp_path: 
         (names["slow"], 12.0),
         (names["absent"], 9.0),
         (names["failing"], 9.0),
+        (names["skipped"], 9.0),
     ]
 
 

@@ -51,4 +51,4 @@ def test_command_of_a_page_or_of_the_go_project_exists(words: list[str]) -> None
 def test_pages_have_three_jobs_and_the_go_project_calls_nodeplane() -> None:
     assert len(list(jobs())) == 3
     assert len(COMMAND_LINES) >= 6
-    assert {words[0] for words in go_calls()} == {"devices", "chaos", "restart"}
+    assert {words[0] for words in go_calls()} == {"devices", "restart"}
