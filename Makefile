@@ -1,4 +1,4 @@
-# setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test-all, lint: what CI runs; test skips what needs a browser and other heavy peers, and what builds whole projects. bench: the figures.
+# setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test-all, lint: what CI runs; test skips what needs a browser and other heavy peers, and the tests marked heavy. bench: the figures.
 # durations: test, and write down how long each file took, by which the longest go first.
 # pictures: draw those of the documentation from a running plane.
 # fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7 JOBS=2.

@@ -20,6 +20,8 @@ from tests.support.api_judge import Answer, Client, fault
 from tests.support.api_shapes import made
 from tests.support.apiserver_plane import Plane, running_plane
 
+pytestmark = pytest.mark.heavy
+
 EXAMPLES = int(os.environ.get("NODEPLANE_FUZZ", "0"))
 FORMS = ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf"]
 WITHOUT_PROTOBUF = ("ResourceSlicePatch", "CustomResourceDefinition", "APIService", "Thing")

@@ -16,6 +16,8 @@ from schemathesis import GenerationMode
 from tests.support.api_judge import Client, fault
 from tests.support.apiserver_plane import Plane, running_plane
 
+pytestmark = pytest.mark.heavy
+
 EXAMPLES = int(os.environ.get("NODEPLANE_FUZZ", "0"))
 FEW = 2
 EACH = {GenerationMode.POSITIVE: 11, GenerationMode.NEGATIVE: 37}

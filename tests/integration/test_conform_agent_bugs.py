@@ -16,6 +16,8 @@ from supervisor.conform.scripts import behaviours
 from supervisor.conform.verdict import FAIL, PASS, Result
 from tests.support.plane import REPO
 
+pytestmark = pytest.mark.heavy
+
 SAMPLE = REPO / "tests" / "support" / "conform_agent.py"
 BEHAVIOURS = {each.name: each for each in behaviours(kind=AGENT)}
 TIMEOUT_S, LONG_S, AT_ONCE = 5.0, 20.0, 8

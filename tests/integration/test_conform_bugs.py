@@ -14,6 +14,8 @@ from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS, Result
 from tests.support.plane import REPO
 
+pytestmark = pytest.mark.heavy
+
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
 BEHAVIOURS = {each.name: each for each in behaviours()}
 SHORT_S, LONG_S = 4.0, 20.0

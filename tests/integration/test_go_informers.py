@@ -19,6 +19,8 @@ from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.heavy
+
 SERVICES = "/api/v1/namespaces/default/services"
 COUNT = re.compile(r"^(\w+)\{([^}]*)\} (\S+)$", re.MULTILINE)
 PATCH = ("patch", "configmap", "awaited", "--type=merge", "-p", '{"data":{"done":"yes"}}')

@@ -21,6 +21,8 @@ from tests.support.plane import Plane, stop, until
 from tests.support.ports import free_port
 from tests.support.program_start import INFORMERS, record, version_of
 
+pytestmark = pytest.mark.heavy
+
 SYSTEM = "/api/v1/namespaces/kube-system"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 PROGRAMS = tuple(INFORMERS)

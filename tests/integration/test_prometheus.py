@@ -23,9 +23,10 @@ from tests.support.witnesses import device_health
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 BOARD = json.loads((MONITORING / "board.json").read_text())
-pytestmark = pytest.mark.skipif(
-    not shutil.which("prometheus"), reason="prometheus is not installed (Debian: prometheus)"
-)
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not installed (Debian: prometheus)"),
+]
 
 
 class Prometheus:

@@ -20,6 +20,8 @@ from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import etcd_if_there
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.heavy
+
 SESSIONS = Path(__file__).parents[1] / "support" / "sessions"
 MAPS = "/api/v1/namespaces/default/configmaps"
 LISTS = re.compile(r'^apiserver_request_total\{[^}]*resource="configmaps"[^}]*verb="LIST"[^}]*\} (\S+)', re.MULTILINE)

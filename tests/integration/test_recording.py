@@ -42,8 +42,14 @@ def why(plane: Plane, target: str, *flags: str) -> dict[str, Any]:
     return found
 
 
+def state_of(plane: Plane, target: str, *flags: str) -> str:
+    """Return the state, empty for what is not known yet."""
+    text = plane.nodeplane("why", target, "-o", "json", *flags, check=False)
+    return str(json.loads(text)["state"]) if text else ""
+
+
 def becomes(plane: Plane, target: str, state: str, *flags: str) -> dict[str, Any]:
-    until(f"{target} is {state}", lambda: why(plane, target, *flags)["state"] == state, 60, every=0.5)
+    until(f"{target} is {state}", lambda: state_of(plane, target, *flags) == state, 60, every=0.5)
     return why(plane, target, *flags)
 
 

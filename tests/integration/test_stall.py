@@ -13,6 +13,8 @@ from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.stall_attacks import ATTACKS, NAMESPACE, Attack, Sent
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.heavy
+
 LONGEST_WAIT_S = 4.0
 """For an answer of another connection, on a busy machine: the supervisor kills a server at 5 s."""
 READY_SECONDS = 60.0

@@ -17,6 +17,8 @@ from tests.support.etcd_script import Script, answer
 from tests.support.seed import seed_of
 from tests.support.store_lab import Api, etcd_process, lab, listened_at, read, until
 
+pytestmark = pytest.mark.heavy
+
 ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
 SEED = seed_of("NODEPLANE_STORE_SEED")
 CALLS = 400

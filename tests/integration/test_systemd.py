@@ -8,7 +8,10 @@ import pytest
 from tests.support import booted
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
-pytestmark = pytest.mark.skipif(bool(why := booted.why_not()), reason=why or "a systemd can boot here")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(bool(why := booted.why_not()), reason=why or "a systemd can boot here"),
+]
 
 ADOPT = next(
     line for line in (UNITS / "nodeplane-adopt.service").read_text().splitlines() if line.startswith("ExecStart=")
