@@ -65,7 +65,7 @@ class _Sink:
         """The position alone changes nothing."""
 
     def on_synced(self, synced: bool) -> None:
-        """What is behind its owner is complete a moment later."""
+        """A stream that lags its owner is complete a moment later."""
 
 
 class Objects(_Sink):

@@ -84,7 +84,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
     name: str
     label: str
-    """Resource, driver or container that tells equal names apart; may be empty."""
+    """Resource, driver or container that distinguishes equal names; may be empty."""
     ordinal: int
     """1 for the first step of this name and label since the count began."""
     began_ns: int = 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from protocols.messages.trace import MOST_STEPS, Step, StepList
 
 LABELS = ("resource", "driver", "container")
-"""Attributes that tell steps of one name apart, and are the same when a test runs again."""
+"""Attributes that distinguish steps of one name, and are the same when a test runs again."""
 
 
 def stop_self() -> None:

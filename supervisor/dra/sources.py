@@ -202,7 +202,7 @@ def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
 
 
 class Lister(Protocol):
-    """What lists objects: a client of the API, or a recording."""
+    """Lists objects: a client of the API, or a recording."""
 
     async def list(self, resource: Resource, namespace: str = "", *, field_selector: str = "") -> Object: ...
 

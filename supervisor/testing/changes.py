@@ -23,7 +23,7 @@ State = dict[str, tuple[int, int]]
 
 
 class Changes:
-    """What has changed below `paths` since it was made, or since `next`."""
+    """Files below `paths` that were saved since it was made, or since `take`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises Usage for a path that is not there, and for more than MOST_FILES files."""

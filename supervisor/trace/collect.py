@@ -26,7 +26,7 @@ AT_ONCE = 16
 
 
 class SpanSource(Protocol):
-    """What knows spans: the collector of a node's processes, or a recording."""
+    """Returns spans: the collector of a node's processes, or a recording."""
 
     async def pod(self, uid: str, skip: Collection[str] = ()) -> Collected: ...
 

@@ -17,7 +17,7 @@ from supervisor.trace.draw import label, milliseconds
 from supervisor.trace.slow import Gap, gap_name, gaps_of, leaves_of, start_of
 
 DISTINCT = ("type", "resource", "driver", "phase")
-"""Attributes that tell steps of one name apart; names of containers and objects differ between pods."""
+"""Attributes that distinguish steps of one name; names of containers and objects differ between pods."""
 GAP_NS = 10_000_000
 """A gap is listed if it is this much longer in one of the traces."""
 ALIKE_NS = 1_000_000

@@ -13,7 +13,7 @@ from tests.bench.watch_lab import TOKEN, plain_plane
 _WRITES = {"WRITERS": 2, "SECONDS": 0.2, "ROUNDS": 1}
 _PLAIN = (("plain", TOKEN, plain_plane),)
 _PLANE = {"STARTS": 1, "KILLS": 1, "DEATHS": 1, "IDLE_S": 0.5, "REST_S": 0.0}
-_HEALTH = {"PODS_COUNT": 3, "CHANGES": 8, "BARE": 8, "FLAPPING": 20, "FLAP_S": 0.5, "WARM_S": 0.3}
+_HEALTH = {"PODS_COUNT": 5, "CHANGES": 20, "BARE": 20, "FLAPPING": 20, "FLAP_S": 0.5, "WARM_S": 0.3}
 SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},

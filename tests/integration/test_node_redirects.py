@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.waiting import until_async
 
 NODE = "localhost"
 """The name that the certificates of this plane's CA bear."""
@@ -132,8 +133,14 @@ async def test_redirects_of_a_node_leave_it_out_of_the_usage(
 ) -> None:
     node, target = elsewhere
 
-    async with plane.client() as session, session.get("/apis/metrics.k8s.io/v1beta1/nodes") as answer:
-        assert answer.status == 200
-        assert (await answer.json())["items"] == []
+    async with plane.client() as session:
+
+        async def asked() -> bool:
+            async with session.get("/apis/metrics.k8s.io/v1beta1/nodes") as answer:
+                assert answer.status == 200
+                assert (await answer.json())["items"] == []
+            return bool(node.paths)
+
+        await until_async("the node is asked at its new port", asked)  # usage is that of nodes as an informer has them
     assert node.paths == ["/stats/summary"]
     assert target.paths == []

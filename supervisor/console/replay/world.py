@@ -99,7 +99,7 @@ def faults(recording: Recording) -> list[int]:
 
 def _is_fault(change: Change) -> bool:
     match change.delta:
-        case [2, dict() as fields]:  # a key frame sets whole values, which tells of no change
+        case [2, dict() as fields]:  # a key frame sets whole values, which is no change
             restarted = change.source.endswith(sources.ACTORS) and "restarts" in fields
             return restarted or (change.source in HEALTH and fields.get("health") == [1, devices.UNHEALTHY])
     return False

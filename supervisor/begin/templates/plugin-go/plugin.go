@@ -30,7 +30,7 @@ const (
 
 var devices = []string{"device-0", "device-1"}
 
-// broken tells whether a device is broken. Ask your hardware here; this example reads a file.
+// broken returns whether a device is broken. Ask your hardware here; this example reads a file.
 func broken(id string) bool {
 	text, _ := os.ReadFile(setting("BROKEN_DEVICES", "broken-devices.txt"))
 	return slices.Contains(strings.Fields(string(text)), id)
