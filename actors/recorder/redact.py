@@ -6,7 +6,7 @@ Only resources of RECORDED are followed at all, so no Secret, ConfigMap, token, 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from protocols.kube.meta import Object, meta
+from protocols.kube.meta import CONTAINER_LISTS, LAST_APPLIED, Object, meta
 from protocols.kube.resources import (
     DEVICECLASSES,
     DEVICETAINTRULES,
@@ -19,9 +19,6 @@ from protocols.kube.resources import (
 from protocols.messages.calls import HIDDEN
 
 RECORDED = (PODS, NODES, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation with the whole manifest."""
-CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def redacted(obj: Object) -> Object:
@@ -40,7 +37,7 @@ def redacted(obj: Object) -> Object:
 
 def _variables(spec: Any) -> Iterator[dict[str, Any]]:
     if isinstance(spec, dict):
-        for kind in CONTAINERS:
+        for kind in CONTAINER_LISTS:
             for container in _maps(spec.get(kind)):
                 yield from _maps(container.get("env"))
 

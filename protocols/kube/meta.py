@@ -10,6 +10,10 @@ SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the service that it belongs to."""
 SLICE_MANAGER_LABEL, SLICE_MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 """Label of the EndpointSlices that the controller makes of pods, and its value."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation with the whole manifest that `kubectl apply` was given."""
+CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+"""Fields of a pod's spec that hold containers."""
 Object = dict[str, Any]
 """One API object as plain JSON values."""
 

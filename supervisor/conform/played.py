@@ -1,4 +1,4 @@
-"""What every played kubelet has: registrations, accepted or not, and the connections that they make."""
+"""Registrations at a played kubelet of any kind, accepted or not, and the connections that they make."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.recorder.log_files import END, PER_PASS, ContainerLogs, Lines, last_lines
-from actors.recorder.redact import LAST_APPLIED, redacted
+from actors.recorder.redact import redacted
+from protocols.kube.meta import LAST_APPLIED
 from protocols.messages.calls import HIDDEN
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.apiserver.api.objects import is_mirror, items, text
 from actors.apiserver.api.stored import Stored
-from protocols.kube.meta import Object
+from protocols.kube.meta import CONTAINER_LISTS, Object
 
 CACHED = 4096
 """Cached positive answers; each is verified when it is used."""
@@ -88,7 +88,7 @@ def _secret_of(source: Any) -> str:
 
 def _environment(pod: Object, resource: str) -> Iterator[str]:
     key, source = ("secretKeyRef", "secretRef") if resource == "secrets" else ("configMapKeyRef", "configMapRef")
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
+    for kind in CONTAINER_LISTS:
         for container in items(pod, "spec", kind):
             yield from (text(each, "valueFrom", key, "name") for each in items(container, "env"))
             yield from (text(each, source, "name") for each in items(container, "envFrom"))

@@ -18,9 +18,8 @@ from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Ent
 from actors.apiserver.writes.ownership.fields import Fields, shown
 from actors.apiserver.writes.validation import body_kind
 from protocols.kube.jsons import read_json
-from protocols.kube.meta import Object
+from protocols.kube.meta import LAST_APPLIED, Object
 
-ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
 
 
@@ -29,7 +28,7 @@ def only_last_applied(conflict: OwnedByOthers, manager: str, live: Object, shape
 
     Such an apply migrates from client-side to server-side apply and is no conflict.
     """
-    text = at(live, "metadata", "annotations", ANNOTATION)
+    text = at(live, "metadata", "annotations", LAST_APPLIED)
     if manager != MANAGER or not isinstance(text, str):
         return False
     try:
@@ -39,7 +38,7 @@ def only_last_applied(conflict: OwnedByOthers, manager: str, live: Object, shape
     if not isinstance(before, dict):
         return False
     mine = owned(without_nulls(before), shape)
-    own = ("f:metadata", "f:annotations", f"f:{ANNOTATION}")
+    own = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
     return all(path == own or _within(mine, path) for _, path in conflict.fields)
 
 

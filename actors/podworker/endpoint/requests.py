@@ -7,13 +7,12 @@ import msgspec
 
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.logs.reader import LogOptions, stamp_ns
-from protocols.kube.meta import Object
+from protocols.kube.meta import CONTAINER_LISTS, Object
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 RAN = ("running", "exited")
-KINDS = ("containers", "initContainers", "ephemeralContainers")
 LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -141,7 +140,7 @@ def find_pod(pods: Mapping[str, Object], target: PodTarget) -> Object:
     if pod is None or (target.uid and (pod.get("metadata") or {}).get("uid") != target.uid):
         raise StreamTargetMissing(f'pod "{target.pod}" is not on this node')
     spec = pod.get("spec") or {}
-    names = [c.get("name") for kind in KINDS for c in spec.get(kind) or ()]
+    names = [c.get("name") for kind in CONTAINER_LISTS for c in spec.get(kind) or ()]
     if target.container and target.container not in names:
         raise StreamTargetMissing(f'container "{target.container}" is not part of pod "{target.pod}"')
     return pod

@@ -9,9 +9,8 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_objec
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import integer
-from protocols.kube.meta import Object
+from protocols.kube.meta import CONTAINER_LISTS, Object
 
-CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 REACHABLE = ("InternalDNS", "InternalIP")
 """Address types, best first."""
 ENDED = ("Succeeded", "Failed")

@@ -33,9 +33,17 @@ from actors.controllers.workloads.replicas.views import (
     number,
     rollout_of,
 )
-from protocols.kube.meta import Object, annotations_of, labels_of, meta, name_of, namespace_of, terminating
+from protocols.kube.meta import (
+    LAST_APPLIED,
+    Object,
+    annotations_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    terminating,
+)
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OWN = frozenset((LAST_APPLIED, REVISION, HISTORY, DESIRED, MOST, "deprecated.deployment.rollback.to"))
 """Annotations of a Deployment that its ReplicaSets do not get."""
 LONGEST_HISTORY = 2000
