@@ -3,8 +3,10 @@
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -104,8 +106,25 @@ async def signalled() -> int:
 
 
 async def cut(server: grpc.aio.Server, path: Path) -> None:
-    """Stop a server as kill -9 does: without ending its streams, and with its socket, which gRPC would remove."""
+    """Stop a server as kill -9 does: without ending its streams, and with its socket, which gRPC would remove.
+
+    gRPC tells its clients of an ordinary end, each call with another status, unless their connections are closed first.
+    """
     aside = path.with_name(f".{path.name}.cut")
     os.rename(path, aside)
+    _hang_up(str(path))
     await server.stop(None)
     os.rename(aside, path)
+
+
+def _hang_up(name: str) -> None:
+    """Close each connection that this process has accepted on a unix socket."""
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # no socket, or closed by now
+            found = socket.socket(fileno=int(number))
+            try:
+                listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                if found.family == socket.AF_UNIX and found.getsockname() == name and not listens:
+                    found.shutdown(socket.SHUT_RDWR)
+            finally:
+                found.detach()
