@@ -21,6 +21,7 @@ from actors.scheduler.cycles.binder import Binder
 from actors.scheduler.cycles.binding_cycle import BindingCycle
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
 from actors.scheduler.cycles.metrics import SchedulerMetrics, StateCollector
+from actors.scheduler.cycles.queue_waits import QueueWaits
 from actors.scheduler.cycles.scheduling_cycle import Decision, SchedulingCycle
 from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import DEVICES
@@ -72,7 +73,7 @@ class Scheduler:
         self._client = ApiClient(options)
         self._recorder = EventRecorder(self._client, RecorderOptions(component=NAME))
         self._tracker_events = EventRecorder(self._client, RecorderOptions(component=TRACKER))
-        self._cache, self._queue = Cache(), Queue()
+        self._cache, self._queue, self._waits = Cache(), Queue(), QueueWaits()
         self._pending: dict[str, Object] = {}
         self._with_rules: set[str] = set()
         """Those of them that have rules about other pods."""
@@ -171,6 +172,8 @@ class Scheduler:
             if known is None or not same_requirements(known, pod):
                 record(uid, SEEN, clock(), pod=key_of(pod))
                 self._queue.add(uid, _priority(pod))
+                if known is None:
+                    self._waits.begin(uid)
                 self._wake.set()
         else:
             self.on_delete(pod)
@@ -200,6 +203,7 @@ class Scheduler:
         self._pending.pop(uid, None)
         self._with_rules.discard(uid)
         self._queue.remove(uid)
+        self._waits.forget(uid)
         if self._preemptor.nominations.remove(uid) is not None:
             self._changed(ROOM, DEVICES)
 
@@ -250,7 +254,17 @@ class Scheduler:
         if pod is None:
             self._queue.remove(uid)
             return None
-        return await self._scheduling.run(pod) if self._queue.start(uid) else None
+        if not self._queue.start(uid):
+            return None
+        self._waits.end(uid)
+        decision = await self._scheduling.run(pod)
+        if decision is None:
+            self._wait_again(uid)
+        return decision
+
+    def _wait_again(self, uid: str) -> None:
+        if reason := self._queue.waits_for(uid, time.monotonic()):
+            self._waits.begin(uid, reason)
 
     async def _run_binding_cycle(self, decision: Decision) -> None:
         """An unknown exception, here or there, ends this attempt only."""
@@ -260,6 +274,7 @@ class Scheduler:
         except Exception as error:
             self._failed.broke("binding cycle", decision.pod, error, decision.began)
         finally:
+            self._wait_again(decision.view.uid)
             self._slots.release()
             self._wake.set()
 

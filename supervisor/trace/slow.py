@@ -6,6 +6,8 @@ from typing import NamedTuple
 from protocols.trace import Row
 
 LAST_STEP = "start container"
+DETAILS = ("resource", "driver", "object", "container", "waits_for")
+"""Attributes of which a step's name is followed by the first."""
 
 
 class Gap(NamedTuple):
@@ -60,7 +62,5 @@ def gap_name(gap: Gap) -> str:
 
 
 def name_of(row: Row) -> str:
-    detail = next(
-        (row.attributes[key] for key in ("resource", "driver", "object", "container") if key in row.attributes), ""
-    )
+    detail = next((row.attributes[key] for key in DETAILS if key in row.attributes), "")
     return f"{row.name!r} of {row.actor}" + (f" ({detail})" if detail else "")

@@ -61,6 +61,10 @@ def has(plane: Plane, *wanted: tuple[str, str]) -> bool:
     return set(wanted) <= steps(plane)
 
 
+def has_step(plane: Plane, pod: str, name: str) -> bool:
+    return any(span["name"] == name for span in spans(plane, f"pod/{pod}"))
+
+
 START = (
     ("apiserver", "create"),
     ("apiserver", "store"),
@@ -111,6 +115,18 @@ def test_a_pod_and_its_saved_trace_took_the_same_time(plane: Plane) -> None:
     assert found[0] == "both starts took the same time, 0.00 ms apart"
     assert found[2] == "A is default/traced, B is default/traced; compared is the start"
     assert found[4].split() == ["A", "B", "DIFFERENCE", "ACTOR", "STEP"]
+
+
+def test_trace_of_a_pod_that_waited_says_for_what(plane: Plane) -> None:
+    pod = {**POD, "metadata": {"name": "late"}, "spec": {**POD["spec"], "nodeSelector": {"place": "here"}}}
+    plane.apply(pod)
+    until("no node", lambda: has_step(plane, "late", "unschedulable"))
+    plane.kubectl("label", "node", "--all", "place=here")
+    until("its start", lambda: has_step(plane, "late", "start container"))
+    waits = [span["attributes"]["waits_for"] for span in spans(plane, "pod/late") if span["name"] == "queue"]
+    assert waits[0].startswith("a change of ")
+    assert "step 'queue' of scheduler (a change of " in plane.nodeplane("why", "pod/late")
+    plane.kubectl("delete", "pod", "late", "--now")
 
 
 def test_trace_of_a_broken_device_leads_from_health_to_the_event(plane: Plane) -> None:

@@ -81,4 +81,9 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
         due = [each.not_before for each in pods.values() if each.due and not each.trying]
         assert queue.next_at() == min(due, default=None)
         assert sum(queue.counts(now).values()) == len(queue) == len(pods)
+        for uid, each in pods.items():
+            waits = not (each.due or each.trying) and each.topics
+            assert bool(queue.waits_for(uid, now)) == (not each.trying)
+            assert queue.waits_for(uid, now).startswith("a change of ") == bool(waits)
+            assert (queue.waits_for(uid, now) == "its turn") == (uid in ready)
         assert queue.counts(now)["unschedulable"] == sum(not each.due and not each.trying for each in pods.values())

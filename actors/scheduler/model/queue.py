@@ -69,6 +69,15 @@ class Queue:
         self._due.pop(uid, None)
         self._in_progress.discard(uid)
 
+    def waits_for(self, uid: str, now: float) -> str:
+        """Return in words what a pod waits for; empty for one that is gone or being tried."""
+        queued = self._pods.get(uid)
+        if queued is None or uid in self._in_progress:
+            return ""
+        if queued.topics:
+            return f"a change of {', '.join(sorted(queued.topics))}"
+        return "its backoff" if queued.not_before > now else "its turn"
+
     def changed(self, *topics: str) -> bool:
         """Wake pods that wait for a topic, and all in progress. Return True if there are any."""
         woken = [uid for uid in self._in_progress if uid not in self._due]
