@@ -74,6 +74,8 @@ PATCH_TYPES = {
 }
 APPLY = "application/apply-patch+yaml"
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
+REQUESTS = 64
+"""Connections for requests. Each watch has one of its own besides: the caller bounds their number."""
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +101,7 @@ class ApiClient:
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
         self._contexts: Renewed[ssl.SSLContext] | None = None
         self._token: Renewed[str] | None = None
 
@@ -108,20 +111,25 @@ class ApiClient:
         if options.token_file is not None:
             self._token = Renewed((options.token_file,), options.token_file.read_text, "token")
         self._contexts = Renewed((options.ca, options.cert, options.key), partial(_tls, options))
-        self._session = aiohttp.ClientSession(
-            base_url=self._options.server,
-            connector=aiohttp.TCPConnector(limit=64, keepalive_timeout=60),
-            headers=_headers(self._options),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
-            read_bufsize=256 * 1024,
-        )
+        self._session, self._watches = self._new_session(REQUESTS), self._new_session(0)
         # By itself aiohttp sends PUT and DELETE again over a new connection when a reused one breaks, although the
         # write may have taken effect: the caller would get a conflict with its own write.
         self._session._retry_connection = False
 
+    def _new_session(self, connections: int) -> aiohttp.ClientSession:
+        """Return a session with at most so many connections, 0 for any number."""
+        return aiohttp.ClientSession(
+            base_url=self._options.server,
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=60),
+            headers=_headers(self._options),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+            read_bufsize=256 * 1024,
+        )
+
     async def close(self) -> None:
-        if self._session:
-            await self._session.close()
+        for session in (self._session, self._watches):
+            if session:
+                await session.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "", timeout: float | None = None) -> Object:
         return await self._read(resource.path(name, namespace), {}, timeout)
@@ -214,7 +222,7 @@ class ApiClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         try:
             path = resource.path("", namespace)
-            async with self._http().get(
+            async with _open(self._watches).get(
                 path, params={"watch": "true", **query}, timeout=timeout, ssl=self._now(), headers=self._bearer()
             ) as answer:
                 if answer.status != 200:
@@ -279,12 +287,16 @@ class ApiClient:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token.now().strip()}"}
 
     def _http(self) -> aiohttp.ClientSession:
-        """Raises ApiAway once the client is closed: tasks of a stopping process end by cancellation, not by a fault."""
-        if self._session is None:
-            raise RuntimeError("ApiClient.start() was not called")
-        if self._session.closed:
-            raise ApiAway("this client is closed")
-        return self._session
+        return _open(self._session)
+
+
+def _open(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
+    """Raises ApiAway once the client is closed: tasks of a stopping process end by cancellation, not by a fault."""
+    if session is None:
+        raise RuntimeError("ApiClient.start() was not called")
+    if session.closed:
+        raise ApiAway("this client is closed")
+    return session
 
 
 async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:

@@ -110,6 +110,17 @@ async def test_list_then_watch(certificates: Path) -> None:
         assert informer.items["ns/a"]["kind"] == "Pod"
 
 
+async def test_watches_leave_the_connections_of_requests_to_others(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protocols.kubeclient.client.REQUESTS", 1)
+    async with serving(certificates) as here:
+        for _ in range(3):
+            await here.follow()
+        assert (await here.client.list(PODS, timeout=2))["items"] == []
+        await until(lambda: here.server.watches == 3)
+
+
 async def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> None:
     async with serving(certificates) as here:
         informer = await here.follow()
