@@ -100,6 +100,8 @@ class ApiClient:
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
+        self.streams = True
+        """False once the server has rejected a watch that begins with all objects."""
         self._session: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
         self._contexts: Renewed[ssl.SSLContext] | None = None

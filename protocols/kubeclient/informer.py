@@ -1,11 +1,11 @@
-"""A live copy of one collection: list once, then watch, and resume across restarts of the API."""
+"""A live copy of one collection: a watch that begins with all objects, resumed across restarts of the API."""
 
 import asyncio
 import logging
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -14,11 +14,18 @@ from protocols.kube.errors import ApiAway, ApiError, EventInvalid
 from protocols.kube.meta import Object, key_of, version_of
 from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.reflector import Next, Reflector
+from protocols.kubeclient.reflector import InitialEvents, Next, Reflector
 from protocols.process.tasks import awaited, cancel
 
 log = logging.getLogger(__name__)
 UNSERVED_S = 15.0
+INITIAL_S = 30.0
+"""Deadline of the initial events of a watch; without their end the collection is listed."""
+INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+UNSUPPORTED = (400, 405, 422)
+"""Codes by which a server rejects INITIAL."""
+FORBIDDING = (401, 403, 404, 429)
+"""Codes of an answer that a list would get as well."""
 
 
 class Handler(Protocol):
@@ -82,9 +89,43 @@ class Informer:
 
     async def run(self) -> None:
         while True:
-            pause = await (self._list() if self.reflector.next is Next.LIST else self._watch())
+            pause = await self._step()
             if pause:
                 await asyncio.sleep(pause * random.uniform(0.8, 1.2))
+
+    async def _step(self) -> float:
+        if self.reflector.next is Next.WATCH:
+            return await self._follow(self._events())
+        if self.reflector.next is Next.STREAM and self._client.streams:
+            return await self._stream()
+        return await self._list()
+
+    async def _stream(self) -> float:
+        """Take the initial events of a watch, then go on with it."""
+        initial, events = InitialEvents(), self._events()
+        try:
+            async with asyncio.timeout(INITIAL_S):
+                async for event in events:
+                    if initial.take(event):
+                        break
+                else:
+                    return self.reflector.ended(0.0)
+        except ApiAway as error:
+            self.failure = str(error)
+            return self.reflector.away()
+        except (ApiError, EventInvalid, TimeoutError) as error:
+            return self._not_streamed(error)
+        self._apply(initial.objects.values(), version_of(event["object"]))
+        return await self._follow(events)
+
+    def _not_streamed(self, error: ApiError | EventInvalid | TimeoutError) -> float:
+        if isinstance(error, ApiError) and error.code in FORBIDDING:
+            return self._list_refused(error)
+        self.failure = str(error) or f"no end of the initial events after {INITIAL_S:.0f} s"
+        if isinstance(error, ApiError) and error.code in UNSUPPORTED and self._client.streams:
+            self._client.streams = False
+            log.info("server lists, it does not stream initial events error=%s", error)
+        return self.reflector.unstreamed()
 
     async def _list(self) -> float:
         try:
@@ -99,15 +140,18 @@ class Informer:
         except ApiAway as error:
             self.failure = str(error)
             return self.reflector.broken(0.0)
+        return self._apply(answer.get("items") or [], version_of(answer))
+
+    def _apply(self, objects: Iterable[Object], version: str) -> float:
         self.listing = True
         try:
-            self._replace(answer.get("items") or [])
+            self._replace(objects)
         finally:
             self.listing = self._doubted = False
         self.unserved.clear()
         self.failure = ""
         self._first.set()
-        return self.reflector.listed(version_of(answer))
+        return self.reflector.listed(version)
 
     def _list_refused(self, error: ApiError) -> float:
         repeated, self.failure = self.failure == str(error), str(error)
@@ -121,7 +165,7 @@ class Informer:
         self.unserved.set()
         return UNSERVED_S
 
-    def _replace(self, objects: list[Object]) -> None:
+    def _replace(self, objects: Iterable[Object]) -> None:
         """Report the difference, deletions first, so that a name is free before it is taken again."""
         fresh = {key_of(obj): self._typed(obj) for obj in objects}
         for key in [key for key in self.items if key not in fresh]:
@@ -133,12 +177,14 @@ class Informer:
         """Items of a list carry no kind of their own."""
         return {"apiVersion": self._resource.api_version, "kind": self._resource.kind, **obj}
 
-    async def _watch(self) -> float:
+    def _events(self) -> AsyncIterator[Object]:
+        options = self._options
+        return self._client.watch(self._resource, options.namespace, query=self._query(), silence=options.silence_s)
+
+    async def _follow(self, events: AsyncIterator[Object]) -> float:
         began = time.monotonic()
         try:
-            async for event in self._client.watch(
-                self._resource, self._options.namespace, query=self._query(), silence=self._options.silence_s
-            ):
+            async for event in events:
                 self._take(event)
         except ApiAway as error:
             self.failure = str(error)
@@ -159,7 +205,7 @@ class Informer:
 
     def _query(self) -> dict[str, str]:
         query = {
-            "resourceVersion": self.reflector.position,
+            **({"resourceVersion": self.reflector.position} if self.reflector.position else INITIAL),
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*self._options.timeout_s)),
             "fieldSelector": self._options.field_selector,

@@ -1,25 +1,52 @@
 """The state of a client's copy of a collection: where to resume, when to list again, how long to wait. Pure.
 
 Rules (client-go's, but kinder to a server that was killed): a clean end, a lost or rejected connection, 429 and 5xx all
-resume at the position; only 410, an event that does not decode, or an unknown ERROR event lead to a new list.
+resume at the position; only 410, an event that does not decode, or an unknown ERROR event lead to a new list. The list
+is the beginning of a watch (KEP-3157), or a request of its own after such a watch failed.
 """
 
 from enum import Enum
 
 import msgspec
 
+from protocols.kube.meta import Object, key_of, meta
 from protocols.process.rates import backoff_delay
 
 FIRST_S, MOST_S = 0.05, 2.0
+AWAY_MOST_S = 0.5
+"""Longest pause while nothing is known of the collection and its server is away."""
 STEADY_S = 1.0
 """A watch that lasted this long clears the backoff of watches."""
 QUIET_S = 10.0
 """A watch that lasted this long clears the backoff of lists: lists are dear."""
 
 
+INITIAL_END = "k8s.io/initial-events-end"
+
+
 class Next(Enum):
+    STREAM = "stream"
+    """A watch that begins with all objects."""
     LIST = "list"
     WATCH = "watch"
+
+
+class InitialEvents:
+    """The objects at the beginning of a watch. They are the state only once `take` has returned True."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+
+    def take(self, event: Object) -> bool:
+        """Apply an event; True for the bookmark that ends them, whose resourceVersion is the state's."""
+        obj = event["object"]
+        if event["type"] == "BOOKMARK":
+            return (meta(obj).get("annotations") or {}).get(INITIAL_END) == "true"
+        if event["type"] == "DELETED":
+            self.objects.pop(key_of(obj), None)
+        else:
+            self.objects[key_of(obj)] = obj
+        return False
 
 
 class Reflector(msgspec.Struct):
@@ -28,17 +55,31 @@ class Reflector(msgspec.Struct):
     position: str = ""
     failures: int = 0
     lists: int = 0
-    """Lists so far; 1 unless the position was lost."""
+    """Lists so far, as a stream or not; 1 unless the position was lost."""
+    streams: bool = True
+    """The next list is the beginning of a watch."""
 
     @property
     def next(self) -> Next:
-        return Next.WATCH if self.position else Next.LIST
+        if self.position:
+            return Next.WATCH
+        return Next.STREAM if self.streams else Next.LIST
 
     def listed(self, version: str) -> float:
         """Note an applied list. It resets no backoff: a server may list well and yet expire every watch."""
         self.position = version
         self.lists += 1
+        self.streams = True
         return 0.0 if version else self._pause()
+
+    def unstreamed(self) -> float:
+        """The server answered, but not with the whole state: it is listed until that succeeds, first at once."""
+        self.streams = False
+        return 0.0
+
+    def away(self) -> float:
+        """No answer while nothing is known."""
+        return min(self._pause(), AWAY_MOST_S)
 
     def moved(self, version: str) -> None:
         """Note an applied event or bookmark."""

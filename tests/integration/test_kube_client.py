@@ -98,16 +98,48 @@ async def serving(certificates: Path, timeout: float = 5.0) -> AsyncIterator[Wor
         yield here
 
 
-async def test_list_then_watch(certificates: Path) -> None:
+@pytest.mark.parametrize("streams", [True, False])
+async def test_list_then_watch(certificates: Path, streams: bool) -> None:
     async with serving(certificates) as here:
+        here.server.streams = streams
         await here.server.put("a")
         informer = await here.follow()
+        assert here.server.lists == 1
         await here.server.put("b")
         await here.server.put("a", spec={"x": 1})
         await here.server.remove("b")
         await until(lambda: here.seen.told == ["+a", "+b", "~a", "-b"])
         assert informer.items.keys() == {"ns/a"}
         assert informer.items["ns/a"]["kind"] == "Pod"
+
+
+async def test_refused_initial_events_are_asked_for_once_per_client(certificates: Path) -> None:
+    async with serving(certificates) as here:
+        here.server.streams = False
+        for _ in range(3):
+            await here.follow()
+        await until(lambda: here.server.watches == 3)
+        assert (here.server.lists, len(here.server.requests)) == (3, 1 + 3 + 3)
+
+
+async def test_initial_events_cut_off_change_nothing_and_come_again(certificates: Path) -> None:
+    async with serving(certificates) as here:
+        for name in "abc":
+            await here.server.put(name)
+        here.server.cut = 2
+        informer = await here.follow()
+        assert here.seen.told == ["+a", "+b", "+c"]
+        assert (here.server.lists, informer.reflector.lists) == (2, 1)
+
+
+async def test_initial_events_without_end_are_listed(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocols.kubeclient.informer.INITIAL_S", 0.3)
+    async with serving(certificates) as here:
+        await here.server.put("a")
+        here.server.ends = False
+        informer = await here.follow()
+        await until(lambda: here.seen.told == ["+a"])
+        assert (here.server.lists, informer.reflector.lists) == (2, 1)
 
 
 async def test_watches_leave_the_connections_of_requests_to_others(

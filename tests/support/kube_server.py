@@ -23,7 +23,14 @@ class KubeServer:
         self.objects: dict[str, Json] = {}
         self.events: list[tuple[int, Json]] = []
         self.compacted = 0
+        self.streams = True
+        """Watches may begin with all objects."""
+        self.ends = True
+        """The bookmark after initial events is sent."""
+        self.cut = -1
+        """Initial events after which the connection breaks, once; -1 = it does not."""
         self.lists = 0
+        """With those at the beginning of watches."""
         self.watches = 0
         self.requests: list[tuple[str, str, Json]] = []
         self.answer: Callable[[web.Request, Json], web.Response | None] = lambda _request, _body: None
@@ -105,10 +112,13 @@ class KubeServer:
         return web.json_response(body)
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
+        if "sendInitialEvents" in request.query and not self.streams:
+            return failure(422, "Invalid")
         self.watches += 1
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         await answer.prepare(request)
-        since = int(request.query["resourceVersion"])
+        since = await self._initial(answer) if "sendInitialEvents" in request.query else 0
+        since = since or int(request.query["resourceVersion"])
         if since < self.compacted:
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
             await answer.write(msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n")
@@ -126,6 +136,21 @@ class KubeServer:
                     await asyncio.wait_for(self._changed.wait_for(lambda: len(self.events) > at), max(0.0, left))  # noqa: B023 # read at once
             except TimeoutError:
                 return answer
+
+    async def _initial(self, answer: web.StreamResponse) -> int:
+        """Send the state and its end; return its revision."""
+        self.lists += 1
+        since = self.revision
+        for number, obj in enumerate(list(self.objects.values())):
+            if number == self.cut:
+                self.cut = -1
+                self.drop_connections()
+                raise ConnectionResetError
+            await answer.write(_line({"type": "ADDED", "object": obj}))
+        meta = {"resourceVersion": str(since), "annotations": {"k8s.io/initial-events-end": "true"}}
+        if self.ends:
+            await answer.write(_line({"type": "BOOKMARK", "object": {"metadata": meta}}))
+        return since
 
 
 def _line(event: Json) -> bytes:

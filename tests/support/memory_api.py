@@ -5,7 +5,7 @@ import asyncio
 import copy
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from actors.apiserver.api.schemas.registry import kind_shape
@@ -13,7 +13,7 @@ from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, join_key, key_of, meta, new_uid
+from protocols.kube.meta import Object, join_key, key_of, meta, new_uid, version_of
 from protocols.kube.resources import PODS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient.events import EventRecorder
@@ -24,6 +24,13 @@ def _shape(resource: Resource) -> Shape | None:
     return kind_shape(resource.group, resource.version, resource.kind)
 
 
+def initial_events(state: Object) -> Iterator[Object]:
+    """Yield the events of a List object at the beginning of a watch, their end included."""
+    yield from ({"type": "ADDED", "object": obj} for obj in state["items"])
+    end = {"resourceVersion": version_of(state), "annotations": {"k8s.io/initial-events-end": "true"}}
+    yield {"type": "BOOKMARK", "object": {"metadata": end}}
+
+
 Fault = Callable[[str, Resource, str], Exception | None]
 Change = tuple[str, Object | None, Object]
 """ADDED, MODIFIED or DELETED, what was, what is."""
@@ -31,6 +38,8 @@ Change = tuple[str, Object | None, Object]
 
 class MemoryApi:
     """Answers as ApiClient does. `fault` may refuse a write before it is carried out, `lose` after it was."""
+
+    streams = True
 
     def __init__(self, seed: int | None = None) -> None:
         self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)
@@ -81,7 +90,13 @@ class MemoryApi:
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[Object]:
         """In the order of the log, each follower at its own pace; `deaf` resources tell nothing."""
-        since = int(query["resourceVersion"])
+        if "sendInitialEvents" in query:
+            state = await self.list(resource, namespace)
+            for event in initial_events(state):
+                yield event
+            since = int(version_of(state))
+        else:
+            since = int(query["resourceVersion"])
         log, at = self.log[resource.plural], 0
         while True:
             await self._pause()

@@ -31,7 +31,7 @@ from supervisor.console.model.metrics import Page, bucket_quantile
 from supervisor.console.model.plane import RED_S, House, Usage, links
 from supervisor.console.model.pleg import DELETED, EVENTS, STATUS_S, WAITING, Pleg
 from supervisor.console.model.pods import Pods, pod_of
-from supervisor.console.model.watch import CACHE_NAMES, WatchPage
+from supervisor.console.model.watch import CACHE_NAMES, SERVER_NAMES, WatchPage
 from supervisor.console.model.world import World
 
 ESCAPE = "\x1b[31mred\x1b[0m\n[bold]gpu[/bold]\u202e"
@@ -429,13 +429,10 @@ def watched(seq: int, servers: int = 1) -> House:
     return house
 
 
-NAMES = {"apiserver_request_total", "apiserver_longrunning_requests", "nodeplane_replica_window"}
-
-
 def server(lists: int, ended: int, open: int) -> Page:
     lines = PAGE.replace('"LIST",code="200"} 3.0', f'"LIST",code="200"}} {lists}')
     lines = lines.replace('"WATCH",code="200"} 5.0', f'"WATCH",code="200"}} {ended}')
-    return Page(lines.replace('verb="WATCH"} 2.0', f'verb="WATCH"}} {open}'), NAMES)
+    return Page(lines.replace('verb="WATCH"} 2.0', f'verb="WATCH"}} {open}'), SERVER_NAMES)
 
 
 def test_watch_page_counts_resumed_watches_over_a_restart() -> None:
@@ -447,6 +444,17 @@ def test_watch_page_counts_resumed_watches_over_a_restart() -> None:
     assert (row.watches.open, row.watches.resumed, row.watches.relisted) == (2, 2, 0)
     assert page.notes(watched(20)) == {"apiserver-0": "2w", "store": "rev 120"}
     assert row.replicas[0].behind == 1
+
+
+def test_watch_page_counts_streamed_lists_as_lists() -> None:
+    page = WatchPage()
+    page.moved(watched(20), 40.0)
+    page.server_measured("apiserver-0", server(3, 5, 2))
+    streamed = 'apiserver_watch_list_duration_seconds_count{group="",resource="pods"} 2\n'
+    lines = PAGE.replace('verb="WATCH"} 2.0', 'verb="WATCH"} 10')
+    page.server_measured("apiserver-0", Page(lines + streamed, SERVER_NAMES))
+    (row,) = page.rows(watched(20), 50.0)
+    assert (row.watches.resumed, row.watches.relisted) == (6, 2)
 
 
 def test_watch_page_bookmark_is_as_old_as_the_last_move_or_notice() -> None:

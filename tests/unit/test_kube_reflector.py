@@ -10,29 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kube.errors import ApiAway, ApiError, EventInvalid
+from protocols.kube.meta import Object
 from protocols.kubeclient import client
 from protocols.kubeclient.client import event_of, lines_of
-from protocols.kubeclient.reflector import MOST_S, Next, Reflector
+from protocols.kubeclient.reflector import AWAY_MOST_S, MOST_S, InitialEvents, Next, Reflector
 
 lasted = st.floats(0, 100)
 steps = st.one_of(
     st.tuples(st.just("listed"), st.integers(1, 99).map(str)),
     st.tuples(st.just("moved"), st.integers(1, 99).map(str)),
     st.tuples(st.sampled_from(["ended", "broken", "expired"]), lasted),
+    st.tuples(st.sampled_from(["unstreamed", "away"]), st.none()),
 )
 
 
 @given(st.lists(steps, max_size=60))
-def test_only_an_expired_position_leads_to_a_list(course: list[tuple[str, str | float]]) -> None:
-    reflector, position = Reflector(), ""
+def test_only_an_expired_position_leads_to_a_list(course: list[tuple[str, str | float | None]]) -> None:
+    reflector, position, streams = Reflector(), "", True
     for what, value in course:
-        if what == "moved" and reflector.next is Next.LIST:
+        if (what == "moved" and not position) or (what in ("unstreamed", "away") and position):
             continue
-        pause = getattr(reflector, what)(value)
+        pause = getattr(reflector, what)(*([] if value is None else [value]))
         position = "" if what == "expired" else value if what in ("listed", "moved") else position
+        streams = what == "listed" or (streams and what != "unstreamed")
         assert reflector.position == position
-        assert reflector.next is (Next.WATCH if position else Next.LIST)
-        assert pause is None or 0.0 <= pause <= MOST_S
+        assert reflector.next is (Next.WATCH if position else Next.STREAM if streams else Next.LIST)
+        assert pause is None or 0.0 <= pause <= (AWAY_MOST_S if what == "away" else MOST_S)
 
 
 @given(st.lists(st.sampled_from(["ended", "broken"]), min_size=12, max_size=30))
@@ -65,7 +68,41 @@ def test_a_list_without_a_version_is_no_position() -> None:
     reflector = Reflector()
     reflector.broken(0.0)
     assert reflector.listed("") > 0
-    assert reflector.next is Next.LIST
+    assert reflector.next is not Next.WATCH
+
+
+def added(name: str, version: int) -> Object:
+    return {"type": "ADDED", "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}
+
+
+BOOKMARK: Object = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
+END: Object = {
+    "type": "BOOKMARK",
+    "object": {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}},
+}
+initial = st.lists(
+    st.one_of(
+        st.just(BOOKMARK),
+        st.builds(
+            lambda kind, name, version: {**added(name, version), "type": kind},
+            st.sampled_from(["ADDED", "MODIFIED", "DELETED"]), st.sampled_from("abc"), st.integers(1, 9),
+        ),
+    )
+)  # fmt: skip
+
+
+@given(initial)
+def test_initial_events_end_only_with_their_bookmark(events: list[Object]) -> None:
+    gathered, held = InitialEvents(), dict[str, Object]()
+    for event in events:
+        assert not gathered.take(event)
+        name = event["object"]["metadata"].get("name")
+        if event["type"] == "DELETED":
+            held.pop(name, None)
+        elif name:
+            held[name] = event["object"]
+    assert gathered.take(END)
+    assert gathered.objects == held
 
 
 def collect(chunks: list[bytes]) -> list[bytes]:

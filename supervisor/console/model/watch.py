@@ -1,6 +1,6 @@
 """Positions of each resource at the watch cache and at every API process, and what their watches went through."""
 
-from collections import deque
+from collections import Counter, deque
 
 import msgspec
 
@@ -14,8 +14,10 @@ PREFIX = "objects/"
 REACH_STEP_S = 5.0
 BOOKMARKS = "etcd_bookmark_total"
 OPEN, REQUESTS, WINDOW = "apiserver_longrunning_requests", "apiserver_request_total", "nodeplane_replica_window"
+STREAMED = "apiserver_watch_list_duration_seconds_count"
+"""Lists at the beginning of watches."""
 CACHE_NAMES = (BOOKMARKS,)
-SERVER_NAMES = (OPEN, REQUESTS, WINDOW)
+SERVER_NAMES = (OPEN, REQUESTS, STREAMED, WINDOW)
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -116,7 +118,8 @@ class WatchPage:
         self._windows[server] = _by_name(page, WINDOW)
         ended = _by_name(page, REQUESTS, verb="WATCH")
         opened = {name: value + ended.get(name, 0) for name, value in self._open[server].items()}
-        counts = {"ended": ended, "relisted": _by_name(page, REQUESTS, verb="LIST"), "opened": opened}
+        listed = Counter(_by_name(page, REQUESTS, verb="LIST")) + Counter(_by_name(page, STREAMED))
+        counts = {"ended": ended, "relisted": listed, "opened": opened}
         for kind, found in counts.items():
             for name, value in found.items():
                 counter = self._counters.setdefault((kind, name), _Counter())

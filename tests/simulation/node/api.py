@@ -10,7 +10,7 @@ import msgspec
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, meta
+from protocols.kube.meta import Object, meta, version_of
 from protocols.kube.resources import EVENTS, PODS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient import client as client_module
@@ -18,7 +18,7 @@ from tests.simulation.model import Fault
 from tests.simulation.world import faults
 from tests.simulation.world.patching import substitute
 from tests.simulation.world.process import Process, running
-from tests.support.memory_api import MemoryApi, _shape
+from tests.support.memory_api import MemoryApi, _shape, initial_events
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
@@ -116,6 +116,7 @@ class ModelClient:
 
     api: ModelApi
     """Set before the run."""
+    streams = True
 
     def __init__(self, options: Any) -> None:
         self._process = running(self.api.world)
@@ -154,7 +155,14 @@ class ModelClient:
         api, selector = self.api, query.get("fieldSelector", "")
         if api.away:
             raise ApiAway("nobody listens")
-        watch = Watch(api, self._process, resource, int(query["resourceVersion"]))
+        if "sendInitialEvents" in query:
+            state = await self.list(resource, namespace, field_selector=selector)
+            for event in initial_events(state):
+                yield event
+            since = int(version_of(state))
+        else:
+            since = int(query["resourceVersion"])
+        watch = Watch(api, self._process, resource, since)
         api.watches[watch] = None
         try:
             async with asyncio.timeout(float(query["timeoutSeconds"])):
