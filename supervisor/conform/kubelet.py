@@ -139,6 +139,30 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
         return ""
 
 
+class ServedKubelet(Kubelet):
+    """Connects to a plugin that serves already, as after its Register; the name of the socket stands for its name."""
+
+    def __init__(self, socket: Path, recorder: Recorder, timeout: float) -> None:
+        super().__init__(socket.parent, recorder, timeout)
+        self._plugin = socket
+
+    async def start(self) -> None:
+        """Raises CallFailed."""
+        attempt = Attempt(pb.RegisterRequest(resource_name=self._plugin.name))
+        if fault := await self._connect(attempt, self._plugin):
+            raise CallFailed("UNAVAILABLE", fault)
+        if attempt.peer:
+            attempt.peer.listen()
+        self.attempts.append(attempt)
+        self.changes.notify()
+
+    async def stop(self) -> None:
+        await self.forget()
+
+    def other_sockets(self) -> list[Path]:
+        return []
+
+
 def _socket_fault(path: Path) -> str:
     if is_socket(path):
         return ""

@@ -1,12 +1,13 @@
-"""COMMAND as a process group: started, killed and started again."""
+"""What is judged: a program that is started, killed and started again, such as COMMAND as a process group."""
 
 import asyncio
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from supervisor.base.errors import Usage
 
@@ -24,7 +25,68 @@ class Runnable(NamedTuple):
     waited: float
 
 
-class Program:
+class Program(ABC):
+    """One instance; each `start` is a new incarnation."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Raises OSError, and Usage if it cannot be started."""
+
+    @property
+    @abstractmethod
+    def runs(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def end(self) -> str:
+        """Return how it ended, as text."""
+
+    @abstractmethod
+    async def terminate(self, seconds: float = END_S) -> bool:
+        """Send SIGTERM; return True if it ends in time. What is left is killed."""
+
+    @abstractmethod
+    async def kill(self) -> None:
+        """End it by SIGKILL, if it runs."""
+
+    @abstractmethod
+    def threads(self) -> dict[str, Runnable]:
+        """Return what the scheduler says of each thread of it. Empty where the kernel counts nothing."""
+
+    @abstractmethod
+    def printed(self) -> tuple[str, ...]:
+        """Return the last lines that it printed since the last call."""
+
+
+class Launcher(Protocol):
+    """Makes programs, each an instance of the one that is judged."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables of the user's shell commands."""
+
+    def program(self) -> Program:
+        """Return an instance that is not started."""
+
+    def excluded(self, name: str, phase: str) -> str:
+        """Return why a behaviour does not apply to programs that are started so; empty if it does."""
+
+
+class CommandLauncher(NamedTuple):
+    """`output` is the file that all instances write to."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    output: Path
+
+    def program(self) -> Program:
+        return Command(*self)
+
+    def excluded(self, name: str, phase: str) -> str:
+        return ""
+
+
+class Command(Program):
     """One command line; each `start` is another process. Output goes to a file."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
@@ -34,7 +96,7 @@ class Program:
         self._mark = output.stat().st_size
 
     async def start(self) -> None:
-        """Start the process as leader of its group. Raises OSError."""
+        """Start the process as leader of its group."""
         with self._output.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._words,
@@ -51,14 +113,13 @@ class Program:
 
     @property
     def end(self) -> str:
-        """Return the exit code or signal as text."""
         code = self._process.returncode if self._process else None
         if code is None:
             return "it runs"
         return f"it ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
 
     async def terminate(self, seconds: float = END_S) -> bool:
-        """Send SIGTERM to the process; return True if it ends in time. What is left of its group is killed."""
+        """Send SIGTERM to the process, and SIGKILL to what is left of its group."""
         if self._process and self.runs:
             self._process.terminate()
             with suppress(TimeoutError):
@@ -76,7 +137,6 @@ class Program:
         await self._process.wait()
 
     def threads(self) -> dict[str, Runnable]:
-        """Return what the scheduler says of each thread of its group. Empty where the kernel counts nothing."""
         found = {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):  # it has ended meanwhile
@@ -86,7 +146,6 @@ class Program:
         return found
 
     def printed(self) -> tuple[str, ...]:
-        """Return the last lines that it printed since the last call."""
         with self._output.open("rb") as output:
             size = output.seek(0, os.SEEK_END)
             output.seek(max(self._mark, size - MAX_TAIL))

@@ -6,14 +6,13 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import ClassVar, Generic
 
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.played import P, PlayedKubelet, R
-from supervisor.conform.program import Program, run_shell
+from supervisor.conform.program import Launcher, Program, run_shell
 from supervisor.conform.verdict import Failed, NotApplicable
 from supervisor.conform.waiting import Changes
 
@@ -38,12 +37,11 @@ class Running:
 
     SUBJECT: ClassVar[str] = "program"
 
-    def __init__(self, own: Path, words: Sequence[str], environment: Mapping[str, str], timeout: float) -> None:
-        """`own` is a directory for files that the program does not see."""
+    def __init__(self, launcher: Launcher, timeout: float) -> None:
         self.timeout = timeout
         self.recorder = Recorder()
-        self._command = (words, environment, own / "output")
-        self.program = self.another_program()
+        self.launcher = launcher
+        self.program = launcher.program()
         self.break_with, self.mend_with, self.shows_with = "", "", ""
         """Shell commands that break devices, that mend them, and that print the pods that an agent knows."""
         self.changes = Changes()
@@ -55,8 +53,8 @@ class Running:
         """Why the program has never served; no script tries it again."""
 
     def another_program(self) -> Program:
-        """Return a second process of COMMAND that is not started."""
-        return Program(*self._command)
+        """Return a second instance that is not started."""
+        return self.launcher.program()
 
     async def start_program(self) -> None:
         self._started = time.monotonic()
@@ -78,7 +76,7 @@ class Running:
 
     async def shell(self, script: str) -> None:
         """Run a shell command of the user's with the variables of the program. Raises Usage."""
-        await run_shell(script, self._command[1], self.timeout)
+        await run_shell(script, self.launcher.environment, self.timeout)
 
     def check_runs(self) -> None:
         """Raise Failed if the program has ended by itself."""
@@ -114,15 +112,8 @@ class ProgramStage(Running, ABC, Generic[P, R]):
     CALL: ClassVar[str]
     """The call, or what else comes, by which it registers."""
 
-    def __init__(
-        self,
-        kubelet: PlayedKubelet[P, R],
-        own: Path,
-        words: Sequence[str],
-        environment: Mapping[str, str],
-        timeout: float,
-    ) -> None:
-        super().__init__(own, words, environment, timeout)
+    def __init__(self, kubelet: PlayedKubelet[P, R], launcher: Launcher, timeout: float) -> None:
+        super().__init__(launcher, timeout)
         self.played = kubelet
         self.changes, self.recorder = kubelet.changes, kubelet.recorder
         self.names: set[str] = set()
@@ -154,9 +145,9 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         if self.history and self._begun and self.program.runs:
             with suppress(Failed):
                 return await self.serve()
-        if self.history or not self._begun:
-            await self._begin()
         try:
+            if self.history or not self._begun:
+                await self._begin()
             return await self.serve_started()
         except Failed as error:
             self._unable = "" if self.history else str(error)
@@ -195,7 +186,9 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         await self.start_program()
 
     async def restart_program(self) -> None:
-        """SIGKILL, and start again beside the same kubelet."""
+        """SIGKILL, and start again beside the same kubelet. Raises NotApplicable."""
+        if reason := self.launcher.excluded("", "restarts"):
+            raise NotApplicable(reason)
         await self.program.kill()
         await self.played.forget()
         await self.start_program()

@@ -23,7 +23,7 @@ async def run_all(stage: Running, behaviours: Iterable[Behaviour]) -> AsyncGener
     lost, patience = 0.0, PATIENCE * stage.timeout
     try:
         for behaviour in behaviours:
-            result = await _run(stage, behaviour) if lost < patience else _not_judged(behaviour, patience)
+            result = await judge(stage, behaviour) if lost < patience else _not_judged(behaviour, patience)
             lost += result.seconds if result.verdict != PASS else 0.0
             yield result
     finally:
@@ -47,7 +47,10 @@ def _result(behaviour: Behaviour, verdict: str, reason: str) -> Result:
     )
 
 
-async def _run(stage: Running, behaviour: Behaviour) -> Result:
+async def judge(stage: Running, behaviour: Behaviour) -> Result:
+    """Return the verdict on one behaviour; the stage stays as the behaviour leaves it."""
+    if reason := stage.launcher.excluded(behaviour.name, behaviour.phase):
+        return _result(behaviour, NOT_APPLICABLE, reason)
     began = time.monotonic()
     verdict, reason = PASS, ""
     try:

@@ -1,12 +1,10 @@
 """The stage of a script about device plugins."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
-from supervisor.conform.exchange import Recorder
 from supervisor.conform.kubelet import Attempt, Kubelet
 from supervisor.conform.peer import PluginPeer
+from supervisor.conform.program import Launcher
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import Failed
 
@@ -17,12 +15,9 @@ class Stage(ProgramStage[PluginPeer, Attempt]):
     SUBJECT: ClassVar[str] = "plugin"
     CALL: ClassVar[str] = "Register"
 
-    def __init__(
-        self, directory: Path, own: Path, words: Sequence[str], environment: Mapping[str, str], timeout: float
-    ) -> None:
-        """`directory` is the kubelet's, `own` one for files that the program does not see."""
-        self.kubelet = Kubelet(directory, Recorder(), timeout)
-        super().__init__(self.kubelet, own, words, environment, timeout)
+    def __init__(self, kubelet: Kubelet, launcher: Launcher, timeout: float) -> None:
+        self.kubelet = kubelet
+        super().__init__(kubelet, launcher, timeout)
 
     async def plugins(self) -> list[PluginPeer]:
         """Return the connection of each resource, with its first list. Raises NotServing."""

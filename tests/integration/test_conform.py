@@ -48,9 +48,8 @@ def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
     ("words", "text"),
     [
         (("--", "no-such-program"), "no-such-program: not found"),
-        ((), "a command is missing"),
+        ((), "a program is missing"),
         (("--only", "nope", "--", "true"), "no behaviour is called 'nope'"),
-        (("--socket", "a.sock", "--", "true"), "--socket is not built"),
         (("--timeout", "0", "--", "true"), "--timeout must be"),
     ],
 )

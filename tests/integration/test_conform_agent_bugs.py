@@ -11,6 +11,7 @@ import pytest
 from supervisor.cli.operate.judging import environment
 from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.kinds import AGENT
+from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import behaviours
 from supervisor.conform.verdict import FAIL, PASS, Result
@@ -70,7 +71,7 @@ async def judged(bug: str, way: str, names: Sequence[str], timeout: float) -> li
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
         mine = {"NODEPLANE_POD_RESOURCES": f"{kubelet}/pod-resources/kubelet.sock"}
         variables = {**environment(Path(kubelet), mine), "PYTHONPATH": str(REPO)}
-        stage = AgentStage(Path(kubelet), Path(own), command, variables, timeout)
+        stage = AgentStage(Path(kubelet), CommandLauncher(command, variables, Path(own) / "output"), timeout)
         stage.shows_with = f"cat {kubelet}/shown"
         return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]
 

@@ -8,6 +8,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from supervisor.cli.operate.judging import environment
+from supervisor.conform.exchange import Recorder
+from supervisor.conform.kubelet import Kubelet
+from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import behaviours
 from supervisor.conform.stage import Stage
@@ -82,7 +85,8 @@ async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 
     command = (sys.executable, str(SAMPLE), bug, str(devices))
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
         variables = {**environment(Path(kubelet)), "PYTHONPATH": str(REPO)}
-        stage = Stage(Path(kubelet), Path(own), command, variables, timeout)
+        played = Kubelet(Path(kubelet), Recorder(), timeout)
+        stage = Stage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout)
         broken = Path(kubelet) / "broken"
         stage.break_with, stage.mend_with = f"touch {broken}", f"rm {broken}"
         return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]

@@ -9,9 +9,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from supervisor.cli.operate.judging import environment
+from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Objects
+from supervisor.conform.exchange import Recorder
 from supervisor.conform.kinds import DRA
+from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import behaviours
 from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS, Result
@@ -129,7 +132,8 @@ async def judged(plane: Plane, bug: str, names: Sequence[str], timeout: float, *
         of_plane = {"NODEPLANE_ROOT": str(plane.root), "NODE_NAME": NODE, "CDI_ROOT": f"{kubelet}/cdi"}
         variables = {**environment(Path(kubelet), of_plane), "PYTHONPATH": str(REPO), "DRIVER_NAME": driver}
         objects = Objects(api, NODE)
-        stage = DriverStage(Path(kubelet), Path(own), command, variables, timeout, objects, [Path(f"{kubelet}/cdi")])
+        played = DriverKubelet(Path(kubelet), Recorder(), timeout, objects, [Path(f"{kubelet}/cdi")])
+        stage = DriverStage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout)
         (Path(kubelet) / "cdi").mkdir()
         (Path(kubelet) / "cdi" / "another-vendor.json").write_text("{")
         broken = Path(kubelet) / "broken"

@@ -209,6 +209,15 @@ def registered() -> grpc.Server | None:
     return server or serve()
 
 
+def serve_only() -> None:
+    """Serve until the end, without a kubelet."""
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    server = serve()
+    print("serves", flush=True)
+    ended.wait()
+    server.stop(0).wait()
+
+
 def run() -> None:
     """Register now and whenever the kubelet starts anew."""
     known: object = ()
@@ -236,4 +245,4 @@ def run() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.SIG_IGN if BUG == "ignores_sigterm" else lambda *_: ended.set())
-    run()
+    serve_only() if "served" in sys.argv[3:] else run()

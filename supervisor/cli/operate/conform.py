@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import print_json, table
-from supervisor.cli.operate.judging import stage_of
+from supervisor.cli.flags import layout_from
+from supervisor.cli.operate.judging import Subject, stage_of
 from supervisor.conform.kinds import KINDS, PLUGIN
 from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program_stage import Running
@@ -33,11 +34,9 @@ MEND_HELP = "a shell command that makes them healthy again"
 SHOWS_HELP = "a shell command that prints the pods that the agent knows; shows-pods needs it"
 PROFILE_HELP = "names and number of the devices that an agent is shown (default generic)"
 FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
+SOCKET_HELP = "judge the plugin or driver that runs already and serves at this socket, instead of a command"
 DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
-NOT_BUILT = {
-    "socket": "plugin that runs already",
-    "manifest": "DaemonSet of a manifest",
-}
+NOT_BUILT = {"manifest": "DaemonSet of a manifest"}
 """Flags that are reserved, and what they will be about."""
 
 
@@ -52,7 +51,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "conform",
         help="say what is wrong with a device plugin, DRA driver or agent",
         allow_abbrev=False,
-        usage="%(prog)s [flags] -- COMMAND",
+        usage="%(prog)s [flags] -- COMMAND, or %(prog)s [flags] --socket PATH",
     )
     parser.add_argument("--kind", choices=tuple(KINDS), default=PLUGIN.name, help=KIND_HELP)
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="output format")
@@ -79,6 +78,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--mend", dest="mend_with", metavar="SHELL", default="", help=MEND_HELP)
     parser.add_argument("--shows", dest="shows_with", metavar="SHELL", default="", help=SHOWS_HELP)
     parser.add_argument("--profile", choices=tuple(PROFILES), default=GENERIC, help=PROFILE_HELP)
+    parser.add_argument("--socket", metavar="PATH", default="", help=SOCKET_HELP)
     for name in NOT_BUILT:
         parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program")
@@ -87,20 +87,20 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def conform(args: argparse.Namespace) -> int:
     """Return 0 if no behaviour fails, else 1. Raises Usage."""
-    for name, subject in NOT_BUILT.items():
+    for name, noun in NOT_BUILT.items():
         if getattr(args, name) is not None:
             raise Usage(
-                f"--{name} is not built: conform does not judge a {subject} yet, but a program given as -- COMMAND"
+                f"--{name} is not built: conform does not judge a {noun} yet, but a program given as -- COMMAND"
             )
     chosen = choose(behaviours(map(Path, args.behaviours), KINDS[args.kind]), args.only)
     if args.list:
         print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
         return 0
-    words = command_of(args.words)
     if not 0 < args.timeout <= 600:
         raise Usage("--timeout must be more than 0 and at most 600 seconds")
-    results = run(words, args, chosen)
-    write_reports(words, results, args)
+    subject = subject_of(args)
+    results = run(subject, args, chosen)
+    write_reports(subject.shown, results, args)
     return 1 if any(result.verdict == FAIL for result in results) else 0
 
 
@@ -114,21 +114,30 @@ def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
     return [each for each in found if each.name in names]
 
 
+def subject_of(args: argparse.Namespace) -> Subject:
+    """Return what is judged. Raises Usage if it is not exactly one program."""
+    if args.socket and args.words:
+        raise Usage("--socket names the program that is judged: leave the command out")
+    subject = Subject(KINDS[args.kind], args.timeout, socket=args.socket, where=layout_from(args))
+    words = [] if args.socket else command_of(args.words)
+    return subject._replace(words=words, kubelet_dir=args.kubelet_dir, profile=args.profile)
+
+
 def command_of(given: Sequence[str]) -> list[str]:
     """Return the words of COMMAND. Raises Usage if it cannot be run."""
     words = list(given[1:] if given[:1] == ["--"] else given)
     if not words:
-        raise Usage("a command is missing: nodeplane conform -- COMMAND...")
+        raise Usage("a program is missing: nodeplane conform -- COMMAND..., or --socket PATH")
     if not shutil.which(words[0], path=search_path()):
         raise Usage(f"{words[0]}: not found, or not executable")
     return words
 
 
-def run(words: Sequence[str], args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
+def run(subject: Subject, args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
     """Judge the behaviours."""
     adopt_orphans()
     try:
-        with stage_of(KINDS[args.kind], words, args.kubelet_dir, args.timeout, args.profile) as stage:
+        with stage_of(subject) as stage:
             stage.break_with, stage.mend_with, stage.shows_with = args.break_with, args.mend_with, args.shows_with
             return asyncio.run(_judge(stage, chosen, Printer() if args.output == "table" else None))
     except asyncio.CancelledError:

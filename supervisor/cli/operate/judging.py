@@ -5,54 +5,116 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from protocols.process.layout import SYSTEM_CDI
+from protocols.process.layout import SYSTEM_CDI, Layout
+from protocols.process.settings import load_settings
+from protocols.wire import deviceplugin_v1beta1_pb2 as deviceplugin
+from protocols.wire import pluginregistration_v1_pb2 as registration
+from protocols.wire.plugins import GET_INFO, GET_OPTIONS
+from supervisor.base.errors import Usage
+from supervisor.client.connection import running
 from supervisor.conform.agent.agent_stage import AgentStage
+from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Objects
+from supervisor.conform.dra.served_driver import BY_CALLS, ServedDriverKubelet
+from supervisor.conform.exchange import Recorder
 from supervisor.conform.kinds import AGENT, DRA, Kind
-from supervisor.conform.profiles import GENERIC, PROFILES, Profile
+from supervisor.conform.kubelet import Kubelet, ServedKubelet
+from supervisor.conform.profiles import GENERIC, PROFILES
+from supervisor.conform.program import CommandLauncher, Launcher
 from supervisor.conform.program_stage import Running
+from supervisor.conform.served import ServedLauncher, check_socket
 from supervisor.conform.stage import Stage
 from supervisor.testing.api import Api
-from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, TestPlane, search_path, without
+from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, TestPlane, environment_of, search_path, without
+
+NO_SERVER = "an agent calls a server and serves none: give it as -- COMMAND, not by --socket"
+
+
+class Subject(NamedTuple):
+    """What is judged: `words` of a command, or the `socket` of a program that runs already."""
+
+    kind: Kind
+    timeout: float
+    words: Sequence[str] = ()
+    socket: str = ""
+    kubelet_dir: str = ""
+    """To serve in; empty: a temporary one."""
+    profile: str = GENERIC
+    where: Layout | None = None
+    """The running plane whose API a driver with a socket uses."""
+
+    @property
+    def shown(self) -> list[str]:
+        """The words by which reports name it."""
+        return ["--socket", self.socket] if self.socket else list(self.words)
 
 
 @contextmanager
-def stage_of(
-    kind: Kind, words: Sequence[str], kubelet_dir: str, timeout: float, profile: str = GENERIC
-) -> Iterator[Running]:
-    """Yield the stage; its directories are removed afterwards, unless one was given. Raises PlaneNotStarted."""
+def stage_of(subject: Subject) -> Iterator[Running]:
+    """Yield the stage; its directories are removed afterwards, unless one was given.
+
+    Raises PlaneNotStarted, SocketUnusable, and NotRunning for a driver with a socket without a plane.
+    """
     with ExitStack() as stack:
-        own = _temporary(stack)
-        directory = Path(os.path.abspath(kubelet_dir)) if kubelet_dir else _temporary(stack)
-        if kind is AGENT:
-            yield _agent(directory, own, words, timeout, PROFILES[profile])
-        elif kind is DRA:
-            yield _driver(stack, directory, own, words, timeout)
-        else:
-            yield Stage(directory, own, words, environment(directory), timeout)
+        yield _served(stack, subject) if subject.socket else _started(stack, subject)
+
+
+def _served(stack: ExitStack, subject: Subject) -> Running:
+    socket, timeout = Path(os.path.abspath(subject.socket)), subject.timeout
+    if subject.kind is AGENT:
+        raise Usage(NO_SERVER)
+    if subject.kind is not DRA:
+        check_socket(socket, GET_OPTIONS, deviceplugin.Empty(), "a device plugin", timeout)
+        plugin = ServedKubelet(socket, Recorder(), timeout)
+        return Stage(plugin, ServedLauncher(socket, {**os.environ, "PATH": search_path()}), timeout)
+    check_socket(socket, GET_INFO, registration.InfoRequest(), "a DRA driver, in plugins_registry/", timeout)
+    assert subject.where is not None
+    running(subject.where)
+    where = load_settings(subject.where.settings).layout
+    variables = environment_of(where)
+    objects, folders = _api(stack, where, variables)
+    kubelet = ServedDriverKubelet(socket, Recorder(), timeout, objects, folders)
+    return DriverStage(kubelet, ServedLauncher(socket, {**os.environ, **variables}, BY_CALLS), timeout)
+
+
+def _started(stack: ExitStack, subject: Subject) -> Running:
+    output = _temporary(stack) / "output"
+    directory = Path(os.path.abspath(subject.kubelet_dir)) if subject.kubelet_dir else _temporary(stack)
+    of_plane: dict[str, str] = {}
+    if subject.kind is DRA:
+        plane = _plane(stack)
+        of_plane = plane.environment()
+        api = _api(stack, plane.layout, of_plane)
+    if subject.kind is AGENT:
+        of_plane["NODEPLANE_POD_RESOURCES"] = str(directory / "pod-resources" / "kubelet.sock")
+    launcher: Launcher = CommandLauncher(subject.words, environment(directory, of_plane), output)
+    timeout = subject.timeout
+    if subject.kind is AGENT:
+        return AgentStage(directory, launcher, timeout, PROFILES[subject.profile])
+    if subject.kind is DRA:
+        return DriverStage(DriverKubelet(directory, Recorder(), timeout, *api), launcher, timeout)
+    return Stage(Kubelet(directory, Recorder(), timeout), launcher, timeout)
 
 
 def _temporary(stack: ExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=SHORT)))
 
 
-def _agent(directory: Path, own: Path, words: Sequence[str], timeout: float, profile: Profile) -> AgentStage:
-    socket = directory / "pod-resources" / "kubelet.sock"
-    variables = environment(directory, {"NODEPLANE_POD_RESOURCES": str(socket)})
-    return AgentStage(directory, own, words, variables, timeout, profile)
-
-
-def _driver(stack: ExitStack, directory: Path, own: Path, words: Sequence[str], timeout: float) -> DriverStage:
-    """Start a plane, too; its node does not see the program, whose kubelet directory is another."""
+def _plane(stack: ExitStack) -> TestPlane:
+    """Start a plane; its node does not see the program, whose kubelet directory is another."""
     plane = TestPlane()
     stack.callback(plane.stop)
     plane.start()
-    variables = plane.environment()
-    objects = Objects(stack.enter_context(Api(plane.layout)), variables["NODE_NAME"])
-    folders = (Path(variables["CDI_ROOT"]), *SYSTEM_CDI)
-    return DriverStage(directory, own, words, environment(directory, variables), timeout, objects, folders)
+    return plane
+
+
+def _api(stack: ExitStack, where: Layout, variables: Mapping[str, str]) -> tuple[Objects, tuple[Path, ...]]:
+    """Return the objects of the plane's API, and the directories of CDI files."""
+    objects = Objects(stack.enter_context(Api(where)), variables["NODE_NAME"])
+    return objects, (Path(variables["CDI_ROOT"]), *SYSTEM_CDI)
 
 
 def environment(directory: Path, of_plane: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
 from protocols.wire.pod_resources import LIST_AND_WATCH
 from supervisor.conform.agent.resources_server import ResourcesServer, Served
 from supervisor.conform.profiles import GENERIC, PROFILES, Profile
-from supervisor.conform.program import output_of
+from supervisor.conform.program import Launcher, output_of
 from supervisor.conform.program_stage import START_FACTOR, NotServing, Running
 from supervisor.conform.verdict import Failed, NotApplicable
 
@@ -23,19 +23,12 @@ class AgentStage(Running):
     SUBJECT: ClassVar[str] = "agent"
 
     def __init__(
-        self,
-        directory: Path,
-        own: Path,
-        words: Sequence[str],
-        environment: Mapping[str, str],
-        timeout: float,
-        profile: Profile = PROFILES[GENERIC],
+        self, directory: Path, launcher: Launcher, timeout: float, profile: Profile = PROFILES[GENERIC]
     ) -> None:
-        """`directory` is the kubelet's, `own` one for files that the program does not see."""
-        super().__init__(own, words, environment, timeout)
+        """`directory` is the kubelet's."""
+        super().__init__(launcher, timeout)
         self.server = ResourcesServer(directory, self.recorder, profile)
         self.changes = self.server.changes
-        self._environment = environment
 
     async def peers(self) -> list[Served]:
         """Return the calls since the program began, at least one. Raises NotServing."""
@@ -93,7 +86,7 @@ class AgentStage(Running):
         if not self.shows_with:
             raise NotApplicable("it needs --shows, a command that prints the pods that the agent knows")
         deadline = time.monotonic() + self.timeout
-        while not holds(await output_of(self.shows_with, self._environment, self.timeout)):
+        while not holds(await output_of(self.shows_with, self.launcher.environment, self.timeout)):
             if time.monotonic() > deadline:
                 raise Failed(f"{what}, {self.timeout:g} s later")
             await asyncio.sleep(POLL_S)

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,12 +55,12 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         super().__init__(recorder, timeout)
         self.directory, self.objects, self.cdi = directory, objects, cdi
         self.registry = directory / "plugins_registry"
+        self._folders = (self.registry, directory / "plugins")
         self._known: dict[Path, tuple[int, int]] = {}
         self._tasks = Tasks()
 
     async def start(self) -> None:
-        prepare_directory(self.registry)
-        prepare_directory(self.directory / "plugins")
+        self.prepare_directories()
         self._tasks = Tasks()
         self._tasks.start(restarted(self._scan, "finds sockets"), "finds sockets")
 
@@ -69,9 +70,19 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         await self.forget()
         self._known.clear()
 
+    def prepare_directories(self) -> None:
+        for path in self._folders:
+            prepare_directory(path)
+
+    def remove_sockets(self) -> None:
+        """Remove what the end of all programs leaves."""
+        for path in (path for folder in self._folders for path in folder.rglob("*") if is_socket(path)):
+            with suppress(FileNotFoundError):
+                path.unlink()
+
     async def _scan(self) -> None:
         while True:
-            found = dict(self._identities())
+            found = dict(self.identities())
             for path in self._known.keys() - found.keys():
                 del self._known[path]
                 await self._deregister(path)
@@ -82,14 +93,13 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
                     self._tasks.start(self._register(path, identity), f"registers {path.name}")
             await asyncio.sleep(SCAN_S)
 
-    def _identities(self) -> Iterator[tuple[Path, tuple[int, int]]]:
+    def identities(self) -> Iterator[tuple[Path, tuple[int, int]]]:
         """Yield the sockets, in directories below as well, without those with a dot."""
         for folder, names, files in os.walk(self.registry):
             names[:] = [name for name in names if not name.startswith(".")]
             for path in (Path(folder) / name for name in files if not name.startswith(".")):
                 if is_socket(path):
-                    status = path.lstat()
-                    yield path, (status.st_ino, status.st_ctime_ns)
+                    yield path, identity_of(path)
 
     async def _deregister(self, path: Path) -> None:
         for attempt in self.attempts:
@@ -157,6 +167,12 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         if peer.health_versions:
             peer.health = peer.watch()
         return peer
+
+
+def identity_of(socket: Path) -> tuple[int, int]:
+    """Return what differs between a socket and one that was made in its place."""
+    status = socket.lstat()
+    return status.st_ino, status.st_ctime_ns
 
 
 class Registrar(Peer):

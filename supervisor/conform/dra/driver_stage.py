@@ -2,17 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Sequence, Set
 from typing import ClassVar
 
-from protocols.process.sockets import is_socket
 from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
 from supervisor.conform.dra.driver_peer import DriverPeer
-from supervisor.conform.dra.objects import Objects
 from supervisor.conform.dra.pools import Name, Pool, names_of
-from supervisor.conform.exchange import Recorder
+from supervisor.conform.program import Launcher
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import Failed
 
@@ -23,20 +19,9 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
     SUBJECT: ClassVar[str] = "driver"
     CALL: ClassVar[str] = "registration"
 
-    def __init__(
-        self,
-        directory: Path,
-        own: Path,
-        words: Sequence[str],
-        environment: Mapping[str, str],
-        timeout: float,
-        objects: Objects,
-        cdi: Sequence[Path],
-    ) -> None:
-        """`directory` is the kubelet's, `own` one for files that the program does not see, `cdi` those of CDI files."""
-        self.kubelet = DriverKubelet(directory, Recorder(), timeout, objects, cdi)
-        self.objects = objects
-        super().__init__(self.kubelet, own, words, environment, timeout)
+    def __init__(self, kubelet: DriverKubelet, launcher: Launcher, timeout: float) -> None:
+        self.kubelet, self.objects = kubelet, kubelet.objects
+        super().__init__(kubelet, launcher, timeout)
 
     async def drivers(self) -> list[DriverPeer]:
         """Return the connection of each driver, once its pools are complete. Raises NotServing."""
@@ -57,11 +42,7 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
     async def end(self) -> None:
         """End as a node that reboots: no socket is left in the directories of plugins."""
         await super().end()
-        for folder in (self.kubelet.registry, self.kubelet.directory / "plugins"):
-            for path in folder.rglob("*"):
-                if is_socket(path):
-                    with suppress(FileNotFoundError):
-                        path.unlink()
+        self.kubelet.remove_sockets()
 
 
 def pools_fault(pools: Sequence[Pool], names: Set[Name] | None) -> str:

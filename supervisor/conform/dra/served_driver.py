@@ -1,0 +1,30 @@
+"""The connection to a DRA driver that runs already, by its socket in plugins_registry/."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from protocols.process.sockets import is_socket
+from supervisor.conform.dra.driver_kubelet import DriverKubelet, identity_of
+from supervisor.conform.dra.objects import Objects
+from supervisor.conform.exchange import Recorder
+
+BY_CALLS = ("registers", "plugin-info", "versions", "registration-status", "kubelet-restarts")
+"""Behaviours about registration that a second kubelet can judge: it asks the driver, not the driver it."""
+
+
+class ServedDriverKubelet(DriverKubelet):
+    """Finds one socket only, and changes nothing in the directory of a kubelet."""
+
+    def __init__(self, socket: Path, recorder: Recorder, timeout: float, objects: Objects, cdi: Sequence[Path]) -> None:
+        super().__init__(socket.parent, recorder, timeout, objects, cdi)
+        self._socket = socket
+
+    def prepare_directories(self) -> None:
+        """They are another kubelet's."""
+
+    def remove_sockets(self) -> None:
+        """They are another kubelet's."""
+
+    def identities(self) -> Iterator[tuple[Path, tuple[int, int]]]:
+        if is_socket(self._socket):
+            yield self._socket, identity_of(self._socket)
