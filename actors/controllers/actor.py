@@ -214,7 +214,7 @@ class Controllers:
             return requests
         informer = self._devices.follow(resource, handler, *others)
         if informer is None:
-            options = InformerOptions(keep=trim_to_metadata, optional=resource in OPTIONAL)
+            options = InformerOptions(keep=trim_to_metadata, cached=True, optional=resource in OPTIONAL)
             informer = Informer(self._metadata, resource, options, handler)
         self._policies.follow(resource, informer)
         if resource is PODS:

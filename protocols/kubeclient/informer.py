@@ -46,6 +46,9 @@ class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A watch is asked to last a random time in this range."""
     silence_s: float = 90.0
     """Without a byte (bookmarks come each minute) for so long, the connection is given up."""
+    cached: bool = False
+    """The first list may be as old as what the server has cached, as the events of any watch are. The server need not
+    ask its store; later lists are consistent, so that what is known does not go back."""
     optional: bool = False
     """An API that forbids the list counts as one that does not serve the resource: it checks rights before paths."""
 
@@ -132,6 +135,7 @@ class Informer:
             answer = await self._client.list(
                 self._resource,
                 self._options.namespace,
+                query={"resourceVersion": "0"} if self._may_be_old() else {},
                 field_selector=self._options.field_selector,
                 label_selector=self._options.label_selector,
             )
@@ -204,14 +208,19 @@ class Informer:
         return self.reflector.expired(lasted)
 
     def _query(self) -> dict[str, str]:
+        position = self.reflector.position
         query = {
-            **({"resourceVersion": self.reflector.position} if self.reflector.position else INITIAL),
+            **({} if position else INITIAL),
+            "resourceVersion": "0" if self._may_be_old() else position,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(*self._options.timeout_s)),
             "fieldSelector": self._options.field_selector,
             "labelSelector": self._options.label_selector,
         }
         return {name: text for name, text in query.items() if text}
+
+    def _may_be_old(self) -> bool:
+        return self._options.cached and not self.reflector.lists
 
     def _take(self, event: Object) -> None:
         obj = event["object"]

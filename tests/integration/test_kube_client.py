@@ -122,6 +122,16 @@ async def test_refused_initial_events_are_asked_for_once_per_client(certificates
         assert (here.server.lists, len(here.server.requests)) == (3, 1 + 3 + 3)
 
 
+@pytest.mark.parametrize("streams", [True, False])
+async def test_only_the_first_list_may_be_from_the_cache(certificates: Path, streams: bool) -> None:
+    async with serving(certificates) as here:
+        here.server.streams = streams
+        await here.follow(cached=True)
+        await here.server.raw(b"garbage")
+        await until(lambda: here.server.lists == 2)
+        assert here.server.versions == ["0", ""]
+
+
 async def test_initial_events_cut_off_change_nothing_and_come_again(certificates: Path) -> None:
     async with serving(certificates) as here:
         for name in "abc":

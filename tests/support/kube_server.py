@@ -29,6 +29,8 @@ class KubeServer:
         """The bookmark after initial events is sent."""
         self.cut = -1
         """Initial events after which the connection breaks, once; -1 = it does not."""
+        self.versions: list[str] = []
+        """resourceVersions of the lists."""
         self.lists = 0
         """With those at the beginning of watches."""
         self.watches = 0
@@ -106,7 +108,7 @@ class KubeServer:
         if request.query.get("watch"):
             return await self._watch(request)
         if request.method == "GET":
-            self.lists += 1
+            self._count_list(request)
             meta = {"resourceVersion": str(self.revision)}
             return web.json_response({"kind": "PodList", "metadata": meta, "items": list(self.objects.values())})
         return web.json_response(body)
@@ -117,8 +119,11 @@ class KubeServer:
         self.watches += 1
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         await answer.prepare(request)
-        since = await self._initial(answer) if "sendInitialEvents" in request.query else 0
-        since = since or int(request.query["resourceVersion"])
+        if "sendInitialEvents" in request.query:
+            self._count_list(request)
+            since = await self._initial(answer)
+        else:
+            since = int(request.query["resourceVersion"])
         if since < self.compacted:
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
             await answer.write(msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n")
@@ -137,9 +142,12 @@ class KubeServer:
             except TimeoutError:
                 return answer
 
+    def _count_list(self, request: web.Request) -> None:
+        self.lists += 1
+        self.versions.append(request.query.get("resourceVersion", ""))
+
     async def _initial(self, answer: web.StreamResponse) -> int:
         """Send the state and its end; return its revision."""
-        self.lists += 1
         since = self.revision
         for number, obj in enumerate(list(self.objects.values())):
             if number == self.cut:

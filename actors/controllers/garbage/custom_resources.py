@@ -62,7 +62,7 @@ class CustomResourceFollower:
     def _follow(self, resource: Resource) -> None:
         others = self._others.handlers(resource) if self._others is not None else ()
         handler = FanOut(CollectorHandler(self._collector, resource), *others)
-        informer = Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata), handler)
+        informer = Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata, cached=True), handler)
         if self._others is not None:
             self._others.follow(resource, informer)
         task = self._spawn(informer.run(), f"owned-{resource.qualified}")
