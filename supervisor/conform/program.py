@@ -142,19 +142,24 @@ class Command(Program):
             with suppress(OSError):  # it has ended meanwhile
                 group = int(path.read_text().rpartition(")")[2].split()[GROUP])
                 if self._process and group == self._process.pid:
-                    found.update(_threads(path.parent))
+                    found.update(threads_of(path.parent))
         return found
 
     def printed(self) -> tuple[str, ...]:
-        with self._output.open("rb") as output:
-            size = output.seek(0, os.SEEK_END)
-            output.seek(max(self._mark, size - MAX_TAIL))
-            text = output.read(MAX_TAIL).decode(errors="replace")
-        self._mark = size
+        text, self._mark = tail(self._output, self._mark)
         return tuple(text.splitlines()[-LINES:])
 
 
-def _threads(process: Path) -> dict[str, Runnable]:
+def tail(path: Path, mark: int) -> tuple[str, int]:
+    """Return the last MAX_TAIL bytes of a file behind a mark, and the mark at its end."""
+    with path.open("rb") as output:
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(mark, size - MAX_TAIL))
+        return output.read(MAX_TAIL).decode(errors="replace"), size
+
+
+def threads_of(process: Path) -> dict[str, Runnable]:
+    """Return what the scheduler says of the threads of a process, by its directory below /proc."""
     found = {}
     for path in process.glob("task/*/schedstat"):
         with suppress(OSError):

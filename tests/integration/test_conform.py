@@ -48,7 +48,7 @@ def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
     ("words", "text"),
     [
         (("--", "no-such-program"), "no-such-program: not found"),
-        ((), "a program is missing"),
+        ((), "one program is judged"),
         (("--only", "nope", "--", "true"), "no behaviour is called 'nope'"),
         (("--timeout", "0", "--", "true"), "--timeout must be"),
     ],

@@ -112,7 +112,7 @@ def test_only_phases_of_its_life_are_excluded(path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--socket", "a.sock", "--", "true"), "leave the command out"),
+        (("--socket", "a.sock", "--", "true"), "one program is judged"),
         (("--kind", "agent", "--socket", "a.sock"), "an agent calls a server"),
         (("--socket", "/no/such.sock"), "/no/such.sock does not exist"),
     ],

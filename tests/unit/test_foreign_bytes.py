@@ -166,6 +166,10 @@ TABLE: dict[str, Entry] = {
     "supervisor/conform/cdi.py": Entry(1, "CDI files of drivers", "64 MiB, no aliases, 200 levels; in a thread"),
     "supervisor/conform/exchange.py": Entry(1, "the judged program", MESSAGE),
     "supervisor/conform/kubelet.py": Entry(1, "the judged program", MESSAGE),
+    "supervisor/conform/manifest/documents.py": Entry(
+        1, "the user's manifest", "64 MiB, 200 levels, EXPANDED by aliases"
+    ),
+    "supervisor/conform/manifest/pods.py": Entry(2, RUNTIME, MESSAGE),
     "supervisor/dra/sources.py": Entry(2, "files of users, of the command that reads them", "64 MiB"),
     "supervisor/forkserver/wire.py": Entry(4, OWN, "packets of the forkserver, declared fields"),
     "supervisor/machine/runtimes.py": Entry(1, "the container runtime", "4 MiB of a message"),

@@ -43,6 +43,7 @@ from protocols.etcd.transport.connection_channel import ConnectionChannel
 from protocols.process.tasks import FAILURES, Tasks, cancel, shared
 from protocols.serving.listener import Listener, Slot
 from supervisor.conform.dra.driver_kubelet import DriverKubelet
+from supervisor.conform.manifest.pod_program import PodProgram
 from supervisor.console.web import server as console
 from supervisor.report import http
 from tests.support.breaks import Breaks
@@ -92,6 +93,22 @@ async def sockets_are_found_again(patch: Patch) -> None:
         await kubelet.start()
         await restarts(breaks)
         await kubelet.stop()
+
+
+@kind("follows its pod")
+async def pod_is_read_again(patch: Patch) -> None:
+    reads = Breaks({})
+    pods = Mock(
+        create=AsyncMock(return_value={"metadata": {"namespace": "n", "name": "p"}, "spec": {"containers": []}}),
+        read=reads,
+    )
+    pods.delete = AsyncMock()
+    program = PodProgram(pods, {"spec": {"containers": []}}, "p")
+    patch.setattr(program, "_is_up", lambda: True)
+    patch.setattr(pods, "pids", AsyncMock(return_value=[]))
+    await program.start()
+    await restarts(reads)
+    await program.kill()
 
 
 # podworker

@@ -36,8 +36,10 @@ PROFILE_HELP = "names and number of the devices that an agent is shown (default 
 FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
 SOCKET_HELP = "judge the plugin or driver that runs already and serves at this socket, instead of a command"
 DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
-NOT_BUILT = {"manifest": "DaemonSet of a manifest"}
-"""Flags that are reserved, and what they will be about."""
+MANIFEST_HELP = "judge the DaemonSet of this manifest (- for standard input), as a pod on a plane of its own"
+IMAGE_HELP = "archive of the manifest's image (OCI layout or docker save); without it commands run on the host's files"
+RUNTIME_HELP = "runtime of the manifest's pods, unix:///PATH of a CRI socket (default embedded)"
+PROGRAMS = "nodeplane conform -- COMMAND..., --socket PATH or --manifest FILE"
 
 
 class Interrupted(SupervisorError):
@@ -51,7 +53,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "conform",
         help="say what is wrong with a device plugin, DRA driver or agent",
         allow_abbrev=False,
-        usage="%(prog)s [flags] -- COMMAND, or %(prog)s [flags] --socket PATH",
+        usage="%(prog)s [flags] (-- COMMAND | --socket PATH | --manifest FILE)",
     )
     parser.add_argument("--kind", choices=tuple(KINDS), default=PLUGIN.name, help=KIND_HELP)
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="output format")
@@ -79,19 +81,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--shows", dest="shows_with", metavar="SHELL", default="", help=SHOWS_HELP)
     parser.add_argument("--profile", choices=tuple(PROFILES), default=GENERIC, help=PROFILE_HELP)
     parser.add_argument("--socket", metavar="PATH", default="", help=SOCKET_HELP)
-    for name in NOT_BUILT:
-        parser.add_argument(f"--{name}", nargs="?", const="", help=argparse.SUPPRESS)
+    parser.add_argument("--manifest", metavar="FILE", default="", help=MANIFEST_HELP)
+    parser.add_argument("--image", metavar="FILE", default="", help=IMAGE_HELP)
+    parser.add_argument("--runtime", metavar="RUNTIME", default="", help=RUNTIME_HELP)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program")
     parser.set_defaults(run=conform)
 
 
 def conform(args: argparse.Namespace) -> int:
     """Return 0 if no behaviour fails, else 1. Raises Usage."""
-    for name, noun in NOT_BUILT.items():
-        if getattr(args, name) is not None:
-            raise Usage(
-                f"--{name} is not built: conform does not judge a {noun} yet, but a program given as -- COMMAND"
-            )
     chosen = choose(behaviours(map(Path, args.behaviours), KINDS[args.kind]), args.only)
     if args.list:
         print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
@@ -116,18 +114,31 @@ def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
 
 def subject_of(args: argparse.Namespace) -> Subject:
     """Return what is judged. Raises Usage if it is not exactly one program."""
-    if args.socket and args.words:
-        raise Usage("--socket names the program that is judged: leave the command out")
-    subject = Subject(KINDS[args.kind], args.timeout, socket=args.socket, where=layout_from(args))
-    words = [] if args.socket else command_of(args.words)
-    return subject._replace(words=words, kubelet_dir=args.kubelet_dir, profile=args.profile)
+    if (bool(args.words), bool(args.socket), bool(args.manifest)).count(True) != 1:
+        raise Usage(f"one program is judged: {PROGRAMS}")
+    if (args.image or args.runtime) and not args.manifest:
+        raise Usage("--image and --runtime are about the pods of a --manifest")
+    if args.image and args.runtime:
+        raise Usage("--image is imported into the embedded runtime: with --runtime import it there")
+    return Subject(
+        kind=KINDS[args.kind],
+        timeout=args.timeout,
+        words=command_of(args.words) if args.words else (),
+        socket=args.socket,
+        manifest=args.manifest,
+        image=args.image,
+        runtime=args.runtime,
+        kubelet_dir=args.kubelet_dir,
+        profile=args.profile,
+        where=layout_from(args),
+    )
 
 
 def command_of(given: Sequence[str]) -> list[str]:
     """Return the words of COMMAND. Raises Usage if it cannot be run."""
     words = list(given[1:] if given[:1] == ["--"] else given)
     if not words:
-        raise Usage("a program is missing: nodeplane conform -- COMMAND..., or --socket PATH")
+        raise Usage(f"a command is missing: {PROGRAMS}")
     if not shutil.which(words[0], path=search_path()):
         raise Usage(f"{words[0]}: not found, or not executable")
     return words

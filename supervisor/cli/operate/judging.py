@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,10 @@ from supervisor.conform.dra.served_driver import BY_CALLS, ServedDriverKubelet
 from supervisor.conform.exchange import Recorder
 from supervisor.conform.kinds import AGENT, DRA, Kind
 from supervisor.conform.kubelet import Kubelet, ServedKubelet
+from supervisor.conform.manifest.documents import HostPaths, Manifest, pod_of, read_manifest
+from supervisor.conform.manifest.install import apply_others, check_manifest, import_image, prepare_directories
+from supervisor.conform.manifest.pod_program import PodLauncher
+from supervisor.conform.manifest.pods import Pods
 from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program import CommandLauncher, Launcher
 from supervisor.conform.program_stage import Running
@@ -34,12 +38,17 @@ NO_SERVER = "an agent calls a server and serves none: give it as -- COMMAND, not
 
 
 class Subject(NamedTuple):
-    """What is judged: `words` of a command, or the `socket` of a program that runs already."""
+    """What is judged: `words` of a command, a `manifest`, or the `socket` of a program that runs already."""
 
     kind: Kind
     timeout: float
     words: Sequence[str] = ()
     socket: str = ""
+    manifest: str = ""
+    image: str = ""
+    """Archive of the manifest's image."""
+    runtime: str = ""
+    """Of the manifest's pods; empty: the embedded one."""
     kubelet_dir: str = ""
     """To serve in; empty: a temporary one."""
     profile: str = GENERIC
@@ -49,6 +58,8 @@ class Subject(NamedTuple):
     @property
     def shown(self) -> list[str]:
         """The words by which reports name it."""
+        if self.manifest:
+            return ["--manifest", self.manifest]
         return ["--socket", self.socket] if self.socket else list(self.words)
 
 
@@ -56,7 +67,7 @@ class Subject(NamedTuple):
 def stage_of(subject: Subject) -> Iterator[Running]:
     """Yield the stage; its directories are removed afterwards, unless one was given.
 
-    Raises PlaneNotStarted, SocketUnusable, and NotRunning for a driver with a socket without a plane.
+    Raises PlaneNotStarted, SocketUnusable, ManifestUnusable, and NotRunning for a driver with a socket without a plane.
     """
     with ExitStack() as stack:
         yield _served(stack, subject) if subject.socket else _started(stack, subject)
@@ -81,31 +92,60 @@ def _served(stack: ExitStack, subject: Subject) -> Running:
 
 
 def _started(stack: ExitStack, subject: Subject) -> Running:
-    output = _temporary(stack) / "output"
     directory = Path(os.path.abspath(subject.kubelet_dir)) if subject.kubelet_dir else _temporary(stack)
-    of_plane: dict[str, str] = {}
-    if subject.kind is DRA:
-        plane = _plane(stack)
-        of_plane = plane.environment()
-        api = _api(stack, plane.layout, of_plane)
+    manifest = read_manifest(subject.manifest) if subject.manifest else None
+    if manifest:
+        check_manifest(manifest, directory, runtime=subject.runtime, image=subject.image)
+    plane = _plane(stack, subject.runtime) if manifest or subject.kind is DRA else None
+    of_plane = plane.environment() if plane else {}
     if subject.kind is AGENT:
         of_plane["NODEPLANE_POD_RESOURCES"] = str(directory / "pod-resources" / "kubelet.sock")
-    launcher: Launcher = CommandLauncher(subject.words, environment(directory, of_plane), output)
+    variables = environment(directory, of_plane)
+    if not manifest or not plane:
+        launcher: Launcher = CommandLauncher(subject.words, variables, _temporary(stack) / "output")
+        return _stage(stack, subject, directory, launcher, plane)
+    paths = HostPaths(directory, Path(of_plane["CDI_ROOT"]))
+    launcher = _pods(stack, plane.layout, manifest, paths, subject.image, variables)
+    return _stage(stack, subject, directory, launcher, plane, paths.here)
+
+
+def _stage(
+    stack: ExitStack,
+    subject: Subject,
+    directory: Path,
+    launcher: Launcher,
+    plane: TestPlane | None,
+    here: Callable[[str], Path] = Path,
+) -> Running:
     timeout = subject.timeout
     if subject.kind is AGENT:
         return AgentStage(directory, launcher, timeout, PROFILES[subject.profile])
-    if subject.kind is DRA:
-        return DriverStage(DriverKubelet(directory, Recorder(), timeout, *api), launcher, timeout)
+    if subject.kind is DRA and plane:
+        api = _api(stack, plane.layout, launcher.environment)
+        return DriverStage(DriverKubelet(directory, Recorder(), timeout, *api, here), launcher, timeout)
     return Stage(Kubelet(directory, Recorder(), timeout), launcher, timeout)
+
+
+def _pods(
+    stack: ExitStack, where: Layout, manifest: Manifest, paths: HostPaths, image: str, variables: Mapping[str, str]
+) -> Launcher:
+    """Apply the manifest; return the launcher of its pods."""
+    pod = pod_of(manifest, variables["NODE_NAME"], paths)
+    prepare_directories(paths.kubelet)
+    if image:
+        import_image(where, image, pod)
+    api = stack.enter_context(Api(where))
+    apply_others(api, manifest)
+    return PodLauncher(Pods(api, where), pod, manifest.daemon_set["metadata"]["name"], variables)
 
 
 def _temporary(stack: ExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=SHORT)))
 
 
-def _plane(stack: ExitStack) -> TestPlane:
+def _plane(stack: ExitStack, runtime: str) -> TestPlane:
     """Start a plane; its node does not see the program, whose kubelet directory is another."""
-    plane = TestPlane()
+    plane = TestPlane([f"--runtime={runtime}"] if runtime else [])
     stack.callback(plane.stop)
     plane.start()
     return plane

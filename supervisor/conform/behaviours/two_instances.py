@@ -13,7 +13,10 @@ RULE = (
     " must not touch the new one."
 )
 SOURCE = f"{DOCS}; {MANAGER}; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
-ADVICE = "Use a socket of your own for each process, such as with its pid, and remove nothing but this socket."
+ADVICE = (
+    "Use a socket of your own for each instance, such as with the uid of its pod, and remove nothing but this socket; a"
+    " pid does not distinguish them: that of a container may always be 1."
+)
 WATCHED_S, MOST = 1.0, 2
 Registering: TypeAlias = ProgramStage[Any, Any]
 

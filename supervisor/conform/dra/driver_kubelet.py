@@ -7,7 +7,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,8 @@ class DriverAttempt:
 
     socket: Path
     info: registration.PluginInfo = field(default_factory=registration.PluginInfo)
+    endpoint: Path = Path()
+    """The service's socket as this machine has it."""
     at: float = field(default_factory=time.monotonic)
     fault: str = ""
     """Why it was rejected."""
@@ -50,10 +52,18 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
     """Finds sockets below `DIRECTORY/plugins_registry`; after MAX_ATTEMPTS none is asked any more."""
 
     def __init__(
-        self, directory: Path, recorder: Recorder, timeout: float, objects: Objects, cdi: Sequence[Path]
+        self,
+        directory: Path,
+        recorder: Recorder,
+        timeout: float,
+        objects: Objects,
+        cdi: Sequence[Path],
+        here: Callable[[str], Path] = Path,
     ) -> None:
+        """`here` returns where a path that a driver names is on this machine."""
         super().__init__(recorder, timeout)
         self.directory, self.objects, self.cdi = directory, objects, cdi
+        self._here = here
         self.registry = directory / "plugins_registry"
         self._folders = (self.registry, directory / "plugins")
         self._known: dict[Path, tuple[int, int]] = {}
@@ -135,6 +145,8 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
             return
         finally:
             attempt.exchanges.append(registrar.last)
+        endpoint = attempt.info.endpoint
+        attempt.endpoint = self._here(endpoint) if endpoint else attempt.socket
         attempt.fault = self._fault(attempt)
         status = registration.RegistrationStatus(plugin_registered=not attempt.fault, error=attempt.fault)
         try:
@@ -155,14 +167,13 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         faults = (type_fault(info), name_fault(info), versions_fault(info), endpoint_fault(attempt))
         if fault := next(filter(None, faults), ""):
             return fault
-        same = any(str(peer.socket) == info.endpoint for peer in others)
+        same = any(peer.socket == attempt.endpoint for peer in others)
         return f"endpoint {info.endpoint} already registered for DRA driver plugin {info.name}" if same else ""
 
     def _connect(self, attempt: DriverAttempt) -> DriverPeer:
         info = attempt.info
-        socket = Path(info.endpoint or attempt.socket)
         peer = DriverPeer(
-            info.name, socket, self.recorder, self.timeout, self.objects, self.cdi, info.supported_versions
+            info.name, attempt.endpoint, self.recorder, self.timeout, self.objects, self.cdi, info.supported_versions
         )
         if peer.health_versions:
             peer.health = peer.watch()
@@ -196,7 +207,7 @@ def versions_fault(info: registration.PluginInfo) -> str:
 
 
 def endpoint_fault(attempt: DriverAttempt) -> str:
-    endpoint = Path(attempt.info.endpoint or attempt.socket)
+    endpoint = attempt.endpoint
     if not endpoint.is_absolute():
         return f"endpoint {attempt.info.endpoint!r} is not an absolute path"
-    return "" if is_socket(endpoint) else f"endpoint {endpoint} is not a socket"
+    return "" if is_socket(endpoint) else f"endpoint {attempt.info.endpoint or endpoint} is not a socket"

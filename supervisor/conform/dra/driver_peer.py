@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 from google.protobuf.message import Message
 
 from protocols.wire.plugins import PREPARE, UNPREPARE, WATCH_RESOURCES
+from supervisor.conform.async_api import Object
 from supervisor.conform.caller import Peer, Stream
 from supervisor.conform.cdi import declared
-from supervisor.conform.dra.objects import REQUEST, Claim, Object, Objects, Offered
+from supervisor.conform.dra.objects import REQUEST, Claim, Objects, Offered
 from supervisor.conform.dra.pools import Pool, pools_of, usable
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable

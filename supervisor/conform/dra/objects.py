@@ -1,20 +1,18 @@
 """The API of the plane as a script needs it: the slices of drivers, and claims allocated to their devices."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
+from supervisor.conform.async_api import AsyncApi, Object
 from supervisor.conform.verdict import Failed
 from supervisor.testing.api import Api, ApiError
 
-Object = dict[str, Any]
 NAMESPACE, VERSION = "default", "resource.k8s.io/v1"
 DRA = f"/apis/{VERSION}"
 CLAIMS, SLICES = f"{DRA}/namespaces/{NAMESPACE}/resourceclaims", f"{DRA}/resourceslices"
 REQUEST, NO_CLASS = "device", "none.example"
-T = TypeVar("T")
 
 
 class Claim(NamedTuple):
@@ -51,29 +49,14 @@ class Offered(NamedTuple):
         return found
 
 
-class Objects:
-    """Calls of the API, one after the other, in a thread."""
-
+class Objects(AsyncApi):
     def __init__(self, api: Api, node: str) -> None:
+        super().__init__(api)
         self.node = node
-        self._api = api
-        self._turn = asyncio.Lock()
-
-    async def ask(self, method: str, path: str, body: Object | None = None, **query: str) -> Object:
-        """Raises ApiError, OSError."""
-        return await self._in_thread(lambda: self._api.ask(method, path, body, query))
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        async with self._turn:
-            return await asyncio.to_thread(call)
 
     async def slices(self, driver: str) -> list[Object]:
         """Return all slices of a driver, of this node and of others."""
         return list((await self.ask("GET", SLICES, fieldSelector=f"spec.driver={driver}"))["items"])
-
-    async def delete(self, path: str) -> None:
-        """One that is gone is no error."""
-        await self._in_thread(lambda: self._api.delete(path, 0))
 
     async def create_claim(
         self, results: Sequence[Mapping[str, Any]], config: Sequence[Mapping[str, Any]] = ()

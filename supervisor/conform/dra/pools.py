@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from supervisor.conform.dra.objects import Object, Offered
+from supervisor.conform.async_api import Object
+from supervisor.conform.dra.objects import Offered
 
 
 class Pool(NamedTuple):

@@ -1,0 +1,139 @@
+"""The documents of a manifest, and the pod that its DaemonSet would have on a node. Pure but for the reading."""
+
+import os
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import yaml
+
+from protocols.kube.yaml_text import read_documents
+from protocols.process.files import read_bounded
+from protocols.process.layout import SYSTEM_CDI
+from supervisor.base.errors import Usage
+from supervisor.conform.async_api import Object
+
+STDIN = "-"
+EXPANDED = 100_000
+"""Values and characters that YAML's aliases may add."""
+BEFORE_OTHERS = ("Namespace", "CustomResourceDefinition", "PriorityClass", "ServiceAccount")
+KUBELET = Path("/var/lib/kubelet")
+CDI_DIRECTORIES = (*SYSTEM_CDI, Path("/run/cdi"))
+OF_THE_SCHEDULER = ("nodeSelector", "affinity", "topologySpreadConstraints")
+"""Fields of a pod that choose a node; here there is one."""
+
+
+class ManifestUnusable(Usage):
+    """Raised for a manifest whose DaemonSet cannot be run and judged; the text names the object."""
+
+    grpc: ClassVar[str] = "FAILED_PRECONDITION"
+
+
+class Manifest(NamedTuple):
+    """`others` are the other objects, in the order in which they are applied."""
+
+    daemon_set: Object
+    others: list[Object]
+
+    @property
+    def namespace(self) -> str:
+        return str(self.daemon_set["metadata"].get("namespace") or "default")
+
+    @property
+    def title(self) -> str:
+        return f"DaemonSet {self.namespace}/{self.daemon_set['metadata']['name']}"
+
+
+class HostPaths(NamedTuple):
+    """Where directories of a node are on this machine: the kubelet's, and those of CDI files."""
+
+    kubelet: Path
+    cdi: Path
+
+    def here(self, path: str) -> Path:
+        places = [(KUBELET, self.kubelet), *((each, self.cdi) for each in CDI_DIRECTORIES)]
+        clean = Path(os.path.normpath(path))
+        return next((here / clean.relative_to(place) for place, here in places if clean.is_relative_to(place)), clean)
+
+
+def read_manifest(source: str) -> Manifest:
+    """Read a file, or standard input for `-`. Raises ManifestUnusable."""
+    try:
+        raw = read_bounded(Path("/dev/stdin" if source == STDIN else source))
+        documents = [each.value for each in read_documents(raw, EXPANDED) if each.value]
+    except OSError as error:
+        raise ManifestUnusable(f"--manifest {source}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ManifestUnusable(f"--manifest {source}: {' '.join(str(error).split())}") from None
+    return manifest_of(source, list(_objects(source, documents)))
+
+
+def manifest_of(source: str, objects: Sequence[Object]) -> Manifest:
+    """Return the one DaemonSet and what is beside it. Raises ManifestUnusable."""
+    found = [each for each in objects if each["kind"] == "DaemonSet"]
+    if not found:
+        kinds = ", ".join(sorted({each["kind"] for each in objects})) or "nothing"
+        raise ManifestUnusable(f"--manifest {source}: it has no DaemonSet, but {kinds}")
+    if len(found) > 1:
+        names = ", ".join(each["metadata"]["name"] for each in found)
+        raise ManifestUnusable(f"--manifest {source}: it has {len(found)} DaemonSets, {names}: leave one in it")
+    others = [each for each in objects if each["kind"] != "DaemonSet"]
+    return Manifest(found[0], sorted(others, key=_turn))
+
+
+def _objects(source: str, documents: Sequence[Any]) -> Iterator[Object]:
+    for each in documents:
+        named = isinstance(each, dict) and isinstance(each.get("kind"), str)
+        if named and each["kind"].endswith("List") and isinstance(each.get("items"), list):
+            yield from _objects(source, each["items"])
+        elif named and isinstance(each.get("metadata"), dict) and each["metadata"].get("name"):
+            yield each
+        else:
+            raise ManifestUnusable(f"--manifest {source}: a document is no object with kind and metadata.name")
+
+
+def _turn(obj: Object) -> int:
+    return BEFORE_OTHERS.index(obj["kind"]) if obj["kind"] in BEFORE_OTHERS else len(BEFORE_OTHERS)
+
+
+def pod_of(manifest: Manifest, node: str, paths: HostPaths) -> Object:
+    """Return the pod of the DaemonSet on a node, without a name. Its containers are not restarted: conform does that.
+
+    Raises ManifestUnusable if the template has no containers, or no volume that reaches the kubelet's directory.
+    """
+    template = (manifest.daemon_set.get("spec") or {}).get("template") or {}
+    if not isinstance(template.get("spec"), dict) or not template["spec"].get("containers"):
+        raise ManifestUnusable(f"{manifest.title}: its template has no containers")
+    spec = {name: deepcopy(value) for name, value in template["spec"].items() if name not in OF_THE_SCHEDULER}
+    host_paths = [each["hostPath"] for each in spec.get("volumes") or () if each.get("hostPath")]
+    for each in host_paths:
+        each["path"] = str(paths.here(str(each.get("path", ""))))
+    if not any(Path(each["path"]).is_relative_to(paths.kubelet) for each in host_paths):
+        raise ManifestUnusable(
+            f"{manifest.title}: no hostPath volume is below {KUBELET}, so that it cannot reach the kubelet;"
+            " --kubelet-dir names another directory"
+        )
+    spec |= {"nodeName": node, "restartPolicy": "Never", "tolerations": [{"operator": "Exists"}]}
+    given = template.get("metadata") or {}
+    metadata = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "namespace": manifest.namespace},
+        "spec": spec,
+    }
+
+
+def containers_of(pod: Object) -> list[Object]:
+    return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
+
+
+def check_commands(manifest: Manifest, pod: Object) -> None:
+    """Raise ManifestUnusable for a container that only an image can run: the embedded runtime fetches none."""
+    for container in containers_of(pod):
+        if not container.get("command"):
+            raise ManifestUnusable(
+                f"{manifest.title}: container {container.get('name')} has no command, and its image"
+                f" {container.get('image')} is not here: --image FILE imports it, --runtime names a runtime that has it"
+            )
