@@ -64,6 +64,12 @@ BUGS = {
     "answers_no_unprepare": "unprepare",
     "unprepares_what_it_knows": "unprepare-again",
     "asks_the_api_to_unprepare": "unprepare-deleted",
+    "rejects_shared_claims": "shared-claim",
+    "names_devices_by_the_pod": "shared-claim",
+    "cleans_up_after_a_pod": "shared-claim",
+    "reads_the_first_pod": "reserved-for",
+    "unprepares_for_a_pod_only": "reserved-for",
+    "keeps_reserved_claims": "unprepare",
     "shares_state_among_calls": "parallel-calls",
     "forgets_shares": "shares",
     "leaves_out_devices": "health-report",
@@ -100,6 +106,9 @@ def plane() -> Iterator[Plane]:
     plane = Plane()
     try:
         plane.start()
+        with Api(plane.settings.layout) as api:  # no controller makes it here
+            metadata = {"name": "default", "namespace": "default"}
+            api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
         yield plane
     finally:
         plane.close()

@@ -153,6 +153,10 @@ def prepare(claim: Any) -> list[Any]:
     if found["metadata"]["uid"] != claim.uid and BUG != "ignores_the_uid":
         raise ClaimRejected("it is another claim now")
     allocation = (found.get("status") or {}).get("allocation")
+    pods = (found.get("status") or {}).get("reservedFor") or []
+    if BUG == "rejects_shared_claims" and len(pods) > 1:
+        raise ClaimRejected(f"it is reserved for {len(pods)} pods")
+    owner = pods[0]["uid"] if BUG in ("reads_the_first_pod", "names_devices_by_the_pod") else claim.uid
     if not allocation and BUG == "invents_an_allocation":
         return []
     if not allocation:
@@ -163,7 +167,7 @@ def prepare(claim: Any) -> list[Any]:
     if allocation["devices"].get("config") and BUG == "reads_all_configurations":
         raise ClaimRejected("its configuration has an unknown kind")
     hold(claim, results)
-    devices = [answer(claim.uid, result) for result in results]
+    devices = [answer(owner if BUG == "names_devices_by_the_pod" else claim.uid, result) for result in results]
     if BUG == "joins_cdi_ids":
         seen: list[str] = []
         for each in devices:
@@ -237,6 +241,10 @@ def replace(uid: str, spec: dict[str, Any]) -> None:
 
 def unprepare(claim: Any) -> str:
     """Return an error."""
+    if BUG in ("keeps_reserved_claims", "unprepares_for_a_pod_only"):
+        pods = reserved(claim)
+        if bool(pods) == (BUG == "keeps_reserved_claims"):
+            return f"it is reserved for {len(pods)} pods"
     if BUG == "unprepares_what_it_knows" and claim.uid not in prepared:
         return "it is not prepared"
     if BUG == "asks_the_api_to_unprepare":
@@ -248,6 +256,22 @@ def unprepare(claim: Any) -> str:
     if BUG != "leaves_cdi_files":
         cdi_file(claim.uid).unlink(missing_ok=True)
     return ""
+
+
+def reserved(claim: Any) -> list[Any]:
+    found = api().get(f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}")
+    return list((found.get("status") or {}).get("reservedFor") or [])
+
+
+def follow_pods() -> None:
+    """Remove the file of a claim when a pod of its claim is gone."""
+    counts: dict[str, int] = {}
+    while not ended.wait(POLL_S):
+        for claim in api().get("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims")["items"]:
+            uid, pods = claim["metadata"]["uid"], (claim.get("status") or {}).get("reservedFor") or []
+            if len(pods) < counts.get(uid, 0):
+                cdi_file(uid).unlink(missing_ok=True)
+            counts[uid] = len(pods)
 
 
 # services
@@ -404,6 +428,8 @@ def run() -> None:
     publisher.start()
     if CONDITIONS and BUG != "attaches_nothing":
         threading.Thread(target=attach, daemon=True).start()
+    if BUG == "cleans_up_after_a_pod":
+        threading.Thread(target=follow_pods, daemon=True).start()
     ended.wait()
     publisher.join(5)
     if BUG == "leaves_its_socket":

@@ -11,7 +11,7 @@ from protocols.wire.plugins import PREPARE, UNPREPARE, WATCH_RESOURCES
 from supervisor.conform.async_api import Object
 from supervisor.conform.caller import Peer, Stream
 from supervisor.conform.cdi import declared
-from supervisor.conform.dra.objects import REQUEST, Claim, Objects, Offered
+from supervisor.conform.dra.objects import REQUEST, Claim, Objects, Offered, Reference
 from supervisor.conform.dra.pools import Pool, pools_of, usable
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
@@ -76,9 +76,11 @@ class DriverPeer(Peer):
         return found
 
     @asynccontextmanager
-    async def claim(self, devices: Sequence[Offered], request: str = REQUEST) -> AsyncIterator[Claim]:
+    async def claim(
+        self, devices: Sequence[Offered], request: str = REQUEST, reserved: Sequence[Reference] | None = None
+    ) -> AsyncIterator[Claim]:
         """A claim allocated to the devices; at the end it is unprepared and deleted."""
-        claim = await self.objects.create_claim([each.result(request) for each in devices])
+        claim = await self.objects.create_claim([each.result(request) for each in devices], reserved=reserved)
         try:
             yield claim
         finally:

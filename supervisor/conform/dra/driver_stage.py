@@ -43,6 +43,7 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
         """End as a node that reboots: no socket is left in the directories of plugins."""
         await super().end()
         self.kubelet.remove_sockets()
+        await self.objects.delete_pods()
 
 
 def pools_fault(pools: Sequence[Pool], names: Set[Name] | None) -> str:

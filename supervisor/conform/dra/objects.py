@@ -12,7 +12,10 @@ from supervisor.testing.api import Api, ApiError
 NAMESPACE, VERSION = "default", "resource.k8s.io/v1"
 DRA = f"/apis/{VERSION}"
 CLAIMS, SLICES = f"{DRA}/namespaces/{NAMESPACE}/resourceclaims", f"{DRA}/resourceslices"
-REQUEST, NO_CLASS = "device", "none.example"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+REQUEST, NO_CLASS, GATE = "device", "none.example", "nodeplane.dev/conform"
+Reference = dict[str, str]
+"""A pod as status.reservedFor of a claim names it."""
 
 
 class Claim(NamedTuple):
@@ -53,15 +56,37 @@ class Objects(AsyncApi):
     def __init__(self, api: Api, node: str) -> None:
         super().__init__(api)
         self.node = node
+        self._pods: list[Reference] = []
 
     async def slices(self, driver: str) -> list[Object]:
         """Return all slices of a driver, of this node and of others."""
         return list((await self.ask("GET", SLICES, fieldSelector=f"spec.driver={driver}"))["items"])
 
+    async def create_pod(self) -> Reference:
+        """Create a pod that no scheduler takes, so that claims can be reserved for it."""
+        container = {"name": "none", "image": "none.example/none"}
+        spec = {"schedulingGates": [{"name": GATE}], "containers": [container]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"conform-{uuid4().hex[:10]}"}, "spec": spec}
+        metadata = (await self.ask("POST", PODS, body))["metadata"]
+        self._pods.append({"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]})
+        return self._pods[-1]
+
+    async def delete_pods(self) -> None:
+        while self._pods:
+            await self.delete(f"{PODS}/{self._pods.pop()['name']}")
+
     async def create_claim(
-        self, results: Sequence[Mapping[str, Any]], config: Sequence[Mapping[str, Any]] = ()
+        self,
+        results: Sequence[Mapping[str, Any]],
+        config: Sequence[Mapping[str, Any]] = (),
+        reserved: Sequence[Reference] | None = None,
     ) -> Claim:
-        """Create a claim with this allocation, as a user and the scheduler do; without results it has none."""
+        """Create a claim with this allocation, as a user and the scheduler do; without results it has none.
+
+        It is reserved for a pod, as each claim that a kubelet prepares, unless `reserved` names others.
+        """
+        if reserved is None and results:
+            reserved = [self._pods[0] if self._pods else await self.create_pod()]
         name = f"claim-{uuid4().hex[:10]}"
         body = {
             "apiVersion": VERSION,
@@ -71,7 +96,7 @@ class Objects(AsyncApi):
         }
         created = await self.ask("POST", CLAIMS, body)
         if results:
-            status = {"allocation": self._allocation(results, config)}
+            status = {"allocation": self._allocation(results, config), "reservedFor": list(reserved or ())}
             await self._set_status(created, status)
         return Claim(NAMESPACE, created["metadata"]["uid"], name)
 
@@ -90,6 +115,11 @@ class Objects(AsyncApi):
             if error.code not in (404, 409):
                 raise Failed(f"the API keeps claim {name}: {error}") from None
         await self.delete(path)
+
+    async def reserve(self, name: str, pods: Sequence[Reference]) -> None:
+        """Reserve an allocated claim for these pods and no others."""
+        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        await self._set_status(claim, {**claim["status"], "reservedFor": list(pods)})
 
     async def deallocate(self, name: str) -> None:
         """Take the allocation away, as the claim controller does once the last pod is gone."""
