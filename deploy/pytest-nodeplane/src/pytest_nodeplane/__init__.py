@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_nodeplane.conforming import Conform, NotConforming
     from pytest_nodeplane.drivers import PreparedDevice, PrepareFailed
     from pytest_nodeplane.node import Node
     from pytest_nodeplane.plane import Plane
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from pytest_nodeplane.waiting import NotReached, PodWait
 
 __all__ = [
+    "Conform",
     "Node",
+    "NotConforming",
     "NotReached",
     "Plane",
     "PodResources",
@@ -26,7 +29,9 @@ __all__ = [
     "Watch",
 ]
 MODULES = {
+    "Conform": "conforming",
     "Node": "node",
+    "NotConforming": "conforming",
     "NotReached": "waiting",
     "Plane": "plane",
     "PodResources": "resources",

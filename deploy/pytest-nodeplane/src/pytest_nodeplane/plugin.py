@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_nodeplane.conforming import Conform, Stages
     from pytest_nodeplane.killing import Counting, Killing
     from pytest_nodeplane.node import Node
     from pytest_nodeplane.plane import Plane
@@ -21,6 +22,7 @@ NODES: "pytest.StashKey[list[Node]]" = pytest.StashKey()
 STEPPING: "pytest.StashKey[Counting | Killing]" = pytest.StashKey()
 """What runs beside an item of a test with the mark."""
 EVERY_STEP = "kill_at_every_step"
+CONFORM = "conform"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +36,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     text = "run the test again with one actor or program killed at each of its steps"
     config.addinivalue_line("markers", f'{EVERY_STEP}(victims=("program", "actor"), limit=30): {text}')
+    text = "one item for each behaviour of `nodeplane conform`, judged by calling the fixture conform with the program"
+    config.addinivalue_line(
+        "markers", f'{CONFORM}(kind="plugin", only=(), behaviours=(), timeout=10, profile="generic"): {text}'
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if mark := metafunc.definition.get_closest_marker(CONFORM):
+        from pytest_nodeplane.conforming import parametrize
+
+        parametrize(metafunc, mark)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -128,6 +141,28 @@ def nodes(plane: "Plane", node: "Node", request: pytest.FixtureRequest) -> "Iter
             stack.callback(made[-1].end)
             made[-1].begin()
         yield list(made)
+
+
+@pytest.fixture(scope="session")
+def conform_stages() -> "Iterator[Stages]":
+    """What the items of the mark conform share: the program that is judged."""
+    from pytest_nodeplane.conforming import Stages
+
+    made = Stages()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def conform(request: pytest.FixtureRequest, conform_stages: "Stages") -> "Conform":
+    """Judge one behaviour of a program; for tests with the mark conform."""
+    from pytest_nodeplane.conforming import Conform
+
+    if not hasattr(request, "param"):
+        raise pytest.UsageError(f"{request.node.name} calls the fixture conform: it needs the mark conform")
+    return Conform(conform_stages, *request.param)
 
 
 @pytest.hookimpl(wrapper=True)
