@@ -1,4 +1,4 @@
-"""Devices of the played node: names and numbers as programs of a vendor expect them."""
+"""Names and numbers of devices by vendor: those that an agent is shown, and those that a plugin is to offer."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ class Profile(NamedTuple):
     device: str
     """Begin of the ids of devices."""
     pods: int
-    """Pods that have a device from the begin."""
+    """Devices; each is a pod's from the begin where pods are played."""
 
 
 GENERIC = "generic"
@@ -16,5 +16,5 @@ PROFILES = {
     GENERIC: Profile("example.com/gpu", "gpu", 2),
     "nvidia": Profile("nvidia.com/gpu", "GPU", 8),
     "intel": Profile("gpu.intel.com/i915", "card", 4),
-    "sriov": Profile("intel.com/intel_sriov_netdevice", "vf", 16),
+    "sriov": Profile("intel.com/intel_sriov_netdevice", "0000:", 16),
 }

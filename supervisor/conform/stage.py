@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from supervisor.conform.kubelet import Attempt, Kubelet
 from supervisor.conform.peer import PluginPeer
+from supervisor.conform.profiles import Profile
 from supervisor.conform.program import Launcher
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import Failed
@@ -15,8 +16,8 @@ class Stage(ProgramStage[PluginPeer, Attempt]):
     SUBJECT: ClassVar[str] = "plugin"
     CALL: ClassVar[str] = "Register"
 
-    def __init__(self, kubelet: Kubelet, launcher: Launcher, timeout: float) -> None:
-        self.kubelet = kubelet
+    def __init__(self, kubelet: Kubelet, launcher: Launcher, timeout: float, profile: Profile | None = None) -> None:
+        self.kubelet, self.profile = kubelet, profile
         super().__init__(kubelet, launcher, timeout)
 
     async def plugins(self) -> list[PluginPeer]:

@@ -50,6 +50,7 @@ def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
         (("--", "no-such-program"), "no-such-program: not found"),
         ((), "one program is judged"),
         (("--only", "nope", "--", "true"), "no behaviour is called 'nope'"),
+        (("--kind", "dra", "--profile", "nvidia", "--", "true"), "--profile is about resources"),
         (("--timeout", "0", "--", "true"), "--timeout must be"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from supervisor.cli.operate.judging import environment
 from supervisor.conform.exchange import Recorder
 from supervisor.conform.kubelet import Kubelet
+from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import behaviours
@@ -26,6 +27,9 @@ SHORT_S, LONG_S = 4.0, 20.0
 BUGS = {
     "has_another_version": "version",
     "has_no_domain": "resource-name",
+    "has_another_resource": "profile",
+    "names_devices_otherwise": "profile",
+    "lists_one_of_its_devices": "profile",
     "registers_a_path": "endpoint",
     "registers_a_missing_socket": "endpoint",
     "has_options_in_register_only": "options",
@@ -86,7 +90,7 @@ async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
         variables = {**environment(Path(kubelet)), "PYTHONPATH": str(REPO)}
         played = Kubelet(Path(kubelet), Recorder(), timeout)
-        stage = Stage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout)
+        stage = Stage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout, PROFILES[GENERIC])
         broken = Path(kubelet) / "broken"
         stage.break_with, stage.mend_with = f"touch {broken}", f"rm {broken}"
         return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]

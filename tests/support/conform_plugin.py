@@ -26,7 +26,7 @@ KUBELET = DIRECTORY / "kubelet.sock"
 FIXED_NAME = ("keeps_its_socket", "shares_its_socket")
 NAME = "sample.sock" if BUG in FIXED_NAME else f"sample-{os.getpid()}.sock"
 SOCKET = DIRECTORY / NAME
-RESOURCE = "gpu" if BUG == "has_no_domain" else "example.com/gpu"
+RESOURCE = {"has_no_domain": "gpu", "has_another_resource": "example.com/gpus"}.get(BUG, "example.com/gpu")
 POLL_S = 0.05
 ended = threading.Event()
 allocated: set[str] = set()
@@ -34,8 +34,8 @@ turns = itertools.count()
 
 
 def ids() -> list[str]:
-    stem = f"gpu-{os.getpid()}" if BUG == "names_devices_by_its_pid" else "gpu"
-    found = [f"{stem}-{number}" for number in range(COUNT)]
+    stem = {"names_devices_by_its_pid": f"gpu-{os.getpid()}", "names_devices_otherwise": "card"}.get(BUG, "gpu")
+    found = [f"{stem}-{number}" for number in range(1 if BUG == "lists_one_of_its_devices" else COUNT)]
     if BUG == "lists_a_device_twice":
         found[1] = found[0]
     if BUG == "lists_no_id":

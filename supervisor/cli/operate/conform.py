@@ -13,8 +13,8 @@ from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import print_json, table
 from supervisor.cli.flags import layout_from
 from supervisor.cli.operate.judging import Subject, stage_of
-from supervisor.conform.kinds import KINDS, PLUGIN
-from supervisor.conform.profiles import GENERIC, PROFILES
+from supervisor.conform.kinds import DRA, KINDS, PLUGIN
+from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.html import html_page
 from supervisor.conform.report.json import run_json
@@ -32,7 +32,7 @@ TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take th
 BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change needs it"
 MEND_HELP = "a shell command that makes them healthy again"
 SHOWS_HELP = "a shell command that prints the pods that the agent knows; shows-pods needs it"
-PROFILE_HELP = "names and number of the devices that an agent is shown (default generic)"
+PROFILE_HELP = "names and number of the devices that an agent is shown (default generic), or that a plugin is to offer"
 FOLDER_HELP = "a folder with behaviours of your own; may be repeated"
 SOCKET_HELP = "judge the plugin or driver that runs already and serves at this socket, instead of a command"
 DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
@@ -79,7 +79,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--break", dest="break_with", metavar="SHELL", default="", help=BREAK_HELP)
     parser.add_argument("--mend", dest="mend_with", metavar="SHELL", default="", help=MEND_HELP)
     parser.add_argument("--shows", dest="shows_with", metavar="SHELL", default="", help=SHOWS_HELP)
-    parser.add_argument("--profile", choices=tuple(PROFILES), default=GENERIC, help=PROFILE_HELP)
+    parser.add_argument("--profile", choices=tuple(PROFILES), default="", help=PROFILE_HELP)
     parser.add_argument("--socket", metavar="PATH", default="", help=SOCKET_HELP)
     parser.add_argument("--manifest", metavar="FILE", default="", help=MANIFEST_HELP)
     parser.add_argument("--image", metavar="FILE", default="", help=IMAGE_HELP)
@@ -118,6 +118,8 @@ def subject_of(args: argparse.Namespace) -> Subject:
         raise Usage(f"one program is judged: {PROGRAMS}")
     if (args.image or args.runtime) and not args.manifest:
         raise Usage("--image and --runtime are about the pods of a --manifest")
+    if args.profile and args.kind == DRA.name:
+        raise Usage("--profile is about resources of plugins and agents: a DRA driver names its devices itself")
     if args.image and args.runtime:
         raise Usage("--image is imported into the embedded runtime: with --runtime import it there")
     return Subject(

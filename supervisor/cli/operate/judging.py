@@ -51,7 +51,7 @@ class Subject(NamedTuple):
     """Of the manifest's pods; empty: the embedded one."""
     kubelet_dir: str = ""
     """To serve in; empty: a temporary one."""
-    profile: str = GENERIC
+    profile: str = ""
     where: Layout | None = None
     """The running plane whose API a driver with a socket uses."""
 
@@ -119,11 +119,11 @@ def _stage(
 ) -> Running:
     timeout = subject.timeout
     if subject.kind is AGENT:
-        return AgentStage(directory, launcher, timeout, PROFILES[subject.profile])
+        return AgentStage(directory, launcher, timeout, PROFILES[subject.profile or GENERIC])
     if subject.kind is DRA and plane:
         api = _api(stack, plane.layout, launcher.environment)
         return DriverStage(DriverKubelet(directory, Recorder(), timeout, *api, here), launcher, timeout)
-    return Stage(Kubelet(directory, Recorder(), timeout), launcher, timeout)
+    return Stage(Kubelet(directory, Recorder(), timeout), launcher, timeout, PROFILES.get(subject.profile))
 
 
 def _pods(

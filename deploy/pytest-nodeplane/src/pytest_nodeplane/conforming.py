@@ -12,7 +12,7 @@ import pytest
 from supervisor.base.errors import Usage
 from supervisor.cli.operate.judging import Subject, stage_of
 from supervisor.conform.kinds import KINDS, PLUGIN
-from supervisor.conform.profiles import GENERIC
+from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.text import failure_lines
 from supervisor.conform.runner import judge
@@ -35,12 +35,14 @@ class Options(NamedTuple):
     behaviours: Sequence[str] = ()
     """Folders with further behaviours, below the project's root."""
     timeout: float = TIMEOUT_S
-    profile: str = GENERIC
+    profile: str = ""
 
     def chosen(self, root: Path) -> list[Behaviour]:
         """Raises pytest.UsageError."""
         if self.kind not in KINDS:
             raise pytest.UsageError(f"mark conform: kind is {self.kind!r}; use one of {', '.join(KINDS)}")
+        if self.profile and self.profile not in PROFILES:
+            raise pytest.UsageError(f"mark conform: profile is {self.profile!r}; use one of {', '.join(PROFILES)}")
         try:
             found = behaviours((root / folder for folder in self.behaviours), KINDS[self.kind])
         except Usage as error:

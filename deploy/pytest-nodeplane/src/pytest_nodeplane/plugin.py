@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f'{EVERY_STEP}(victims=("program", "actor"), limit=30): {text}')
     text = "one item for each behaviour of `nodeplane conform`, judged by calling the fixture conform with the program"
     config.addinivalue_line(
-        "markers", f'{CONFORM}(kind="plugin", only=(), behaviours=(), timeout=10, profile="generic"): {text}'
+        "markers", f'{CONFORM}(kind="plugin", only=(), behaviours=(), timeout=10, profile=""): {text}'
     )
 
 
