@@ -37,6 +37,8 @@ class Attempt:
     """Fault of the endpoint's socket; empty if none."""
     options_fault: str = ""
     """Why GetDevicePluginOptions failed."""
+    options_status: str = ""
+    """Code of that failure."""
     options_failed: Exchange | None = None
     peer: PluginPeer | None = None
     exchange: Exchange | None = None
@@ -131,7 +133,8 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
         try:
             await peer.get_options()
         except CallFailed as error:
-            attempt.options_fault, attempt.options_failed = str(error), peer.options_exchange
+            attempt.options_fault, attempt.options_status = str(error), error.status
+            attempt.options_failed = peer.options_exchange
             await peer.close()
             return f"failed to get device plugin options: {error}"
         peer.timeout = self.timeout

@@ -20,7 +20,7 @@ from tests.support.plane import REPO
 
 pytestmark = pytest.mark.heavy
 
-SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
+SAMPLE = REPO / "tests" / "support" / "planted_plugin.py"
 BEHAVIOURS = {each.name: each for each in behaviours()}
 SHORT_S, LONG_S = 4.0, 20.0
 
@@ -67,6 +67,23 @@ BUGS = {
     "keeps_its_socket": "plugin-killed",
     "removes_sockets_of_others": "two-instances",
     "names_devices_by_its_pid": "ids-stay",
+    "begins_with_an_empty_list": "first-list",
+    "ends_with_its_list": "list-again",
+    "writes_no_health": "health-words",
+    "sends_changed_devices_only": "health-change",
+    "adds_to_its_last_answer": "allocate-asked",
+    "gives_all_devices": "allocate-asked",
+    "answers_containers_in_reverse": "allocate-containers",
+    "gives_the_last_device_only": "allocate-all",
+    "gives_all_devices_one_path": "container-paths",
+    "writes_short_names_into_annotations": "cdi-names",
+    "removes_its_mounts_at_its_end": "answers-stay",
+    "has_no_options": "options",
+    "requires_a_pre_start_that_it_has_not": "pre-start",
+    "starts_what_it_has_allocated_itself": "pre-start-restart",
+    "prefers_no_odd_numbers": "preferred-allocation",
+    "registers_twice": "registers-once",
+    "clears_the_directory": "others-stay",
 }
 """Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
 SILENT = {
@@ -81,6 +98,11 @@ SILENT = {
     "gives_up_without_kubelet": "kubelet-starts-later",
     "ignores_a_failed_register": "register-rejected",
     "ignores_sigterm": "ends-at-sigterm",
+    "binds_once": "kubelet-restarts",
+    "begins_with_healthy_devices": "health-after-restart",
+    "wakes_one_list": "health-after-restart",
+    "holds_its_lock_until_a_change_is_read": "health-after-restart",
+    "never_ends_a_list": "list-often",
 }
 """Bugs by which something does not come."""
 

@@ -243,6 +243,10 @@ def run() -> None:
         path.unlink(missing_ok=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if BUG == "ignores_sigterm" else lambda *_: ended.set())
     serve_only() if "served" in sys.argv[3:] else run()
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from supervisor.conform.verdict import Failed
 PHASE = "calls"
 RULE = "The kubelet chooses the devices: a container gets those of devices_ids, and another container never gets them."
 SOURCE = f"{API}; {MANAGER}"
-ADVICE = "Look the ids of the request up; to choose devices, offer GetPreferredAllocation."
+ADVICE = "Look the ids of the request up, and begin each answer empty; to choose devices, offer GetPreferredAllocation."
 SHORTEST = 4
 """Characters of an id that is not taken for a word by accident."""
 
@@ -27,8 +27,8 @@ async def check(plugin: PluginPeer) -> None:
     for id in ids:
         named = {word for answer in await plugin.allocate([id]) for word in words(answer)}
         others = {each for each in plugin.ids if len(each) >= SHORTEST} & named - {id}
-        if others and id not in named:
-            raise Failed(f"the answer for {id} names {min(others)} instead")
+        if others:
+            raise Failed(f"the answer for {id} names {min(others)} {'as well' if id in named else 'instead'}")
 
 
 def words(answer: pb.ContainerAllocateResponse) -> Iterator[str]:

@@ -1,5 +1,8 @@
-"""CDI devices of the answer to Allocate have fully qualified names."""
+"""CDI devices of the answer to Allocate have fully qualified names, in annotations as well."""
 
+from collections.abc import Iterator
+
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.conform.cdi import QUALIFIED
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.scripts import several
@@ -7,15 +10,26 @@ from supervisor.conform.sources import CDI
 from supervisor.conform.verdict import Failed, NotApplicable
 
 PHASE = "calls"
-RULE = "The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it."
-SOURCE = CDI
+RULE = (
+    "The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it; the value of an annotation"
+    " cdi.k8s.io/ANY has such names, with commas."
+)
+SOURCE = f"{CDI}; its pkg/cdi/annotations.go"
 ADVICE = "Send the qualified name, such as vendor.example/gpu=0; the runtime starts no container with another one."
+ANNOTATION = "cdi.k8s.io/"
 
 
 async def check(plugin: PluginPeer) -> None:
     """Look at the answers for single devices."""
-    names = [device.name for answer in await plugin.answers() for device in answer.cdi_devices]
+    names = [name for answer in await plugin.answers() for name in names_of(answer)]
     if not names:
         raise NotApplicable("the answer has no CDI devices")
     if faults := [f"{name!r} is not VENDOR/CLASS=NAME" for name in names if not QUALIFIED.fullmatch(name)]:
         raise Failed(several(faults))
+
+
+def names_of(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
+    yield from (device.name for device in answer.cdi_devices)
+    for key, value in answer.annotations.items():
+        if key.startswith(ANNOTATION):
+            yield from value.split(",")

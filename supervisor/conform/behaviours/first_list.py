@@ -11,7 +11,10 @@ RULE = (
     " most 4 MiB."
 )
 SOURCE = f"{API}; {DOCS}"
-ADVICE = "Send a ListAndWatchResponse before waiting for changes: until it comes, the node has 0 of the resource."
+ADVICE = (
+    "Find the devices before Register, and send them before waiting for changes: until the list comes, the node has 0"
+    " of the resource, and rejects pods that had some before a restart."
+)
 
 
 async def run(stage: Stage) -> None:
@@ -26,3 +29,5 @@ async def run(stage: Stage) -> None:
         stage.show(plugin.lists.first if plugin.lists else None)
         if not plugin.devices:
             raise Failed(f"the list of {plugin.resource} is empty")
+        if plugin.lists and plugin.lists.first and not plugin.lists.first.reply.size:
+            raise Failed(f"the first list of {plugin.resource} is empty, its devices came in a later one")

@@ -7,7 +7,10 @@ from supervisor.conform.verdict import Failed
 PHASE = "calls"
 RULE = "Each registration opens a new ListAndWatch, possibly before the last one has ended; each gets the whole list."
 SOURCE = MANAGER
-ADVICE = "Keep no state of one call beyond it, send the whole list at the begin of each, and serve several at once."
+ADVICE = (
+    "Keep no state of one call beyond it, send the whole list at the begin of each, serve several at once, and do not"
+    " exit when one ends."
+)
 
 
 async def check(plugin: PluginPeer) -> None:
