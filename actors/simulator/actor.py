@@ -115,7 +115,10 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
         raise SettingsInvalid(f"--driver {script.driver!r} is not a DNS name, such as gpu.example.com")
     options = DriverOptions(
         driver=script.driver,
-        devices=script.devices,
+        devices=script.count,
+        listed=script.listed,
+        shared_counters=tuple(script.shared_counters),
+        versions=script.versions,
         node=args.node_name or _node_name(layout),
         kubelet=layout.kubelet,
         cdi=Path(args.cdi_dir).absolute() if args.cdi_dir else layout.cdi,

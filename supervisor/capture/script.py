@@ -8,36 +8,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocols.errors import NodeplaneError
 from protocols.messages.calls import CallRecord
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START, REGISTER, VERSION
 from supervisor.capture.answers import answers_of
+from supervisor.capture.parts import (
+    DEAD,
+    DELAY_S,
+    HANG_S,
+    LATE,
+    SAME_DEATH_S,
+    WELL,
+    Captured,
+    NothingToCapture,
+    error_of,
+    seconds_text,
+    since,
+    time_of,
+)
 
-DELAY_S = 0.1
-"""Shorter calls are played without a delay."""
-HANG_S = 1.0
-"""A call in progress for longer is played as a hang."""
-SAME_DEATH_S = 1.0
-"""A call and the stream that fail within this time are one death."""
 FLOOD = 10
 """So many equal lists in a row are played; fewer change nothing."""
-WEEK_NS = 7 * 24 * 3600 * 10**9
 MOST_FLOOD = 10_000
 UNRECORDED = "unrecorded-"
 """Begin of the ids of devices that a list had and its record left out."""
 CALLED = (GET_PREFERRED.name, ALLOCATE.name, PRE_START.name)
-DEAD, LATE, WELL = "UNAVAILABLE", "DEADLINE_EXCEEDED", "OK"
-
-
-class NothingToCapture(NodeplaneError):
-    """Raised when the record holds no registration of a device plugin with a list of devices."""
-
-
-@dataclass
-class Captured:
-    script: dict[str, Any]
-    omitted: int
-    """Devices and characters that the record does not hold."""
+SECRETS = "It holds the values of environment variables that Allocate answered; they may be secrets."
+OMITTED = (
+    "devices or characters of long messages are not in the record; devices without a recorded id are"
+    f" called {UNRECORDED}N"
+)
 
 
 def captured(resource: str, records: Sequence[CallRecord], since_ns: int = 0) -> Captured:
@@ -45,7 +44,7 @@ def captured(resource: str, records: Sequence[CallRecord], since_ns: int = 0) ->
 
     Raises NothingToCapture.
     """
-    ordered = _since(sorted(records, key=lambda record: record.began_ns), since_ns)
+    ordered = since(records, since_ns, _registers)
     builder = Builder(ordered)
     for record in ordered:
         builder.add(record)
@@ -58,14 +57,8 @@ def captured(resource: str, records: Sequence[CallRecord], since_ns: int = 0) ->
         calls[LIST_AND_WATCH.name] = [{"delay": builder.first_delay}]
     script |= {"calls": calls} if calls else {}
     script |= {"steps": builder.steps} if builder.steps else {}
-    return Captured(script, sum(sum(record.omitted.values()) for record in ordered))
-
-
-def _since(ordered: list[CallRecord], since_ns: int) -> list[CallRecord]:
-    """Return the records from the last registration before a time on; a week at most, as a script can be."""
-    cut = max(since_ns, ordered[-1].began_ns - WEEK_NS) if ordered else 0
-    before = [at for at, each in enumerate(ordered) if _registers(each) and each.began_ns <= cut]
-    return ordered[before[-1] :] if before else ordered
+    omitted = sum(sum(record.omitted.values()) for record in ordered)
+    return Captured(script, omitted, OMITTED, "plugin", (SECRETS,))
 
 
 def _registers(record: CallRecord) -> bool:
@@ -126,7 +119,7 @@ class Builder:
         if not self._zero_ns:
             return
         if failed := self._options_failure(record):
-            fault = _error(failed) if failed.status != LATE else {"hang": True}
+            fault = error_of(failed) if failed.status != LATE else {"hang": True}
             self._step(record, calls={GET_OPTIONS.name: {**fault, "times": 1}}, register=True)
             return
         version, endpoint = record.request.get("version", ""), record.request.get("endpoint", "")
@@ -148,7 +141,7 @@ class Builder:
         self._registered = None
         devices = _added({}, record)
         late = (record.began_ns - registered.began_ns) / 1e9
-        delay = _seconds(late) if late >= DELAY_S else ""
+        delay = seconds_text(late) if late >= DELAY_S else ""
         if self.first is None:
             self.first, self._devices, self.first_delay = devices, devices, delay
             return
@@ -156,7 +149,7 @@ class Builder:
         self._devices = devices
         calls = {"calls": {LIST_AND_WATCH.name: {"delay": delay, "times": 1}}} if delay else {}
         if self._restart is not None:
-            self._restart["restart"] = _seconds(max(DELAY_S, (registered.began_ns - self._died_ns) / 1e9))
+            self._restart["restart"] = seconds_text(max(DELAY_S, (registered.began_ns - self._died_ns) / 1e9))
             self._restart = None
             if changes or calls:
                 self._step(record, **changes, **calls)
@@ -183,7 +176,7 @@ class Builder:
         elif record.status == DEAD:
             self._step(record, crash=True)
         else:
-            self._step(record, end=_error(record))
+            self._step(record, end=error_of(record, "ListAndWatch ended: "))
 
     def _called(self, record: CallRecord) -> None:
         sequence = self.faults.setdefault(record.method, [])
@@ -191,12 +184,12 @@ class Builder:
         if record.status == LATE or (not record.status and record.seconds > HANG_S):
             fault = {"hang": True}
         elif record.seconds >= DELAY_S:
-            fault = {"delay": _seconds(record.seconds)}
+            fault = {"delay": seconds_text(record.seconds)}
         if record.status == DEAD and (death := self._death(record)):
             fault |= {"crash": True}
             self._died_ns, self._restart = death.began_ns, fault
         elif record.status not in (WELL, LATE, ""):
-            fault |= _error(record)
+            fault |= error_of(record)
         if not fault and sequence and not set(sequence[-1]) - {"times"}:
             sequence[-1]["times"] += 1
         else:
@@ -209,8 +202,7 @@ class Builder:
         return next((each for each in ends if abs(each.began_ns - failed_ns) < SAME_DEATH_S * 1e9), None)
 
     def _step(self, record: CallRecord, **what: Any) -> None:
-        at = min(WEEK_NS, max(0, record.began_ns - self._zero_ns)) / 1e9
-        self.steps.append({"at": _seconds(at), **what})
+        self.steps.append({"at": time_of(record, self._zero_ns), **what})
 
 
 def _added(before: Devices, record: CallRecord) -> Devices:
@@ -232,11 +224,6 @@ def _completed(found: Devices, count: int) -> Devices:
     for id in [id for id in made if id not in found][: max(0, count - len(found))]:
         found[id] = {"id": id}
     return found
-
-
-def _error(record: CallRecord) -> dict[str, Any]:
-    text = record.error.removeprefix("ListAndWatch ended: ").removeprefix(f"rpc error: code = {record.status} desc = ")
-    return {"error": text or record.status, "code": record.status}
 
 
 def _device(shown: dict[str, Any]) -> dict[str, Any]:
@@ -276,8 +263,3 @@ def _strategy(records: Sequence[CallRecord]) -> str:
         if chosen != available[:size]:
             return "last"
     return "first"
-
-
-def _seconds(seconds: float) -> str:
-    """Return a time as scripts write it, in tenths of a second."""
-    return f"{round(seconds, 1):g}s"

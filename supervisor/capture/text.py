@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from supervisor.capture.script import UNRECORDED, Captured
+from supervisor.capture.parts import Captured
 
 
 def script_text(found: Captured) -> str:
@@ -10,18 +10,17 @@ def script_text(found: Captured) -> str:
     import yaml  # slow to load, and few commands write it
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    lines = [f"# Captured at {now}; play it with: nodeplane plugin --script FILE", f"# {SECRETS}"]
-    lines += [f"# {left_out(found.omitted)}"] if found.omitted else []
+    lines = [f"# Captured at {now}; play it with: nodeplane {found.command} --script FILE"]
+    lines += [f"# {note}" for note in notes(found)]
     body = yaml.safe_dump(found.script, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
     return "\n".join(lines) + "\n" + body
 
 
-SECRETS = "It holds the values of environment variables that Allocate answered; they may be secrets."
+def notes(found: Captured) -> list[str]:
+    """Return what a reader of the script has to know."""
+    return [*found.notes, *([left_out(found)] if found.omitted else [])]
 
 
-def left_out(omitted: int) -> str:
+def left_out(found: Captured) -> str:
     """Say that the record is shorter than what was sent."""
-    return (
-        f"{omitted} devices or characters of long messages are not in the record; devices without a recorded id are"
-        f" called {UNRECORDED}N"
-    )
+    return f"{found.omitted} {found.omitted_are}"

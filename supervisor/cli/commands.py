@@ -42,7 +42,7 @@ COMMANDS = {
     "watch": Command("inspect.watch", "follow the pod-resources watch"),
     "devices": Command("inspect.devices", "list devices and who has them"),
     "calls": Command("supervisor.calls.command", "calls to device plugins and DRA drivers, and their answers"),
-    "capture": Command("supervisor.capture.command", "write a device plugin's calls as a script that plays them again"),
+    "capture": Command("supervisor.capture.command", "write a plugin's or driver's calls as a script that plays them"),
     "adopt": Command("operate.start", "serve the pod resources watch of the kubelet of this machine"),
     "cpus": Command("inspect.devices", "list exclusive CPUs and memory and who has them"),
     "image": Command("operate.image", "import, list and remove images of the embedded runtime"),

@@ -165,6 +165,11 @@ def read_api(kubeconfig: Path, *, claims: bool = False) -> list[Object]:
     return _asked(kubeconfig, lambda client: list_objects(client, resources))
 
 
+def read_slices(kubeconfig: Path, driver: str) -> list[Object]:
+    """List the ResourceSlices of a driver. Raises NotRunning, SupervisorError, Usage."""
+    return _asked(kubeconfig, lambda client: list_objects(client, (RESOURCESLICES,), driver=driver))
+
+
 def read_pod(kubeconfig: Path, key: str) -> tuple[Object, list[Object]]:
     """Return a pod, and the objects that decide where it can run. Raises NotRunning, SupervisorError, Usage."""
     namespace, _, name = key.rpartition("/")

@@ -5,6 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from actors.devices.dra.errors import DriverFailed
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard
 from actors.simulator.driver.options import DriverOptions
@@ -168,9 +171,43 @@ async def test_shares_of_a_device_are_prepared_kept_and_returned_one_by_one() ->
         await server.stop()
 
 
-async def failure(lab: DraLab, name: str) -> str:
+async def failure(lab: DraLab, *names: str) -> str:
     try:
-        await lab.prepare(asks("p", claim(name)))
+        await lab.prepare(asks("p", *map(claim, names)))
     except Exception as error:
         return str(error)
     return ""
+
+
+FAULTS = """
+devices: [{name: left}, {name: right}]
+calls:
+  NodePrepareResources:
+  - claims: {a: {error: out of luck}, b: {skip: true}}
+  - claims: {"*": {cdi: [v/k=$ID, v/k=all]}}
+  NodeUnprepareResources: [{claims: {a: {error: still in use}}}]
+versions: [v1beta1.DRAPlugin]
+"""
+
+
+async def test_a_fault_answers_for_each_claim_of_a_call() -> None:
+    async with running_lab() as lab:
+        script, api = parse_script("s", FAULTS.encode(), DriverScript), Api()
+        options = DriverOptions(
+            GPU, 2, "n1", lab.root, lab.root / "cdi", Path("/none"), listed=script.listed, versions=script.versions
+        )
+        api.claims = {"a": allocated("a-uid", "left"), "b": allocated("b-uid", "right")}
+        board = HealthBoard(options.all_devices())
+        faults = Faults({str(method): fault for method, fault in script.calls.items()})
+        server = DriverServer(options, Claims(options, api), board, faults, print)  # type: ignore[arg-type]  # the dictionary
+        await server.start()
+        await lab.connected(GPU)
+        assert lab.registered.items[GPU].version == "v1beta1.DRAPlugin"
+        both = asks("p", claim("a"), claim("b"))
+        assert "failed for ResourceClaim a: out of luck" in await failure(lab, "a", "b")
+        reply = await lab.prepare(both)
+        assert reply.cdi_devices == {"c": ("v/k=left", "v/k=all", "v/k=right")}
+        with pytest.raises(DriverFailed, match="failed for ResourceClaim a: still in use"):
+            await lab.unprepare("p")
+        await lab.unprepare("p")
+        await server.stop()

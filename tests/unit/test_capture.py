@@ -9,7 +9,8 @@ import yaml
 from actors.simulator.engine.scripts import parse_script
 from actors.simulator.plugin.script import PluginScript
 from protocols.messages.calls import CallRecord
-from supervisor.capture.script import MOST_FLOOD, NothingToCapture, captured
+from supervisor.capture.parts import NothingToCapture
+from supervisor.capture.script import MOST_FLOOD, captured
 from supervisor.capture.text import script_text
 
 RESOURCE = "example.com/gpu"

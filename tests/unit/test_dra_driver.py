@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,10 +15,11 @@ from actors.simulator.driver.claims import _parameters
 from actors.simulator.driver.health import Health, HealthBoard, parse_health
 from actors.simulator.driver.kubeconfig import KubeconfigUnusable, client_options
 from actors.simulator.driver.options import DriverOptions
-from actors.simulator.driver.script import DriverScript, DriverStep
+from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
+from actors.simulator.driver.server import answer_for
 from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
-from actors.simulator.engine.scripts import ScriptInvalid, Seconds, parse_script
+from actors.simulator.engine.scripts import Fault, ScriptInvalid, Seconds, parse_script
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resources import RESOURCECLAIMS
 from tests.support.dra_rows import created, row
@@ -76,9 +78,9 @@ def test_devices_attached_late_have_conditions_that_the_api_accepts() -> None:
 
 
 def late_claim(*devices: str, uid: str = "u") -> Any:
+    conditions = {"bindingConditions": ["gpu.example.com/attached"], "bindingFailureConditions": ["x/failed"]}
     results = [
-        {"request": "r", "driver": OPTIONS.driver, "pool": "n1", "device": each, "bindingConditions": ["x"]}
-        for each in devices
+        {"request": "r", "driver": OPTIONS.driver, "pool": "n1", "device": each, **conditions} for each in devices
     ]
     allocation = {"devices": {"results": results}}
     return {"metadata": {"name": "c", "namespace": "ns", "uid": uid}, "status": {"allocation": allocation}}
@@ -100,7 +102,7 @@ async def test_attacher_reports_each_allocated_device_once_also_after_conflicts(
     await until_async("reported", devices)
     found = {each["device"]: each["conditions"][0] for each in devices()}
     assert (found["gpu-0"]["type"], found["gpu-0"]["status"]) == ("gpu.example.com/attached", "True")
-    assert (found["gpu-1"]["type"], found["gpu-1"]["message"]) == ("gpu.example.com/attach-failed", "no link")
+    assert (found["gpu-1"]["type"], found["gpu-1"]["message"]) == ("x/failed", "no link")
     api.put(RESOURCECLAIMS, {**late_claim(), "status": {}})
     await until_async("nothing waits", lambda: not attacher._waiting)
     api.put(RESOURCECLAIMS, late_claim("gpu-2"))
@@ -137,6 +139,40 @@ def test_health_by_file_and_by_step() -> None:
     assert board.health_of(board.devices[2]) == Health("Unhealthy", "hot")
 
 
+LISTED = b"""
+devices:
+- {name: left, health: Unhealthy, message: ECC, attributes: {slot: {int: 1}}, capacity: {memory: {value: 8Gi}}}
+- {name: right, consumesCounters: [{counterSet: card, counters: {parts: {value: '1'}}}]}
+sharedCounters: [{name: card, counters: {parts: {value: '2'}}}]
+"""
+
+
+def test_listed_devices_become_slices_as_they_are() -> None:
+    script = parse_script("s", LISTED, DriverScript)
+    options = replace(
+        OPTIONS, devices=script.count, listed=script.listed, shared_counters=tuple(script.shared_counters), numa=0
+    )
+    specs = slice_specs(options, options.all_devices(), 1)
+    for spec in specs:
+        assert created(row("resourceslices"), spec)[1] == []
+    written = yaml.safe_load(LISTED)
+    assert specs[0]["devices"] == [
+        {name: value for name, value in device.items() if name not in ("health", "message")}
+        for device in written["devices"]
+    ]
+    assert specs[1]["sharedCounters"] == written["sharedCounters"]
+    taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+    tainted = tuple(DeviceSpec(name=f"d{at}", taints=[taint]) for at in range(65))
+    parts = slice_specs(replace(OPTIONS, listed=tainted), replace(OPTIONS, listed=tainted).all_devices(), 1)
+    assert [len(part["devices"]) for part in parts] == [64, 1]
+
+
+def test_claims_are_answered_by_the_first_pattern_that_matches() -> None:
+    fault = ClaimFault(claims={"a-*": ClaimAnswer(error="no"), "*": ClaimAnswer(skip=True)})
+    assert (answer_for(fault, "a-1").error, answer_for(fault, "b").skip) == ("no", True)
+    assert answer_for(Fault(), "a-1") == ClaimAnswer()
+
+
 def test_a_wrong_script_is_one_line() -> None:
     good = parse_script(
         "s", b"driver: a.b\ndevices: 2\nsteps: [{at: 1s, unhealthy: [gpu-0]}, {at: 2s, crash: true}]", DriverScript
@@ -147,6 +183,12 @@ def test_a_wrong_script_is_one_line() -> None:
         (b"steps: [{at: 1s, unhealty: [a]}]", "unknown key `unhealty` at steps"),
         (b"calls: {Allocate: {}}", "Invalid enum value 'Allocate'"),
         (b"healthTimeout: 0", "healthTimeout must be 1"),
+        (b"calls: {GetInfo: {claims: {a: {skip: true}}}}", "not with GetInfo"),
+        (b"steps: [{at: 0s, calls: {NodeWatchResources: [{claims: {a: {}}}]}}]", "not with NodeWatchResources"),
+        (b"calls: {NodePrepareResources: {claims: {a: {devices: 99}}}}", "devices must be 0 to 32"),
+        (b"shared: true\ndevices: [{name: a}]", "not with a list"),
+        (b"devices: [{name: a}, {name: a}]", "the same name"),
+        (b"devices: [{name: a, taints: [{key: k}]}]", "taints of a need timeAdded"),
     ):
         with pytest.raises(ScriptInvalid) as wrong:
             parse_script("s", raw, DriverScript)

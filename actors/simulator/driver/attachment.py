@@ -114,12 +114,12 @@ class Attacher:
     def _entry(self, result: Object) -> Object:
         health = self._health(result)
         attached = health.health == HEALTHY
+        types = result["bindingConditions"] if attached else result.get("bindingFailureConditions") or ()
         condition = {
-            "type": self._options.attached if attached else self._options.attach_failed,
             "status": "True",
             "reason": "Attached" if attached else "AttachFailed",
             "message": health.message,
             "lastTransitionTime": now(),
         }
         identity = {name: result[name] for name in ("driver", "pool", "device", "shareID") if result.get(name)}
-        return {**identity, "conditions": [condition]}
+        return {**identity, "conditions": [{"type": each, **condition} for each in types]}

@@ -21,10 +21,10 @@ class Health(NamedTuple):
 class HealthBoard:
     """The devices that are offered, and the health of each; `changed` returns after every change."""
 
-    def __init__(self, devices: list[Device]) -> None:
+    def __init__(self, devices: list[Device], health: dict[str, Health] | None = None) -> None:
         self._all = devices
         self._away: set[str] = set()
-        self.health: dict[str, Health] = {}
+        self.health = dict(health or {})
         self.silent = False
         """True while health streams stay open without sending reports."""
         self._event = asyncio.Event()

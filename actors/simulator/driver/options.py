@@ -4,7 +4,9 @@ import re
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from actors.simulator.driver.script import DeviceSpec
 
 GPU_MEMORY_GI = 16
 _SPACE = uuid.UUID("0e3e7c1b-6a53-4c6b-9f7e-2d1f5b0c9a10")
@@ -42,6 +44,12 @@ class DriverOptions:
     """Lines `DEVICE HEALTH [MESSAGE]`; read again on each change."""
     health_timeout: int = 30
     """Seconds without a report after which the node considers the health of a device unknown."""
+    listed: tuple[DeviceSpec, ...] = ()
+    """Devices to offer instead of numbered ones."""
+    shared_counters: tuple[dict[str, Any], ...] = ()
+    """Counter sets of the listed devices."""
+    versions: tuple[str, ...] = ()
+    """Services that GetInfo names; empty = all."""
     pid: int = 0
 
     @property
@@ -62,6 +70,8 @@ class DriverOptions:
         return [Device(f"{card.name}-part-{part}", card.card, part) for part in range(self.partitions)]
 
     def all_devices(self) -> list[Device]:
+        if self.listed:
+            return [Device(spec.name, card) for card, spec in enumerate(self.listed)]
         return [device for card in self.cards for device in (card, *self.parts(card))]
 
     def numa_node(self, device: Device) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import Claims
-from actors.simulator.driver.health import HealthBoard, follow_health_file
+from actors.simulator.driver.health import Health, HealthBoard, follow_health_file
 from actors.simulator.driver.kubeconfig import client_options
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import DriverScript, DriverStep
@@ -49,7 +49,7 @@ class ScriptPlayer:
             parts.say(line)
         parts.publisher.offer(parts.board.devices)
         if step.end:
-            parts.server.end_streams()
+            parts.server.end_streams(step.end)
         if step.stop or step.crash:
             parts.say("stops" if step.stop else "crashes")
             await (parts.server.stop() if step.stop else parts.server.cut())
@@ -75,7 +75,8 @@ async def run_driver(options: DriverOptions, script: DriverScript, say: Callable
 
 
 async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, say: Callable[[str], None]) -> int:
-    board = HealthBoard(options.all_devices())
+    health = {spec.name: Health(spec.health, spec.message) for spec in options.listed}
+    board = HealthBoard(options.all_devices(), health)
     publisher = Publisher(options, client, say)
     publisher.offer(board.devices)
     faults = Faults({str(method): fault for method, fault in script.calls.items()})

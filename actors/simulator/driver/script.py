@@ -1,15 +1,79 @@
 """The script of `nodeplane dra-driver`, as types; docs/how-to/write-a-dra-driver.md explains it."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import CallFaults, Seconds, Step
+from actors.simulator.engine.scripts import Fault, Seconds, Step, StreamEnd
 
 Method = Literal[
     "GetInfo", "NotifyRegistrationStatus", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources"
 ]
+CLAIM_METHODS = ("NodePrepareResources", "NodeUnprepareResources")
 MOST_DEVICES, MOST_STEPS, MOST_PARTITIONS = 10_000, 10_000, 16
+MOST_CLAIM_DEVICES = 32
+"""Devices of one claim, as many as an allocation has."""
+
+
+class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A device with the fields of a ResourceSlice, and its health at the start."""
+
+    name: str
+    health: str = "Healthy"
+    message: str = ""
+    attributes: dict[str, dict[str, Any]] = {}
+    capacity: dict[str, dict[str, Any]] = {}
+    consumes_counters: list[dict[str, Any]] = []
+    taints: list[dict[str, Any]] = []
+    allow_multiple_allocations: bool = False
+    binds_to_node: bool = False
+    binding_conditions: list[str] = []
+    binding_failure_conditions: list[str] = []
+
+    def __post_init__(self) -> None:
+        if not all(taint.get("timeAdded") for taint in self.taints):
+            raise ValueError(f"taints of {self.name} need timeAdded, as the API would add another one at each write")
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """The device of a ResourceSlice; defaults are absent."""
+        names = zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True)
+        fields = {shown: getattr(self, name) for name, shown in names if name not in ("health", "message")}
+        return {name: value for name, value in fields.items() if value}
+
+
+class ClaimAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the answer for one claim differs from that of a driver that is well."""
+
+    error: str = ""
+    skip: bool = False
+    """The response has no entry for the claim."""
+    devices: int | None = None
+    """Number of devices answered; None = all of the allocation."""
+    cdi: tuple[str, ...] | None = None
+    """CDI names of each device; `$ID` stands for its name. None = that of the claim's CDI file."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= (self.devices or 0) <= MOST_CLAIM_DEVICES:
+            raise ValueError(f"devices must be 0 to {MOST_CLAIM_DEVICES}")
+
+
+class ClaimFault(Fault, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fault of a driver's call."""
+
+    claims: dict[str, ClaimAnswer] = msgspec.field(default_factory=dict)
+    """Answers by pattern of the claim's name, such as `gpu-*`: the first that matches."""
+
+
+ClaimFaults = ClaimFault | tuple[ClaimFault, ...]
+
+
+def _check_claims(calls: Mapping[Method, ClaimFaults]) -> None:
+    for method, found in calls.items():
+        faults = found if isinstance(found, tuple) else (found,)
+        if method not in CLAIM_METHODS and any(fault.claims for fault in faults):
+            raise ValueError(f"claims goes with {' and '.join(CLAIM_METHODS)}, not with {method}")
 
 
 class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,10 +91,10 @@ class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Removed devices that are offered again."""
     silent: bool | None = None
     """True: health streams stay open without reports; False: they report again."""
-    calls: dict[Method, CallFaults] = msgspec.field(default_factory=dict)
+    calls: dict[Method, ClaimFaults] = msgspec.field(default_factory=dict)
     """Faults from now on; `NodePrepareResources: {}` ends a fault."""
-    end: bool = False
-    """Health streams end with status OK; the sockets stay."""
+    end: bool | StreamEnd = False
+    """Health streams end, with status OK or an error; the sockets stay."""
     stop: bool = False
     """The driver shuts down and removes its sockets."""
     crash: bool = False
@@ -38,25 +102,32 @@ class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
     register: bool = False
     """Serve and register (again, after stop or crash)."""
 
+    def __post_init__(self) -> None:
+        _check_claims(self.calls)
+
 
 class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     driver: str = ""
     """A DNS name; --driver overrides it."""
-    devices: int = 1
+    devices: int | tuple[DeviceSpec, ...] = 1
+    shared_counters: list[dict[str, Any]] = []
+    """Counter sets of the pool, which listed devices consume."""
     numa: int = 0
     partitions: int = 0
     shared: bool = False
     attach: int = 0
     """Seconds until allocated devices are attached; 0 = at once."""
     health_timeout: int = 30
-    calls: dict[Method, CallFaults] = {}
+    versions: tuple[str, ...] = ()
+    """Services that GetInfo names; empty = all."""
+    calls: dict[Method, ClaimFaults] = {}
     steps: tuple[DriverStep, ...] = ()
     repeat: Seconds = Seconds(0)
     """Period in which the steps repeat; 0 = play them once."""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.devices <= MOST_DEVICES and 0 <= self.partitions <= MOST_PARTITIONS):
-            raise ValueError(f"devices must be 0 to {MOST_DEVICES}, partitions 0 to {MOST_PARTITIONS}")
+        self._check_devices()
+        _check_claims(self.calls)
         if not (1 <= self.health_timeout <= 86400 and 0 <= self.numa <= 64):
             raise ValueError("healthTimeout must be 1 to 86400 seconds, numa 0 to 64")
         if not 0 <= self.attach <= 86400:
@@ -66,3 +137,19 @@ class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         latest = max((step.at for step in self.steps), default=Seconds(0))
         if self.repeat and self.repeat <= latest:
             raise ValueError(f"repeat must be later than the last step, at {latest:g}s")
+
+    def _check_devices(self) -> None:
+        if not (0 <= self.count <= MOST_DEVICES and 0 <= self.partitions <= MOST_PARTITIONS):
+            raise ValueError(f"devices must be 0 to {MOST_DEVICES}, partitions 0 to {MOST_PARTITIONS}")
+        if self.listed and (self.numa or self.partitions or self.shared):
+            raise ValueError("numa, partitions and shared go with a number of devices, not with a list")
+        if len({device.name for device in self.listed}) < len(self.listed):
+            raise ValueError("two devices have the same name")
+
+    @property
+    def listed(self) -> tuple[DeviceSpec, ...]:
+        return () if isinstance(self.devices, int) else self.devices
+
+    @property
+    def count(self) -> int:
+        return self.devices if isinstance(self.devices, int) else len(self.devices)

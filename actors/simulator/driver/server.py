@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import grpc
 import grpc.aio
 
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard
 from actors.simulator.driver.options import Device, DriverOptions
+from actors.simulator.driver.script import ClaimAnswer, ClaimFault
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import cut
+from actors.simulator.engine.scripts import Fault, StreamEnd
 from protocols.errors import NodeplaneError
 from protocols.process.sockets import answers, is_socket, private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
@@ -22,6 +26,7 @@ from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREP
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5
 HEALTH = {"Healthy": health_pb.HEALTHY, "Unhealthy": health_pb.UNHEALTHY}
+WELL, EACH = ClaimAnswer(), "$ID"
 
 
 class DriverServer:
@@ -40,6 +45,7 @@ class DriverServer:
         self._ending = False
         self._round = 0
         """Incremented to end the open health streams."""
+        self._end: bool | StreamEnd = True
         self._servers: dict[Path, grpc.aio.Server] = {}
 
     async def start(self) -> None:
@@ -67,9 +73,9 @@ class DriverServer:
             await cut(server, path)
         self._servers.clear()
 
-    def end_streams(self) -> None:
-        """End every health stream with status OK; the node may open it again."""
-        self._round += 1
+    def end_streams(self, end: bool | StreamEnd = True) -> None:
+        """End every health stream, with status OK or an error; the node may open it again."""
+        self._round, self._end = self._round + 1, end
         self._board.notify()
 
     async def _listen(self, path: Path, services: list[Service]) -> None:
@@ -98,7 +104,7 @@ class DriverServer:
             type=DRA_PLUGIN,
             name=self._options.driver,
             endpoint=str(self._options.socket),
-            supported_versions=[*PREPARE, *WATCH_RESOURCES],
+            supported_versions=self._options.versions or [*PREPARE, *WATCH_RESOURCES],
         )
 
     async def _notify_status(self, request: registration.RegistrationStatus, context: Context) -> Any:
@@ -113,39 +119,52 @@ class DriverServer:
     def _preparing(self, method: Method[Any, Any]) -> Callable[[Any, Context], Any]:
         async def prepare(request: Any, context: Context) -> Any:
             """Called before the first container of a pod starts. A claim that fails does not affect the others."""
-            await self._faults.meet(method.name, context)
+            fault = await self._faults.meet(method.name, context)
             reply = method.reply()
             for claim in request.claims:
-                await self._prepare(claim, reply.claims[claim.uid])
+                answer = answer_for(fault, claim.name)
+                if not self._failed(claim, answer, reply):
+                    await self._prepare(claim, answer, reply.claims[claim.uid])
             return reply
 
         return prepare
 
-    async def _prepare(self, claim: Any, answer: Any) -> None:
+    def _failed(self, claim: Any, answer: ClaimAnswer, reply: Any) -> bool:
+        """Answer for a claim that fails by the script; return False for any other."""
+        if answer.error:
+            reply.claims[claim.uid].error = answer.error
+        if answer.error or answer.skip:
+            self._say(f"claim {claim.namespace}/{claim.name} fails: {answer.error or 'it is left out'}")
+        return bool(answer.error or answer.skip)
+
+    async def _prepare(self, claim: Any, answer: ClaimAnswer, reply: Any) -> None:
         try:
             prepared = await self._claims.prepare(claim.namespace, claim.name, claim.uid)
         except (NodeplaneError, OSError) as error:
-            answer.error = str(error)
+            reply.error = str(error)
             self._say(f"claim {claim.namespace}/{claim.name} not prepared: {error}")
             return
-        for item in prepared:
-            device = answer.devices.add(
+        for item in prepared[: answer.devices]:
+            names = [item.cdi] if answer.cdi is None else [name.replace(EACH, item.device) for name in answer.cdi]
+            device = reply.devices.add(
                 request_names=[item.request],
                 pool_name=self._options.node,
                 device_name=item.device,
-                cdi_device_ids=[item.cdi],
+                cdi_device_ids=names,
             )
             if item.share_id and "share_id" in device.DESCRIPTOR.fields_by_name:
                 device.share_id = item.share_id
-        names = ", ".join(item.device for item in prepared) or "nothing"
-        self._say(f"prepared {names} for claim {claim.namespace}/{claim.name}")
+        shown = ", ".join(item.device for item in prepared) or "nothing"
+        self._say(f"prepared {shown} for claim {claim.namespace}/{claim.name}")
 
     def _unpreparing(self, method: Method[Any, Any]) -> Callable[[Any, Context], Any]:
         async def unprepare(request: Any, context: Context) -> Any:
             """Called after the last pod of a claim has ended. The claim may be deleted from the API already."""
-            await self._faults.meet(method.name, context)
+            fault = await self._faults.meet(method.name, context)
             reply = method.reply()
             for claim in request.claims:
+                if self._failed(claim, answer_for(fault, claim.name), reply):
+                    continue
                 reply.claims[claim.uid].error = ""
                 await asyncio.to_thread(self._claims.unprepare, claim.uid)
                 self._say(f"unprepared claim {claim.namespace}/{claim.name}")
@@ -165,6 +184,8 @@ class DriverServer:
                         self._describe(device, reply.devices.add())
                     yield reply
                 await self._board.changed(self._options.health_timeout / 3)
+            if isinstance(self._end, StreamEnd) and not self._ending:
+                await context.abort(getattr(grpc.StatusCode, self._end.code), self._end.error)
 
         return watch
 
@@ -174,6 +195,12 @@ class DriverServer:
         report.health = HEALTH.get(health.health, health_pb.UNKNOWN)
         report.message = health.message
         report.health_check_timeout_seconds = self._options.health_timeout
+
+
+def answer_for(fault: Fault, name: str) -> ClaimAnswer:
+    """Return the answer of a fault for a claim of this name."""
+    claims = fault.claims if isinstance(fault, ClaimFault) else {}
+    return next((answer for pattern, answer in claims.items() if fnmatchcase(name, pattern)), WELL)
 
 
 def remove_dead(options: DriverOptions) -> None:

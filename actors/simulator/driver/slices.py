@@ -14,7 +14,7 @@ from protocols.process.rates import backoff_delay
 from protocols.process.tasks import awaited, restarted
 
 MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
-"""Devices that the API allows in a slice; fewer when they consume shared counters."""
+"""Devices that the API allows in a slice; fewer when they consume shared counters or have taints."""
 MAX_COUNTER_SETS = 8
 """Counter sets that the API allows in a slice, which then holds no devices."""
 MEMORY_STEP = "256Mi"
@@ -24,12 +24,15 @@ REQUEST_POLICY = {"default": MEMORY_STEP, "validRange": {"min": MEMORY_STEP, "st
 
 def slice_specs(options: DriverOptions, devices: Sequence[Device], generation: int) -> list[Object]:
     """Return the specs of all slices of the pool, which is named after the node."""
-    most = MAX_DEVICES_WITH_COUNTERS if options.partitions else MAX_DEVICES
-    described = [_device(options, device) for device in devices]
+    listed = {spec.name: spec.published for spec in options.listed}
+    described = [listed.get(device.name) or _device(options, device) for device in devices]
+    limited = any("consumesCounters" in each or "taints" in each for each in described)
+    most = MAX_DEVICES_WITH_COUNTERS if limited else MAX_DEVICES
     contents: list[Object] = [{"devices": part} for part in _split(described, most)] or [{"devices": []}]
+    counters = list(options.shared_counters)
     if options.partitions:
         counters = [_counters(options, device) for device in devices if device.part < 0]
-        contents += [{"sharedCounters": part} for part in _split(counters, MAX_COUNTER_SETS)]
+    contents += [{"sharedCounters": part} for part in _split(counters, MAX_COUNTER_SETS)]
     pool = {"name": options.node, "generation": generation, "resourceSliceCount": len(contents)}
     return [{"driver": options.driver, "nodeName": options.node, "pool": pool, **content} for content in contents]
 

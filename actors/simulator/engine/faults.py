@@ -32,7 +32,7 @@ class Faults:
         """Set the faults of a step."""
         for method, fault in faults.items():
             self.set(method, fault)
-            say(f"{method} has another fault" if fault not in (Fault(), ()) else f"{method} is well again")
+            say(f"{method} is well again" if fault == type(fault)() else f"{method} has another fault")
 
     def take(self, method: str) -> Fault:
         """Count a call and return its fault."""
@@ -48,8 +48,8 @@ class Faults:
         self._died.clear()
         return self._restart
 
-    async def meet(self, method: str, context: Context) -> None:
-        """Delay, hang or abort the call; return if it shall be answered."""
+    async def meet(self, method: str, context: Context) -> Fault:
+        """Delay, hang or abort the call; return its fault if it shall be answered."""
         fault, in_force = self.take(method), self._faults.get(method)
         if fault.delay:
             await asyncio.sleep(fault.delay)
@@ -61,6 +61,7 @@ class Faults:
             await asyncio.Event().wait()  # ended with the server's other calls
         if fault.error:
             await context.abort(getattr(grpc.StatusCode, fault.code), fault.error)
+        return fault
 
 
 def _nth(sequence: tuple[Fault, ...], call: int) -> Fault:

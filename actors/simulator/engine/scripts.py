@@ -88,6 +88,16 @@ CallFaults = Fault | tuple[Fault, ...]
 """The fault of all calls of a method, or a sequence: one for each call (or for `times` calls), then none."""
 
 
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The status with which a stream ends."""
+
+    error: str
+    code: str = "INTERNAL"
+
+    def __post_init__(self) -> None:
+        Fault(error=self.error, code=self.code)  # or raises ValueError
+
+
 S = TypeVar("S", bound=msgspec.Struct)
 MAX_SCRIPT_BYTES = 1 << 20
 

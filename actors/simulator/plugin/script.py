@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import CallFaults, Fault, Seconds, Step
+from actors.simulator.engine.scripts import CallFaults, Seconds, Step, StreamEnd
 
 Method = Literal["GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer"]
 Strategy = Literal["first", "last", "packed", "spread", "few", "foreign"]
@@ -50,16 +50,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if not 0 <= (self.containers or 0) <= MOST_CONTAINERS:
             raise ValueError(f"containers must be 0 to {MOST_CONTAINERS}")
-
-
-class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The status with which ListAndWatch ends."""
-
-    error: str
-    code: str = "INTERNAL"
-
-    def __post_init__(self) -> None:
-        Fault(error=self.error, code=self.code)  # or raises ValueError
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

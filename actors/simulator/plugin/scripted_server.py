@@ -8,8 +8,9 @@ import msgspec
 
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import cut
+from actors.simulator.engine.scripts import StreamEnd
 from actors.simulator.plugin.devices import Devices
-from actors.simulator.plugin.script import Answer, PluginScript, PluginStep, Strategy, StreamEnd
+from actors.simulator.plugin.script import Answer, PluginScript, PluginStep, Strategy
 from actors.simulator.plugin.server import Context, PluginOptions, PluginServer
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, Service

@@ -1,0 +1,62 @@
+"""What scripts of device plugins and of DRA drivers are made of: times, faults, and the records to begin with. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from protocols.errors import NodeplaneError
+from protocols.messages.calls import CallRecord
+
+DELAY_S = 0.1
+"""Shorter calls are played without a delay."""
+HANG_S = 1.0
+"""A call in progress for longer is played as a hang."""
+SAME_DEATH_S = 1.0
+"""A call and the stream that fail within this time are one death."""
+WEEK_NS = 7 * 24 * 3600 * 10**9
+DEAD, LATE, WELL = "UNAVAILABLE", "DEADLINE_EXCEEDED", "OK"
+
+Script = dict[str, Any]
+Fault = dict[str, Any]
+Step = dict[str, Any]
+
+
+class NothingToCapture(NodeplaneError):
+    """Raised when the record holds no registration of a device plugin with a list of devices, or of a DRA driver."""
+
+
+@dataclass
+class Captured:
+    script: Script
+    omitted: int
+    """Devices, claims and characters that the record or the script does not hold."""
+    omitted_are: str
+    """What they are, as the rest of a sentence."""
+    command: str
+    """The command that plays the script."""
+    notes: tuple[str, ...]
+    """Sentences about what the script holds."""
+
+
+def since(records: Sequence[CallRecord], time_ns: int, registers: Callable[[CallRecord], bool]) -> list[CallRecord]:
+    """Return the records in order, from the last registration before a time on; a week at most, as a script can be."""
+    ordered = sorted(records, key=lambda record: record.began_ns)
+    cut = max(time_ns, ordered[-1].began_ns - WEEK_NS) if ordered else 0
+    before = [at for at, each in enumerate(ordered) if registers(each) and each.began_ns <= cut]
+    return ordered[before[-1] :] if before else ordered
+
+
+def error_of(record: CallRecord, start: str = "") -> Fault:
+    """Return the error of a call, or of a stream's end whose text has a `start` of the node's own."""
+    text = record.error.removeprefix(start).removeprefix(f"rpc error: code = {record.status} desc = ")
+    return {"error": text or record.status, "code": record.status}
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time as scripts write it, in tenths of a second."""
+    return f"{round(seconds, 1):g}s"
+
+
+def time_of(record: CallRecord, zero_ns: int) -> str:
+    """Return the time of a step."""
+    return seconds_text(min(WEEK_NS, max(0, record.began_ns - zero_ns)) / 1e9)
