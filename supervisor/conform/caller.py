@@ -105,6 +105,8 @@ class Stream(Generic[Reply]):
         """When the last messages came, of time.monotonic."""
         self.ended = ""
         """Why the stream is over; empty while it is open."""
+        self.listener: Callable[[Reply], None] | None = None
+        """Called with each message."""
         self._peer, self._method = peer, method
         self._changes = Changes()
         self._tasks = Tasks()
@@ -127,6 +129,8 @@ class Stream(Generic[Reply]):
         self.times.append(time.monotonic())
         try:
             self.newest = self._method.reply.FromString(raw)
+            if self.listener:
+                self.listener(self.newest)
         except DecodeError:
             sent.status, sent.error = "INTERNAL", f"not a valid {self._method.reply.DESCRIPTOR.name}"
         exchange = sent.done()

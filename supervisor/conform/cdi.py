@@ -1,7 +1,7 @@
 """Names of CDI devices, and those that the files of a directory declare."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -42,11 +42,35 @@ def declared(folders: Iterable[Path]) -> Declared:
     return found
 
 
+def files_of(folder: Path, names: Set[str]) -> list[Path]:
+    """Return the files of a directory that declare one of the names."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES) if folder.is_dir() else []
+    return [path for path in paths if declared_by(path) & names]
+
+
+def declared_by(path: Path) -> set[str]:
+    """Return what a file declares, nothing if no runtime can read it."""
+    try:
+        return _names(path)
+    except CdiInvalid:
+        return set()
+
+
+def read_spec(path: Path) -> Any:
+    """Raises CdiInvalid, FileNotFoundError."""
+    try:
+        return read_yaml(read_bounded(path)).value
+    except FileNotFoundError:
+        raise
+    except (OSError, yaml.YAMLError) as error:
+        raise CdiInvalid(f"{path} is no CDI file: {type(error).__name__}") from None
+
+
 def _names(path: Path) -> set[str]:
     try:
-        spec: Any = read_yaml(read_bounded(path)).value
+        spec = read_spec(path)
         return {f"{spec['kind']}={device['name']}" for device in spec["devices"]}
     except FileNotFoundError:  # removed meanwhile
         return set()
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise CdiInvalid(f"{path} is no CDI file: {type(error).__name__}") from None

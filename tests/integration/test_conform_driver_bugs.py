@@ -23,7 +23,7 @@ from tests.support.apiserver_plane import Plane
 from tests.support.plane import REPO
 
 pytestmark = pytest.mark.heavy
-SAMPLE = REPO / "tests" / "support" / "conform_driver.py"
+SAMPLE = REPO / "tests" / "support" / "planted_driver.py"
 BEHAVIOURS = {each.name: each for each in behaviours(kind=DRA)}
 SHORT_S, LONG_S = 4.0, 20.0
 NODE = "n1"
@@ -81,6 +81,22 @@ BUGS = {
     "leaves_locks": "driver-killed",
     "leaves_its_socket": "socket-removed",
     "names_devices_by_its_pid": "names-stay",
+    "restores_claims_without_files": "cdi-restored",
+    "remembers_the_first_allocation": "reallocated",
+    "knows_claims_by_name": "unprepare-uid",
+    "forgets_claims_at_its_end": "unprepare-restarted",
+    "prepares_what_does_not_exist": "unknown-device",
+    "ignores_the_pool": "unknown-device",
+    "gives_each_device_all_requests": "requests-apart",
+    "swaps_cdi_ids": "requests-apart",
+    "writes_one_file_for_all_claims": "cdi-apart",
+    "writes_the_last_device_only": "cdi-files",
+    "writes_a_variable_without_a_value": "cdi-valid",
+    "writes_no_version": "cdi-valid",
+    "looks_for_devices_in_get_info": "info-in-time",
+    "clears_the_directories": "others-stay",
+    "owns_slices_of_all_nodes": "slices-of-others",
+    "reports_another_pool": "health-report",
 }
 """Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
 SILENT = {
@@ -97,6 +113,8 @@ SILENT = {
     "gives_up_when_rejected": "registration-rejected",
     "removes_sockets_of_others": "two-instances",
     "ignores_sigterm": "ends-at-sigterm",
+    "gives_up_a_call_that_breaks_off": "call-broken-off",
+    "repeats_some_devices": "health-keepalive",
 }
 """Bugs by which something does not come."""
 

@@ -43,6 +43,7 @@ INSTANCE = "" if FIXED_NAME else f"-{os.getpid()}"
 SOCKET = KUBELET / "plugins" / NAME / f"dra{INSTANCE}.sock"
 REGISTRAR = KUBELET / "plugins_registry" / f"{'.' if BUG == 'hides_its_socket' else ''}{NAME}{INSTANCE}-reg.sock"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+MINE = f"spec.driver={NAME},spec.nodeName={NODE}"
 TIMEOUT_S, POLL_S = 3, 0.1
 CONDITION = f"{NAME}/attached"
 ended, was_broken = threading.Event(), threading.Event()
@@ -93,7 +94,7 @@ def publish() -> None:
     generation, first = 1, True
     while not ended.is_set():
         try:
-            found = api().get(SLICES, {"fieldSelector": f"spec.driver={NAME}"})["items"]
+            found = api().get(SLICES, {"fieldSelector": MINE})["items"]
             actual = {each["metadata"]["name"]: each for each in found}
             if BUG != "begins_at_generation_one":
                 generation = max([generation, *(each["spec"]["pool"]["generation"] for each in found)])
@@ -166,6 +167,7 @@ def prepare(claim: Any) -> list[Any]:
     ]
     if allocation["devices"].get("config") and BUG == "reads_all_configurations":
         raise ClaimRejected("its configuration has an unknown kind")
+    check_offered(results)
     hold(claim, results)
     devices = [answer(owner if BUG == "names_devices_by_the_pod" else claim.uid, result) for result in results]
     if BUG == "joins_cdi_ids":
@@ -176,6 +178,14 @@ def prepare(claim: Any) -> list[Any]:
     write_cdi(claim.uid, devices)
     prepared[claim.uid] = devices
     return devices[:1] if BUG == "prepares_the_first_device" else devices
+
+
+def check_offered(results: list[Any]) -> None:
+    """Raise ClaimRejected for a device that the driver does not have."""
+    known = {(NODE, device(number)["name"]) for number in range(COUNT)}
+    for each in results:
+        if each["driver"] == NAME and (each["pool"], each["device"]) not in known:
+            raise ClaimRejected(f"there is no device {each['pool']}/{each['device']}")
 
 
 def hold(claim: Any, results: list[Any]) -> None:
@@ -474,6 +484,10 @@ def attached(result: dict[str, Any]) -> dict[str, Any]:
     return {**identity, "conditions": [condition]}
 
 
-if __name__ == "__main__":
+def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if BUG == "ignores_sigterm" else lambda *_: ended.set())
     run()
+
+
+if __name__ == "__main__":
+    main()

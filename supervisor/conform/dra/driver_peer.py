@@ -1,5 +1,6 @@
 """kubelet's side of a DRA driver: prepare and unprepare claims, and follow the health of devices."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -109,6 +110,17 @@ class DriverPeer(Peer):
     async def prepared(self, claim: Claim, version: str = "") -> list[Any]:
         """Prepare one claim; return its devices by pool and name. Raises Failed."""
         return answer_of(claim, await self.prepare(claim, version=version))
+
+    async def cdi_of(self, claim: Claim) -> set[str]:
+        """Prepare one claim; return the CDI ids of its devices. Raises Failed, NotApplicable if there are none."""
+        ids = {id for device in await self.prepared(claim) for id in device.cdi_device_ids}
+        if not ids:
+            raise NotApplicable("the answer has no CDI devices")
+        return ids
+
+    async def undeclared(self, ids: set[str]) -> set[str]:
+        """Return those of the CDI ids that no file declares."""
+        return ids - await asyncio.to_thread(self.declared)
 
     async def unprepare(self, *claims: Claim, version: str = "") -> Mapping[str, Any]:
         """Return the answer for each uid. Raises CallFailed."""

@@ -39,6 +39,12 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
                 raise Failed(f"{fault}, after {self.timeout:g} s")
             await asyncio.sleep(POLL_S)
 
+    async def again(self, driver: DriverPeer) -> DriverPeer:
+        """SIGTERM, start the program anew, and return its connection of the same driver. Raises Failed."""
+        await self.program.terminate(self.timeout)
+        await self.restart_program()
+        return next(each for each in await self.serve_started() if each.name == driver.name)
+
     async def end(self) -> None:
         """End as a node that reboots: no socket is left in the directories of plugins."""
         await super().end()

@@ -126,6 +126,11 @@ class Objects(AsyncApi):
         claim = await self.ask("GET", f"{CLAIMS}/{name}")
         await self._set_status(claim, {})
 
+    async def allocate(self, name: str, results: Sequence[Mapping[str, Any]]) -> None:
+        """Allocate a claim that has no allocation."""
+        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        await self._set_status(claim, {"allocation": self._allocation(results, ())})
+
     async def _set_status(self, claim: Object, status: Object) -> None:
         """Write whatever else changed it meanwhile: controllers of the plane write claims, too."""
         metadata = {key: value for key, value in claim["metadata"].items() if key != "resourceVersion"}

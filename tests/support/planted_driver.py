@@ -1,0 +1,244 @@
+"""The DRA driver of conform_driver.py with a bug that drivers of vendors had, which its first argument names.
+
+Each bug is a function that replaces a part of the correct driver; a name that is not among them is left to that.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from protocols.wire import dra_v1_pb2 as v1
+from tests.support import conform_driver as sample
+
+BUGS: dict[str, Callable[[], None]] = {}
+
+
+def bug(plant: Callable[[], None]) -> Callable[[], None]:
+    BUGS[plant.__name__] = plant
+    return plant
+
+
+def replace(owner: object, name: str, part: object) -> None:
+    setattr(owner, name, part)
+
+
+def replace_prepare(change: Callable[[Any, list[Any]], None]) -> None:
+    """Change the answer for each claim."""
+    correct = sample.prepare
+
+    def prepare(claim: Any) -> list[Any]:
+        devices = correct(claim)
+        change(claim, devices)
+        return devices
+
+    replace(sample, "prepare", prepare)
+
+
+def replace_cdi(change: Callable[[dict[str, Any]], None]) -> None:
+    """Change each CDI file."""
+    correct = sample.replace
+
+    def write(uid: str, spec: dict[str, Any]) -> None:
+        change(spec)
+        correct(uid, spec)
+
+    replace(sample, "replace", write)
+
+
+# what is remembered of claims
+
+
+@bug
+def restores_claims_without_files() -> None:
+    prepare, unprepare = sample.prepare, sample.unprepare
+
+    def restoring(claim: Any) -> list[Any]:
+        path = sample.STATE / claim.uid
+        if path.exists():
+            return list(v1.NodePrepareResourceResponse.FromString(path.read_bytes()).devices)
+        devices = prepare(claim)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(v1.NodePrepareResourceResponse(devices=devices).SerializeToString())
+        return devices
+
+    def forgetting(claim: Any) -> str:
+        (sample.STATE / claim.uid).unlink(missing_ok=True)
+        return unprepare(claim)
+
+    replace(sample, "prepare", restoring)
+    replace(sample, "unprepare", forgetting)
+
+
+@bug
+def remembers_the_first_allocation() -> None:
+    known: dict[str, list[Any]] = {}
+    correct = sample.prepare
+
+    def prepare(claim: Any) -> list[Any]:
+        if claim.uid not in known:
+            known[claim.uid] = correct(claim)
+        sample.write_cdi(claim.uid, known[claim.uid])
+        return known[claim.uid]
+
+    replace(sample, "prepare", prepare)
+
+
+@bug
+def knows_claims_by_name() -> None:
+    uids: dict[str, str] = {}
+    replace_prepare(lambda claim, devices: uids.update({claim.name: claim.uid}))
+    correct = sample.unprepare
+
+    def unprepare(claim: Any) -> str:
+        return correct(v1.Claim(namespace=claim.namespace, name=claim.name, uid=uids.get(claim.name, claim.uid)))
+
+    replace(sample, "unprepare", unprepare)
+
+
+@bug
+def forgets_claims_at_its_end() -> None:
+    correct = sample.unprepare
+    replace(sample, "unprepare", lambda claim: correct(claim) if claim.uid in sample.prepared else "")
+
+
+@bug
+def gives_up_a_call_that_breaks_off() -> None:
+    started: set[str] = set()
+    correct: Any = sample.Driver.NodePrepareResources
+
+    def prepare(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        if begun := started & {claim.uid for claim in request.claims}:
+            reply = self.pb.NodePrepareResourcesResponse()
+            for uid in begun:
+                reply.claims[uid].error = "it is in progress"
+            return reply
+        started.update(claim.uid for claim in request.claims)
+        time.sleep(0.3)
+        reply = correct(self, request, context)
+        if context.is_active():
+            started.difference_update(claim.uid for claim in request.claims)
+        return reply
+
+    replace(sample.Driver, "NodePrepareResources", prepare)
+
+
+# devices of claims
+
+
+@bug
+def prepares_what_does_not_exist() -> None:
+    replace(sample, "check_offered", lambda results: None)
+
+
+@bug
+def ignores_the_pool() -> None:
+    correct = sample.check_offered
+    replace(sample, "check_offered", lambda results: correct([{**each, "pool": sample.NODE} for each in results]))
+
+
+@bug
+def gives_each_device_all_requests() -> None:
+    def change(claim: Any, devices: list[Any]) -> None:
+        names = list(dict.fromkeys(name for each in devices for name in each.request_names))
+        for each in devices:
+            each.request_names[:] = names
+
+    replace_prepare(change)
+
+
+@bug
+def swaps_cdi_ids() -> None:
+    def change(claim: Any, devices: list[Any]) -> None:
+        ids = [list(each.cdi_device_ids) for each in devices]
+        for each, other in zip(devices, ids[::-1], strict=True):
+            each.cdi_device_ids[:] = other
+
+    replace_prepare(change)
+
+
+# CDI files
+
+
+@bug
+def writes_one_file_for_all_claims() -> None:
+    replace(sample, "cdi_file", lambda uid: sample.CDI / f"{sample.NAME}.json")
+
+
+@bug
+def writes_the_last_device_only() -> None:
+    replace_cdi(lambda spec: spec.update(devices=spec["devices"][-1:]))
+
+
+@bug
+def writes_a_variable_without_a_value() -> None:
+    def change(spec: dict[str, Any]) -> None:
+        for device in spec["devices"]:
+            device["containerEdits"] = {"env": [device["name"].upper()]}
+
+    replace_cdi(change)
+
+
+@bug
+def writes_no_version() -> None:
+    replace_cdi(lambda spec: spec.update(cdiVersion=""))
+
+
+# registration, slices, health
+
+
+@bug
+def looks_for_devices_in_get_info() -> None:
+    correct: Any = sample.Registrar.GetInfo
+
+    def get_info(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        time.sleep(1.3)
+        return correct(self, request, context)
+
+    replace(sample.Registrar, "GetInfo", get_info)
+
+
+@bug
+def clears_the_directories() -> None:
+    for folder in (sample.REGISTRAR.parent, sample.CDI):
+        for path in folder.iterdir() if folder.exists() else ():
+            if sample.NAME not in path.name:
+                path.unlink()
+
+
+@bug
+def owns_slices_of_all_nodes() -> None:
+    replace(sample, "MINE", f"spec.driver={sample.NAME}")
+
+
+@bug
+def reports_another_pool() -> None:
+    correct: Any = sample.Health.report
+
+    def report(self: Any) -> Any:
+        found = correct(self)
+        for each in found.devices:
+            each.device.pool_name = "default"
+        return found
+
+    replace(sample.Health, "report", report)
+
+
+@bug
+def repeats_some_devices() -> None:
+    correct: Any = sample.Health.NodeWatchResources
+
+    def watch(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        yield self.report()
+        for found in correct(self, request, context):
+            del found.devices[2:]
+            yield found
+
+    replace(sample.Health, "NodeWatchResources", watch)
+
+
+if __name__ == "__main__":
+    BUGS.get(sys.argv[1], lambda: None)()
+    sample.main()
