@@ -13,6 +13,9 @@ import grpc.aio
 
 from protocols.wire.methods import LIMITS
 
+COLUMNS, STATE, CONNECTED = 8, 5, "03"
+"""Of /proc/net/unix."""
+
 
 class LinkedServer:
     """Starts and stops any number of times; `directory` is on the file system of the socket."""
@@ -41,3 +44,9 @@ class LinkedServer:
         if self._server is not None:
             await self._server.stop(0)
             self._server = None
+
+    def connections(self) -> int:
+        """Return how many clients are connected, as the kernel says: each accepted socket has the server's path."""
+        path = str(self._hidden)
+        rows = (line.split(maxsplit=COLUMNS - 1) for line in Path("/proc/net/unix").read_text().splitlines())
+        return sum(row[STATE] == CONNECTED for row in rows if len(row) == COLUMNS and row[-1] == path)

@@ -27,21 +27,32 @@ FATAL = {
     "ends_when_exhausted": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 Event = pb.ListAndWatchPodResourcesResponse
-pods: set[str] = set()
+RESOURCE = "example.com/gpu"
+Key = tuple[str, str]
+pods: set[Key] = set()
 ended = threading.Event()
 
 
 def show() -> None:
     temporary = SHOWN.with_suffix(".tmp")
-    temporary.write_text("\n".join(sorted(pods)))
+    temporary.write_text("\n".join(f"{namespace}/{name}" for namespace, name in sorted(pods)))
     temporary.rename(SHOWN)
+
+
+def key(pod: pb.PodResources) -> Key:
+    return pod.namespace, pod.name
+
+
+def has_device(pod: pb.PodResources) -> bool:
+    entries = [entry for container in pod.containers for entry in container.devices]
+    return any(entry.device_ids for entry in entries if entry.resource_name == RESOURCE)
 
 
 def list_pods(stub: service.PodResourcesListerStub) -> None:
     reply = stub.List(pb.ListPodResourcesRequest(), timeout=None if BUG == "has_no_deadline" else 5)
     if BUG != "ignores_deleted":
         pods.clear()
-    pods.update(pod.name for pod in reply.pod_resources)
+    pods.update(key(pod) for pod in reply.pod_resources if has_device(pod))
     show()
 
 
@@ -66,10 +77,10 @@ def watch(stub: service.PodResourcesListerStub, first: bool) -> None:
 
 def take(event: Event) -> None:
     for pod in event.pod_resources:
-        if event.action != Event.DELETED:
-            pods.add(pod.name)
+        if event.action != Event.DELETED and has_device(pod):
+            pods.add(key(pod))
         elif BUG != "ignores_deleted":
-            pods.discard(pod.name)
+            pods.discard(key(pod))
     show()
 
 
@@ -109,6 +120,10 @@ def end(*_: object) -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if BUG == "ignores_sigterm" else end)
     run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """The pods of the played node, with every change of them. Pure."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocols.wire import podresources_v1_pb2 as pb
@@ -8,6 +9,8 @@ from supervisor.conform.profiles import Profile
 
 NAMESPACE = "conform"
 Event = pb.ListAndWatchPodResourcesResponse
+Key = tuple[str, str]
+"""Namespace and name of a pod."""
 
 
 class Change(NamedTuple):
@@ -18,51 +21,56 @@ class Change(NamedTuple):
 
 
 class NodePods:
-    """Pods by name, each with one container and one device."""
+    """Pods by namespace and name."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.pods: dict[str, pb.PodResources] = {}
+        self.pods: dict[Key, pb.PodResources] = {}
         self.log: list[Change] = []
 
     @property
     def count(self) -> int:
         return self.log[-1].position if self.log else 0
 
-    def add(self, name: str, padding: int = 0) -> None:
-        """Add a pod that has a device; `padding` are characters of its container's name."""
-        pod = pb.PodResources(name=name, namespace=NAMESPACE)
-        container = pod.containers.add(name=f"main{'-' * padding}")
-        container.devices.add(resource_name=self.profile.resource, device_ids=[self._device(name)])
-        self.pods[name] = pod
-        self._note(Event.ADDED, pod)
+    def add(self, name: str, padding: int = 0, namespace: str = NAMESPACE) -> None:
+        """Add a pod with one container that has one device; `padding` are characters of its container's name."""
+        container = pb.ContainerResources(name=f"main{'-' * padding}", devices=[self.device(name)])
+        self.put(name, [container], namespace)
 
-    def delete(self, name: str) -> None:
-        del self.pods[name]
-        self._note(Event.DELETED, pb.PodResources(name=name, namespace=NAMESPACE))
+    def put(self, name: str, containers: Sequence[pb.ContainerResources], namespace: str = NAMESPACE) -> None:
+        """Add a pod, or change it."""
+        action = Event.UPDATED if (namespace, name) in self.pods else Event.ADDED
+        pod = pb.PodResources(name=name, namespace=namespace, containers=containers)
+        self.pods[namespace, name] = pod
+        self._note(action, pod)
+
+    def delete(self, name: str, namespace: str = NAMESPACE) -> None:
+        del self.pods[namespace, name]
+        self._note(Event.DELETED, pb.PodResources(name=name, namespace=namespace))
 
     def _note(self, action: int, pod: pb.PodResources) -> None:
         self.log.append(Change(self.count + 1, _event(action, pod)))
 
     def clear(self) -> None:
-        for name in list(self.pods):
-            self.delete(name)
+        for namespace, name in list(self.pods):
+            self.delete(name, namespace)
 
     def listed(self) -> pb.ListPodResourcesResponse:
         return pb.ListPodResourcesResponse(pod_resources=list(self.pods.values()))
 
     def listed_v1alpha1(self) -> v1alpha1.ListPodResourcesResponse:
-        """The fields of both have the same numbers, but for topologies, which no device has."""
+        """The fields of both have the same numbers, but for topologies, which are unknown to v1alpha1."""
         return v1alpha1.ListPodResourcesResponse.FromString(self.listed().SerializeToString())
 
     def allocatable(self) -> pb.AllocatableResourcesResponse:
-        resource = self.profile.resource
-        devices = [pb.ContainerDevices(resource_name=resource, device_ids=[self._device(name)]) for name in self.pods]
-        return pb.AllocatableResourcesResponse(devices=devices)
+        return pb.AllocatableResourcesResponse(devices=[self.device(name) for _, name in self.pods])
 
-    def _device(self, pod: str) -> str:
-        return f"{self.profile.device}-of-{pod}"
+    def device(self, pod: str) -> pb.ContainerDevices:
+        """Return the device of a pod."""
+        id = f"{self.profile.device}-of-{pod}"
+        return pb.ContainerDevices(resource_name=self.profile.resource, device_ids=[id])
 
 
 def _event(action: int, pod: pb.PodResources) -> Event:
-    return Event(action=action, uid=f"uid-of-{pod.name}", pod_resources=[pod])  # type: ignore[arg-type]  # a number
+    uid = f"uid-of-{pod.namespace}-{pod.name}"
+    return Event(action=action, uid=uid, pod_resources=[pod])  # type: ignore[arg-type]  # a number

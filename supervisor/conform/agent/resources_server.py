@@ -66,6 +66,8 @@ class ResourcesServer:
         """Streams that are open."""
         self.sent = 0
         """Position of the last event that a stream took."""
+        self.counted = 0
+        """Calls of all time."""
         self._server = LinkedServer(directory, self.socket)
         self._incarnation = 0
 
@@ -82,6 +84,10 @@ class ResourcesServer:
         self.changes.notify()
         await self._server.stop()
 
+    def connections(self) -> int:
+        """Return the number of open connections."""
+        return self._server.connections()
+
     def _services(self) -> list[Service]:
         lister = Service().unary(LIST, self._unary(LIST, lambda request: self.pods.listed()))
         lister.unary(GET, self._unary(GET, self._get))
@@ -92,7 +98,7 @@ class ResourcesServer:
         return [lister, Service().unary(LIST_V1ALPHA1, old)]
 
     def _get(self, request: pb.GetPodResourcesRequest) -> pb.GetPodResourcesResponse:
-        return pb.GetPodResourcesResponse(pod_resources=self.pods.pods.get(request.pod_name))
+        return pb.GetPodResourcesResponse(pod_resources=self.pods.pods.get((request.pod_namespace, request.pod_name)))
 
     def _unary(
         self, method: Method[Any, Any], answer: Callable[[Any], Message]
@@ -112,6 +118,7 @@ class ResourcesServer:
         seconds = context.time_remaining()
         streams = sent.method in STREAMS
         self.calls.append(Served(sent.method.name, time.monotonic(), streams, seconds))
+        self.counted += 1
         self.changes.notify()
         code = "UNIMPLEMENTED" if sent.method.name in self.unsupported else self.failing
         if code:
