@@ -18,7 +18,7 @@ SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
 CALLS = (
     "first-list,device-ids,health-words,numa,list-stays-open,allocate-one,allocate-asked,allocate-containers,"
     "allocate-all,allocate-again,allocate-unknown,environment,mounts,device-nodes,cdi-names,preferred-allocation,"
-    "pre-start,parallel-calls,list-again"
+    "pre-start,parallel-calls,list-again,list-often,container-paths"
 )
 
 
