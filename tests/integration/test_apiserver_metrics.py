@@ -32,8 +32,6 @@ SERVED: list[tuple[str, str, set[str], str]] = [
     ("apiserver_watch_cache_read_wait_seconds", "histogram", KIND, WAITS),
     ("apiserver_watch_cache_consistent_read_total", "counter", KIND | {"success", "fallback"}, ""),
     ("watch_cache_capacity", "gauge", KIND, ""),
-    ("watch_cache_capacity_increase_total", "counter", KIND, ""),
-    ("watch_cache_capacity_decrease_total", "counter", KIND, ""),
     ("apiserver_init_events_total", "counter", KIND, ""),
     ("apiserver_terminated_watchers_total", "counter", KIND, ""),
     ("apiserver_cache_list_total", "counter", KIND | {"index"}, ""),

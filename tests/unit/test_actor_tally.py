@@ -23,6 +23,14 @@ def test_it_is_shown_as_the_librarys_counter_is() -> None:
     assert ours.get_sample_value("requests_total", {"verb": "GET", "code": "200"}) == 3
 
 
+def test_tally_exports_children_that_have_counted_only() -> None:
+    registry = CollectorRegistry()
+    tally = Tally("requests", "Answered.", ("verb",), registry)
+    tally.of("GET")
+    tally.of("POST").inc()
+    assert [line for line in shown(registry) if not line.startswith("#")] == ['requests_total{verb="POST"} 1.0']
+
+
 def test_labels_are_as_many_as_were_named() -> None:
     tally = Tally("requests", "Answered.", ("verb", "code"), CollectorRegistry())
     with pytest.raises(ValueError, match="has labels"):

@@ -446,6 +446,17 @@ def test_watch_page_counts_resumed_watches_over_a_restart() -> None:
     assert row.replicas[0].behind == 1
 
 
+def test_watch_page_counts_the_first_watch_that_ends() -> None:
+    """A counter appears on the page when it has counted."""
+    page = WatchPage()
+    page.moved(watched(20), 40.0)
+    line = next(line for line in PAGE.splitlines(keepends=True) if 'verb="WATCH",code' in line)
+    page.server_measured("apiserver-0", Page(PAGE.replace(line, ""), SERVER_NAMES))
+    page.server_measured("apiserver-0", server(3, 1, 1))
+    (row,) = page.rows(watched(20), 50.0)
+    assert (row.watches.ended, row.watches.resumed) == (1, 0)
+
+
 def test_watch_page_counts_streamed_lists_as_lists() -> None:
     page = WatchPage()
     page.moved(watched(20), 40.0)

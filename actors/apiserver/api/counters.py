@@ -71,7 +71,10 @@ class WeightedChild:
 
 
 class Tally(Collector):
-    """A counter, exported as `name`_total, whose children are returned by `of`."""
+    """A counter, exported as `name`_total, whose children are returned by `of`.
+
+    A child that has not counted is not exported: most resources of a plane never have one that has.
+    """
 
     def __init__(self, name: str, help: str, labels: Sequence[str], registry: CollectorRegistry) -> None:
         self._name, self._help, self._labels = name, help, tuple(labels)
@@ -90,7 +93,8 @@ class Tally(Collector):
     def collect(self) -> Iterable[Metric]:
         family = CounterMetricFamily(self._name, self._help, labels=self._labels)
         for values, count in self._counts.items():
-            family.add_metric(values, count.value)
+            if count.value:
+                family.add_metric(values, count.value)
         yield family
 
     def describe(self) -> Iterable[Metric]:

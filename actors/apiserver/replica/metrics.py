@@ -30,9 +30,10 @@ class ReplicaCollector(Collector):
         yield _gauge("synced", "1: following its owner.", statuses, lambda s: float(s.replica.synced))
         yield _gauge("objects", "Objects held.", statuses, lambda s: len(s.replica.objects))
         text = "Values in the store that are no object this server can read."
-        yield _gauge("unreadable", text, statuses, lambda s: len(s.replica.corrupt))
+        yield _gauge("unreadable", text, [s for s in statuses if s.replica.corrupt], lambda s: len(s.replica.corrupt))
         text = "Times the store's history was replaced, as by a restored backup."
-        yield _gauge("histories_replaced", text, statuses, lambda s: s.replica.histories_replaced)
+        replaced = [status for status in statuses if status.replica.histories_replaced]
+        yield _gauge("histories_replaced", text, replaced, lambda s: s.replica.histories_replaced)
         yield _gauge("window", "Changes kept, to resume watches from.", statuses, lambda s: len(s.replica.window))
 
     def describe(self) -> Iterable[Metric]:

@@ -19,11 +19,11 @@ class WatchcacheCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield self._gauge("watch_cache_capacity", "Capacity of the window.", lambda c: c.window.capacity)
-        yield self._counter("watch_cache_capacity_increase", "Window doubled.", lambda c: c.window.increases)
-        yield self._counter("watch_cache_capacity_decrease", "Window halved.", lambda c: c.window.decreases)
+        yield self._rare("watch_cache_capacity_increase", "Window doubled.", lambda c: c.window.increases)
+        yield self._rare("watch_cache_capacity_decrease", "Window halved.", lambda c: c.window.decreases)
         received = "apiserver_watch_cache_events_received"
-        yield self._counter(received, "Events taken into the cache.", lambda c: c.received)
-        yield self._counter("apiserver_storage_events_received", "Events of the store.", lambda c: c.received)
+        yield self._rare(received, "Events taken into the cache.", lambda c: c.received)
+        yield self._rare("apiserver_storage_events_received", "Events of the store.", lambda c: c.received)
         dispatched = "apiserver_watch_cache_events_dispatched"
         text = "Events and progress notifications sent to followers."
         yield self._counter(dispatched, text, lambda c: c.published + c.progress)
@@ -68,7 +68,14 @@ class WatchcacheCollector(Collector):
     def _counter(self, name: str, text: str, figure: Figure) -> Metric:
         return self._fill(CounterMetricFamily(name, text, labels=LABELS), figure)
 
-    def _fill(self, family: GaugeMetricFamily | CounterMetricFamily, figure: Figure) -> Metric:
+    def _rare(self, name: str, text: str, figure: Figure) -> Metric:
+        """Return a counter of the resources that have counted, as upstream's: most of a plane's never do."""
+        return self._fill(CounterMetricFamily(name, text, labels=LABELS), figure, figure)
+
+    def _fill(
+        self, family: GaugeMetricFamily | CounterMetricFamily, figure: Figure, shown: Figure = lambda c: True
+    ) -> Metric:
         for cache in (cache for backend in self._backends for cache in backend.state.caches):
-            family.add_metric([cache.resource.group, cache.resource.plural], figure(cache))
+            if shown(cache):
+                family.add_metric([cache.resource.group, cache.resource.plural], figure(cache))
         return family

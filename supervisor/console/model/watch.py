@@ -116,7 +116,7 @@ class WatchPage:
         fresh = self._first is not None and server not in self._first
         self._open[server] = _by_name(page, OPEN, verb="WATCH")
         self._windows[server] = _by_name(page, WINDOW)
-        ended = _by_name(page, REQUESTS, verb="WATCH")
+        ended = dict.fromkeys(self._open[server], 0) | _by_name(page, REQUESTS, verb="WATCH")
         opened = {name: value + ended.get(name, 0) for name, value in self._open[server].items()}
         listed = Counter(_by_name(page, REQUESTS, verb="LIST")) + Counter(_by_name(page, STREAMED))
         counts = {"ended": ended, "relisted": listed, "opened": opened}

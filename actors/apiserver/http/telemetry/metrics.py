@@ -117,9 +117,9 @@ class WatchMetrics:
     def __init__(self, registry: CollectorRegistry, requests: RequestMetrics) -> None:
         self._requests = requests
         self._open: dict[Place, OpenWatches] = {}
-        self.events = Counter("apiserver_watch_events", "Events queued to clients.", ROW, registry=registry)
+        self.events = Tally("apiserver_watch_events", "Events queued to clients.", ROW, registry)
         self.sizes = WeightedHistogram("apiserver_watch_events_sizes", "Bytes of events.", ROW, EVENT_SIZES, registry)
-        self.replayed = Counter("apiserver_init_events", "Events at the beginning of watches.", KIND, registry=registry)
+        self.replayed = Tally("apiserver_init_events", "Events at the beginning of watches.", KIND, registry)
         self.slow = Counter("apiserver_terminated_watchers", "Watches ended for slowness.", KIND, registry=registry)
         self.expired = Counter("nodeplane_watch_expired", "Watches refused as too old.", KIND, registry=registry)
         last = "nodeplane_shutdown_bookmarks"
@@ -168,10 +168,10 @@ class WatchMeter(Meter):
     def __init__(self, metrics: WatchMetrics, resource: Resource) -> None:
         row = (resource.group, resource.version, resource.plural)
         kind = (resource.group, resource.plural)
-        self._events, self._sizes = metrics.events.labels(*row), metrics.sizes.labels(*row)
-        self._replayed, self._slow = metrics.replayed.labels(*kind), metrics.slow.labels(*kind)
+        self._events, self._sizes = metrics.events.of(*row), metrics.sizes.labels(*row)
+        self._replayed, self._slow = metrics.replayed.of(*kind), metrics.slow.labels(*kind)
         self._expired = metrics.expired.labels(*kind)
-        self._last = {sent: metrics.last.labels(*kind, "sent" if sent else "waiting") for sent in (True, False)}
+        self._kind, self._last = kind, metrics.last
 
     def sent(self, watches: int, size: int) -> None:
         if watches:
@@ -191,4 +191,4 @@ class WatchMeter(Meter):
         self._expired.inc()
 
     def last_bookmark(self, sent: bool) -> None:
-        self._last[sent].inc()
+        self._last.labels(*self._kind, "sent" if sent else "waiting").inc()
