@@ -1,5 +1,6 @@
 """`nodeplane conform --manifest`: the DaemonSet's pod is judged, restarted and killed as a command is."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS
+from tests.support.containerd import BUSYBOX, Containerd, why_not
 from tests.support.plane import BIN, REPO
 
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
@@ -106,6 +108,23 @@ def test_pod_of_a_daemon_set_is_judged_restarted_and_killed() -> None:
 @pytest.mark.heavy
 def test_correct_plugin_of_a_daemon_set_has_no_finding() -> None:
     assert [name for name, each in conform(plugin("none")).items() if each["verdict"] == FAIL] == []
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+async def test_runtime_of_ones_own_runs_the_pod() -> None:
+    """Its image has no Python: that of the host is mounted."""
+    objects = plugin("none")
+    pod = objects[0]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    for number, path in enumerate(sorted({"/usr", "/lib", "/lib64", sys.prefix, sys.base_prefix, str(REPO)})):
+        pod["volumes"].append({"name": f"host-{number}", "hostPath": {"path": path}})
+        container["volumeMounts"].append({"name": f"host-{number}", "mountPath": path})
+    pod["hostNetwork"] = True  # there is no network plugin
+    container |= {"image": BUSYBOX, "imagePullPolicy": "IfNotPresent"}
+    async with Containerd() as runtime:
+        found = await asyncio.to_thread(conform, objects, "--runtime", f"unix://{runtime.socket}", "--only", LIFE)
+    assert {name: each["verdict"] for name, each in found.items()} == dict.fromkeys(LIFE.split(","), PASS)
 
 
 @pytest.mark.heavy
