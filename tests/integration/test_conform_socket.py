@@ -18,7 +18,7 @@ SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
 CALLS = (
     "first-list,device-ids,health-words,numa,list-stays-open,allocate-one,allocate-asked,allocate-containers,"
     "allocate-all,allocate-again,allocate-unknown,environment,mounts,device-nodes,cdi-names,preferred-allocation,"
-    "pre-start,parallel-calls,list-again,list-often,container-paths"
+    "pre-start,parallel-calls,list-again,container-paths"
 )
 
 
@@ -65,7 +65,7 @@ def test_bug_of_a_plugin_that_runs_already_is_found() -> None:
 
 
 def test_driver_that_runs_already_is_judged_by_its_registration_socket() -> None:
-    only = "registers,plugin-info,slices-published,prepare-again,cdi-files,kubelet-restarts,driver-killed"
+    only = "registers,plugin-info,info-in-time,slices-published,prepare-again,cdi-files,kubelet-restarts,driver-killed"
     script = f"""
         nodeplane dra-driver --driver gpu.example.com --devices 2 >&2 & driver=$!
         until nodeplane devices --drivers -o json | grep -q gpu.example.com; do sleep 0.2; done

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -129,6 +130,8 @@ def holds_its_lock_until_a_change_is_read() -> None:
 
 @bug
 def never_ends_a_list() -> None:
+    replace(sample, "ThreadPoolExecutor", lambda workers: ThreadPoolExecutor(16))
+
     def listing(self: Plugin, request: pb.Empty, context: grpc.ServicerContext) -> Lists:
         known = sample.whole_list()
         yield known
