@@ -60,7 +60,7 @@ class ServedProgram(Program):
 
 
 class ServedLauncher(NamedTuple):
-    """`by_calls` are behaviours of the LIFE phases that need nothing but calls."""
+    """`by_calls` are LIFE phases, and behaviours of them, that need nothing but calls."""
 
     socket: Path
     environment: Mapping[str, str]
@@ -70,7 +70,7 @@ class ServedLauncher(NamedTuple):
         return ServedProgram(self.socket)
 
     def excluded(self, name: str, phase: str) -> str:
-        if phase not in LIFE or name in self.by_calls:
+        if phase not in LIFE or name in self.by_calls or phase in self.by_calls:
             return ""
         return NO_REGISTER if phase == "registration" else NOT_OURS
 

@@ -9,17 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from supervisor.conform.scripts import behaviours
 from supervisor.conform.served import NO_REGISTER, NOT_OURS
 from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS
 from tests.support.plane import BIN, REPO
 from tests.support.waiting import until
 
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
-CALLS = (
-    "first-list,device-ids,health-words,numa,list-stays-open,allocate-one,allocate-asked,allocate-containers,"
-    "allocate-all,allocate-again,allocate-unknown,environment,mounts,device-nodes,cdi-names,preferred-allocation,"
-    "pre-start,parallel-calls,list-again,container-paths"
-)
+NOT_BY_CALLS = {"idle", "health-change", "many-devices"}
+"""Behaviours of these phases that need processes, commands of the user, and more devices."""
+CALLS = {each.name for each in behaviours() if each.phase in ("list", "calls")} - NOT_BY_CALLS
 
 
 @contextmanager
@@ -51,7 +50,7 @@ def test_plugin_that_runs_already_passes_what_needs_only_calls_and_lives_on() ->
     found = {each["name"]: each for each in report["behaviours"]}
     assert (code, report["command"]) == (0, f"--socket {socket}")
     passed = {name for name, each in found.items() if each["verdict"] == PASS}
-    assert passed == set(CALLS.split(","))
+    assert passed == CALLS
     assert found["plugin-killed"]["reason"] == found["ends-at-sigterm"]["reason"] == NOT_OURS
     assert found["version"]["reason"] == NO_REGISTER
     assert found["pre-start"]["exchanges"], "the calls are the evidence"
@@ -65,7 +64,7 @@ def test_bug_of_a_plugin_that_runs_already_is_found() -> None:
 
 
 def test_driver_that_runs_already_is_judged_by_its_registration_socket() -> None:
-    only = "registers,plugin-info,info-in-time,slices-published,prepare-again,cdi-files,kubelet-restarts,driver-killed"
+    only = "registers,plugin-info,slices-published,prepare-again,cdi-files,kubelet-restarts,driver-killed"
     script = f"""
         nodeplane dra-driver --driver gpu.example.com --devices 2 >&2 & driver=$!
         until nodeplane devices --drivers -o json | grep -q gpu.example.com; do sleep 0.2; done

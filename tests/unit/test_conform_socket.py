@@ -15,6 +15,8 @@ import pytest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import GET_OPTIONS
 from supervisor.cli.main import main
+from supervisor.conform.dra.served_driver import BY_CALLS
+from supervisor.conform.scripts import PHASES
 from supervisor.conform.served import LIFE, ServedLauncher, SocketUnusable, check_socket
 
 
@@ -104,9 +106,10 @@ def test_answer_of_the_right_service_is_judged_whatever_it_is(path: Path, code: 
 
 
 def test_only_phases_of_its_life_are_excluded(path: Path) -> None:
-    launcher = ServedLauncher(path, os.environ, by_calls=("kubelet-restarts",))
-    assert [phase for phase in ("list", "calls", "health", "slices", *LIFE) if launcher.excluded("x", phase)] == [*LIFE]
-    assert launcher.excluded("kubelet-restarts", "restarts") == ""
+    plugin, driver = ServedLauncher(path, os.environ), ServedLauncher(path, os.environ, BY_CALLS)
+    assert [phase for phase in PHASES if plugin.excluded("x", phase)] == [*LIFE]
+    assert [phase for phase in PHASES if driver.excluded("x", phase)] == ["restarts", "end"]
+    assert driver.excluded("kubelet-restarts", "restarts") == ""
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from supervisor.conform.dra.driver_kubelet import DriverKubelet, identity_of
 from supervisor.conform.dra.objects import Objects
 from supervisor.conform.exchange import Recorder
 
-BY_CALLS = ("registers", "plugin-info", "info-in-time", "versions", "registration-status", "kubelet-restarts")
-"""Behaviours about registration that a second kubelet can judge: it asks the driver, not the driver it."""
+BY_CALLS = ("registration", "kubelet-restarts")
+"""What a second kubelet can judge of a driver's life: it asks the driver, not the driver it."""
 
 
 class ServedDriverKubelet(DriverKubelet):
