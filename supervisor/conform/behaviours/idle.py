@@ -11,7 +11,8 @@ PHASE = "calls"
 RULE = "A plugin waits for calls, changes and the kubelet; it must not take processor time from the pods of the node."
 SOURCE = DOCS
 ADVICE = "Leave the loop of ListAndWatch when its call ends: one that goes on with a closed channel or context spins."
-SETTLE_S = 0.5
+SETTLE_S, OPEN_S = 0.5, 0.2
+"""OPEN_S: a call that is closed at its first list may never get to the loop that waits for changes."""
 
 
 async def run(stage: Stage) -> None:
@@ -20,6 +21,7 @@ async def run(stage: Stage) -> None:
         another = plugin.another()
         try:
             await another.first_list()
+            await asyncio.sleep(OPEN_S)
         finally:
             await another.close()
     await asyncio.sleep(SETTLE_S)
