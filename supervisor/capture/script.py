@@ -32,6 +32,8 @@ MOST_FLOOD = 10_000
 UNRECORDED = "unrecorded-"
 """Begin of the ids of devices that a list had and its record left out."""
 CALLED = (GET_PREFERRED.name, ALLOCATE.name, PRE_START.name)
+CUT = (DEAD, "CANCELLED")
+"""Statuses of a call that ended with the connection; the node cancels those that are open at the stream's end."""
 SECRETS = "It holds the values of environment variables that Allocate answered; they may be secrets."
 OMITTED = (
     "devices or characters of long messages are not in the record; devices without a recorded id are"
@@ -185,7 +187,7 @@ class Builder:
             fault = {"hang": True}
         elif record.seconds >= DELAY_S:
             fault = {"delay": seconds_text(record.seconds)}
-        if record.status == DEAD and (death := self._death(record)):
+        if record.status in CUT and (death := self._death(record)):
             fault |= {"crash": True}
             self._died_ns, self._restart = death.began_ns, fault
         elif record.status not in (WELL, LATE, ""):

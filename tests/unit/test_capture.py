@@ -91,6 +91,8 @@ def test_a_death_in_a_call_is_played_in_the_call_and_its_restart_after_it() -> N
     assert script["calls"] == {"Allocate": [{"delay": "0.3s", "crash": True, "restart": "2s"}]}
     assert script["steps"] == [{"at": "3.3s", "add": [{"id": "c"}], "remove": ["b"]}]
     assert script_of(*registered(), *died)["calls"] == {"Allocate": [{"delay": "0.3s", "crash": True}]}
+    cut = [allocated(1, "a", status="CANCELLED", seconds=0.3), ended(1.3, "UNAVAILABLE")]
+    assert script_of(*registered(), *cut)["calls"] == {"Allocate": [{"delay": "0.3s", "crash": True}]}
 
 
 def test_an_unavailable_answer_of_a_plugin_that_lives_is_an_error() -> None:

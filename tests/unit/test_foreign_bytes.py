@@ -157,6 +157,8 @@ TABLE: dict[str, Entry] = {
     "protocols/streams/websocket_channels.py": Entry(1, "the container runtime", "one frame, declared fields"),
     "protocols/trace/recorder.py": Entry(1, OWN, "RETAINED_BYTES of its own ring"),
     "protocols/wire/methods.py": Entry(3, "device plugins, drivers, kubelet, runtimes", MESSAGE),
+    "supervisor/capture/proxy.py": Entry(1, "drivers that are recorded", MESSAGE),
+    "supervisor/capture/recording.py": Entry(2, "plugins, drivers and kubelet that are recorded", MESSAGE),
     "supervisor/chaos/stage.py": Entry(1, "manifests of users", "64 MiB, no aliases, 200 levels"),
     "supervisor/cli/flags.py": Entry(1, OWN, "flags of the command"),
     "supervisor/cli/inspect/tap.py": Entry(2, "actors of this root", "one message"),
