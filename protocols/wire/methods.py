@@ -1,5 +1,6 @@
 """Typed gRPC methods over unix sockets: a client's callables and a server's handlers, named by their wire path."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
@@ -51,6 +52,17 @@ class MalformedReply(grpc.aio.AioRpcError):
         )
 
 
+class ChannelClosed(grpc.aio.AioRpcError):
+    """Raised when this side closes the channel of a call in flight; gRPC code CANCELLED.
+
+    grpcio raises CancelledError then, which would end a task that nobody cancelled, unheard.
+    """
+
+    def __init__(self, method: "Method[Any, Any]") -> None:
+        text = f"the connection was closed during {method.name}"
+        super().__init__(grpc.StatusCode.CANCELLED, grpc.aio.Metadata(), grpc.aio.Metadata(), text)
+
+
 class _Call(Generic[Reply]):
     """A call whose messages are parsed here: grpcio logs a traceback and returns None for one it cannot parse."""
 
@@ -73,7 +85,13 @@ class UnaryCall(_Call[Reply]):
     """A unary call; awaiting it raises grpc.aio.AioRpcError."""
 
     def __await__(self) -> Generator[Any, None, Reply]:
-        return self._parse((yield from self._call.__await__()))
+        try:
+            raw = yield from self._call.__await__()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            raise ChannelClosed(self._method) from None
+        return self._parse(raw)
 
 
 class StreamCall(_Call[Reply]):

@@ -109,6 +109,7 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
         [DRIVER, "connected", "v1.DRAPlugin", "v1.DRAResourceHealth", "1"]
     ]
     assert f"{device}  Unhealthy  default/{claim['metadata']['name']}  default/gpu-claim  ECC error" in view
+    until("its event", lambda: "DeviceUnhealthy" in plane.kubectl("get", "events"))  # none of a state that ends at once
     lab.health.unlink()
     until("healthy again", lambda: lab.health_of("gpu-claim") == well)
     (kept,) = lab.kept()

@@ -137,6 +137,7 @@ Reply = TypeVar("Reply", bound=Message)
 
 MAX_RESPONSE_BYTES = 1 << 20
 """Bytes of one Allocate response, which is part of every later checkpoint."""
+CLOSE_GRACE_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -253,4 +254,5 @@ class Plugin:
         return reply
 
     async def close(self) -> None:
-        await self._channel.close()
+        """End calls in flight with PluginFailed. Those of a plugin that died end by themselves first."""
+        await self._channel.close(CLOSE_GRACE_S)
