@@ -182,7 +182,8 @@ class Supervision:
         fail, exited, supervision = Child._fail, Child.exited, self
 
         def ended(child: Child, how: Exit, now: float) -> Any:
-            supervision._crashed[child] += child.pid not in supervision._ordered
+            stops = child.state is State.STOPPING
+            supervision._crashed[child] += child.has_process and not stops and child.pid not in supervision._ordered
             return exited(child, how, now)
 
         def failed(child: Child, reason: str) -> Any:
