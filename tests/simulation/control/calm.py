@@ -15,7 +15,9 @@ SILENT_S = 3.5
 """Seconds of silence after which a follower is stale."""
 AWAKE_S = 1.75
 """Seconds in which a follower that runs must notice it: its clock, and what was on its way."""
-CALM_AFTER_S = 15.0
+CALM_AFTER_S = 10.0
+STARTED_S = 5.0
+"""All is calm once no process has started for so long."""
 MOST = 3
 """Reports of one promise."""
 
@@ -55,11 +57,13 @@ class Calm:
             self.broken.append(Broken("who is stale knows it", text, world.elapsed))
 
     def quiesce(self) -> None:
-        """Faults have ended: a little later everything is calm."""
+        """Faults have ended: a little later everything is calm, unless a process that hangs is yet to be ended."""
         self._world.at(CALM_AFTER_S, None, self._begin_calm)
 
     def _begin_calm(self) -> None:
-        self._syncs, self._pids = self._syncs_now(), self._pids_now()
+        started, self._syncs, self._pids = self._pids_now() - self._pids, self._syncs_now(), self._pids_now()
+        if started:
+            self._world.at(STARTED_S, None, self._begin_calm)
 
     def _pids_now(self) -> set[int]:
         return {process.pid for process in self._world.processes.values()}
