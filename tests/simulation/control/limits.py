@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from actors.store import actor as store_actor
 from actors.store.model.options import StoreOptions
+from actors.store.services import watch as store_watch
 from actors.watchcache import actor as watchcache_actor
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.window import WindowOptions
@@ -22,14 +23,15 @@ def draw_control(world: "World") -> None:
 
 
 def _store(world: "World") -> None:
-    history = int(world.draw("history", 30, 30, 300, 100_000))
-    least = int(world.draw("history_min", 20, 20, 20_000))
+    history = int(world.draw("history", 5, 30, 300, 100_000))
+    least = int(world.draw("history_min", 3, 20, 20_000))
+    often = history < 100  # a short history that is compacted seldom is a long one
     drawn = {
         "queue_events": int(world.draw("queue", 2, 50, 2000)),
         "recent_changes": int(world.draw("recent", 2, 50, 4096)),
         "batch_requests": int(world.draw("batch", 1, 8, 512)),
         "checkpoint_pages": int(world.draw("checkpoint", 20, 1000)),
-        "compact_every": world.draw("compact_s", 0.5, 0.5, 5, 60),
+        "compact_every": world.draw("compact_s", *((0.1, 0.5, 0.5) if often else (0.5, 0.5, 5.0)), 60),
         "history_seconds": world.draw("history_s", 0.5, 0.5, 600.0),
         "history_min_revisions": min(least, history),
         "history_max_revisions": history,
@@ -40,6 +42,8 @@ def _store(world: "World") -> None:
         return replace(made(settings, layout), **drawn)
 
     patch(store_actor, "store_options", options)
+    patch(store_watch, "READ_CHANGES", int(world.draw("read_changes", 2, 20, 500)))
+    world.slow_threads["store"] = world.draw("slow_read_s", 0.3, 0.0, 0.0)
 
 
 def _watchcache(world: "World") -> None:
